@@ -1,0 +1,27 @@
+"""Batched reinforcement learning environments as pure functions under JAX."""
+
+from jaxenv import random as random
+from jaxenv import rollout as rollout
+from jaxenv import specs as specs
+from jaxenv import testing as testing
+from jaxenv import wrappers as wrappers
+from jaxenv.environment import Environment as Environment
+from jaxenv.environment import Transition as Transition
+from jaxenv.environment import Wrapper as Wrapper
+from jaxenv.environment import reset_where as reset_where
+from jaxenv.registry import EnvSpec as EnvSpec
+from jaxenv.registry import ids as ids
+from jaxenv.registry import load as load
+from jaxenv.registry import make as make
+from jaxenv.registry import register as register
+from jaxenv.registry import spec as spec
+from jaxenv.rollout import evaluate as evaluate
+from jaxenv.rollout import unroll as unroll
+from jaxenv.timestep import StepType as StepType
+from jaxenv.timestep import TimeStep as TimeStep
+from jaxenv.timestep import restart as restart
+from jaxenv.timestep import termination as termination
+from jaxenv.timestep import transition as transition
+from jaxenv.timestep import truncation as truncation
+
+__version__ = "0.1.0"

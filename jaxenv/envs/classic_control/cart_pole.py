@@ -1,0 +1,94 @@
+"""Balance a pole on a cart by pushing the cart left or right.
+
+Reference: Gymnasium ``CartPole-v0`` and ``CartPole-v1`` (tests/envs/classic_control/test_cart_pole.py).
+Physics: Barto, Sutton and Anderson (1983), doi:10.1109/TSMC.1983.6313077; Florian (2007), Euler integration.
+
+Observation   float32[4]   cart position (m), velocity (m/s), pole angle (rad), rate (rad/s)
+Action        int32        0 pushes left, 1 pushes right
+Reward        1 for every step, the failing one included; with sutton_barto_reward 0, and -1 on failing
+Starts        each component uniform in [-start_range, start_range]
+Terminates    |position| > position_limit or |angle| > angle_limit
+Time limit    500, CartPole-v0 200 (registry)
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+
+
+@tree.struct
+class Params:
+    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+
+    gravity: float = 9.8  # m/s^2
+    masscart: float = 1.0  # kg
+    masspole: float = 0.1  # kg
+    length: float = 0.5  # m, half the pole
+    force: float = 10.0  # N
+    tau: float = 0.02  # s between two steps
+    start_range: float = 0.05
+
+    @property
+    def total_mass(self):
+        return self.masscart + self.masspole
+
+    @property
+    def polemass_length(self):
+        return self.masspole * self.length
+
+
+@tree.struct
+class State:
+    """Cart and pole, each float32 ``[B]``."""
+
+    x: jax.Array  # m
+    x_dot: jax.Array  # m/s
+    theta: jax.Array  # rad, 0 is upright
+    theta_dot: jax.Array  # rad/s
+
+
+class CartPole(Environment):
+    """Pole balancing; see the module for observation, action, reward and ends."""
+
+    params: Params = Params()
+    position_limit: float = tree.static(default=2.4)
+    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360)
+    sutton_barto_reward: bool = tree.static(default=False)
+
+    def initial(self, key):
+        return State(*random.uniform(key, 4, -self.params.start_range, self.params.start_range))
+
+    def transition(self, state, action, key):
+        force = jnp.where(action == 1, self.params.force, -self.params.force)
+        state = _euler(state, force, self.params)
+        fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)
+        reward = jnp.where(fallen, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(state.x)
+        return Transition(state, reward, terminated=fallen)
+
+    def observe(self, state):
+        return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
+
+    def observation_spec(self):
+        high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
+        return specs.Bounded((4,), np.float32, -high, high, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2, name="action")
+
+
+def _euler(state: State, force: jax.Array, p: Params) -> State:
+    sin, cos = jnp.sin(state.theta), jnp.cos(state.theta)
+    push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
+    theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
+    x_acc = push - p.polemass_length * theta_acc * cos / p.total_mass
+    return State(
+        x=state.x + p.tau * state.x_dot,
+        x_dot=state.x_dot + p.tau * x_acc,
+        theta=state.theta + p.tau * state.theta_dot,
+        theta_dot=state.theta_dot + p.tau * theta_acc,
+    )

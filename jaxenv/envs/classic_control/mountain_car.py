@@ -1,0 +1,82 @@
+"""Drive an underpowered car out of a valley by pushing left, right or not at all.
+
+Reference: Gymnasium ``MountainCar-v0`` (tests/envs/classic_control/test_mountain_car.py).
+Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
+
+Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
+Action        int32        0 pushes left, 1 does not push, 2 pushes right
+Reward        -1 for every step
+Starts        position uniform in [start_low, start_high], at rest
+Terminates    position >= goal_position with velocity >= goal_velocity
+Time limit    200 (registry)
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+
+
+@tree.struct
+class Params:
+    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+
+    force: float = 0.001  # velocity gained by one push
+    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    goal_position: float = 0.5
+    goal_velocity: float = 0.0
+    start_low: float = -0.6
+    start_high: float = -0.4
+
+
+@tree.struct
+class State:
+    """The car, each float32 ``[B]``."""
+
+    position: jax.Array
+    velocity: jax.Array
+
+
+class MountainCar(Environment):
+    """The car in the valley with three actions; see the module."""
+
+    params: Params = Params()
+    min_position: float = tree.static(default=-1.2)
+    max_position: float = tree.static(default=0.6)
+    max_speed: float = tree.static(default=0.07)
+
+    def initial(self, key):
+        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
+        return State(position, jnp.zeros_like(position))
+
+    def transition(self, state, action, key):
+        push = (action - 1).astype(jnp.float32) * self.params.force
+        state = roll(self, state, push)
+        return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))
+
+    def observe(self, state):
+        return jnp.stack([state.position, state.velocity], axis=-1)
+
+    def observation_spec(self):
+        high = np.array([self.max_position, self.max_speed], np.float32)
+        low = np.array([self.min_position, -self.max_speed], np.float32)
+        return specs.Bounded((2,), np.float32, low, high, "observation")
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")
+
+
+def roll(env, state: State, push: jax.Array) -> State:
+    """One step down the slope: the velocity is bounded, and the left wall stops the car."""
+    velocity = state.velocity + push - env.params.gravity * jnp.cos(3 * state.position)
+    velocity = jnp.clip(velocity, -env.max_speed, env.max_speed)
+    position = jnp.clip(state.position + velocity, env.min_position, env.max_position)
+    stopped = (position == np.float32(env.min_position)) & (velocity < 0)
+    return State(position, jnp.where(stopped, np.float32(0), velocity))
+
+
+def at_goal(env, state: State) -> jax.Array:
+    """Whether the car has reached the goal, fast enough: bool ``[B]``."""
+    return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)

@@ -1,0 +1,62 @@
+"""Drive an underpowered car out of a valley with a throttle, sparing fuel.
+
+Reference: Gymnasium ``MountainCarContinuous-v0`` (tests/envs/classic_control/test_mountain_car_continuous.py).
+Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
+
+Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
+Action        float32[1]   throttle in [-1, 1]; the engine gives no more, but fuel is paid for what was asked
+Reward        -0.1 * throttle^2, and 100 on reaching the goal
+Starts        position uniform in [start_low, start_high], at rest
+Terminates    position >= goal_position with velocity >= goal_velocity
+Time limit    999 (registry)
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.envs.classic_control.mountain_car import State, at_goal, roll
+
+
+@tree.struct
+class Params:
+    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+
+    power: float = 0.0015  # velocity gained by full throttle in one step
+    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    goal_position: float = 0.45
+    goal_velocity: float = 0.0
+    start_low: float = -0.6
+    start_high: float = -0.4
+
+
+class MountainCarContinuous(Environment):
+    """The car in the valley with a throttle; see the module."""
+
+    params: Params = Params()
+    min_position: float = tree.static(default=-1.2)
+    max_position: float = tree.static(default=0.6)
+    max_speed: float = tree.static(default=0.07)
+
+    def initial(self, key):
+        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
+        return State(position, jnp.zeros_like(position))
+
+    def transition(self, state, action, key):
+        throttle = action[:, 0]
+        state = roll(self, state, jnp.clip(throttle, -1, 1) * self.params.power)
+        arrived = at_goal(self, state)
+        reward = jnp.where(arrived, np.float32(100), np.float32(0)) - 0.1 * throttle**2
+        return Transition(state, reward, terminated=arrived)
+
+    def observe(self, state):
+        return jnp.stack([state.position, state.velocity], axis=-1)
+
+    def observation_spec(self):
+        high = np.array([self.max_position, self.max_speed], np.float32)
+        low = np.array([self.min_position, -self.max_speed], np.float32)
+        return specs.Bounded((2,), np.float32, low, high, "observation")
+
+    def action_spec(self):
+        return specs.Bounded((1,), np.float32, -1.0, 1.0, "action")

@@ -1,0 +1,276 @@
+"""Random numbers for all lanes at once, from a counter.
+
+A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer.
+Nothing is split and no key chain is carried: a `Stream` names the place in that space, and a draw evaluates the
+generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random
+numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush; ``tests/test_random.py``
+holds it to the published known answers.
+
+Every draw takes ``(stream, size)``. An integer size n gives a list of n arrays in the shape of the stream (``[B]``
+for lanes), which fuses best; a tuple gives one array ``[B, *size]``.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import math
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+
+Size: TypeAlias = int | tuple[int, ...]
+Words: TypeAlias = tuple[jax.Array, jax.Array]
+
+_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+_PARITY = 0x1BD11BDA
+_GOLDEN = 0x9E3779B1  # odd, so that multiples of it by distinct block numbers are distinct words
+
+
+@tree.struct
+class Stream:
+    """A place in the space of random numbers: key words and a counter, each ``uint32`` of one shape.
+
+    ``[B]`` for one stream a lane, ``()`` for a single one. Draws never change it: two draws from one stream give the
+    same numbers, so a second draw uses ``fold_in(stream, SALT)``.
+    """
+
+    k0: Any
+    k1: Any
+    c0: Any
+    c1: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return jnp.shape(self.k0)
+
+
+@tree.struct
+class Clock:
+    """Where each lane stands: all randomness is a function of this and of static salts.
+
+    ``key`` (two words ``uint32[B]``) and ``env_id`` (``int32[B]``) never change during a rollout; ``episode``
+    (``int32[B]``) counts the episodes of the lane from 0 and ``step`` (``int32[B]``) the steps of this one.
+    """
+
+    key: Words
+    env_id: jax.Array
+    episode: jax.Array
+    step: jax.Array
+
+    def stream(self, *salts: str | int) -> Stream:
+        """The numbers of this episode and step for the consumer named by static ``salts``."""
+        k0, k1 = self.key
+        stream = Stream(k0, k1, self.episode.astype(jnp.uint32), self.step.astype(jnp.uint32))
+        for salt in salts:
+            stream = fold_in(stream, salt)
+        return stream
+
+    def tick(self) -> "Clock":
+        """The clock one step later."""
+        return dataclasses.replace(self, step=self.step + 1)
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def _check_typed(key: Any, name: str = "key") -> None:
+    if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        what = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
+        raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
+
+
+def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
+    """The key words of each lane: of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
+
+    Keys of any JAX implementation serve; those of four words are hashed down to two.
+
+    Raises:
+        ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
+    """
+    _check_typed(key)
+    if key.ndim == 0:
+        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, env_id)
+    if key.shape != env_id.shape:
+        raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
+    return _two_words(key)
+
+
+def _two_words(key: jax.Array) -> Words:
+    data = jax.random.key_data(key)
+    words: list[Any] = [data[..., i] for i in range(data.shape[-1])]
+    return threefry2x32(*words) if len(words) == 4 else (words[0], words[1])
+
+
+def stream(key: jax.Array | Stream) -> Stream:
+    """A stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
+    if isinstance(key, Stream):
+        return key
+    _check_typed(key)
+    k0, k1 = _two_words(key)
+    return Stream(k0, k1, jnp.zeros_like(k0), jnp.zeros_like(k0))
+
+
+def jax_keys(stream: Stream) -> jax.Array:
+    """Typed keys of JAX's own kind (Threefry), one per lane: for code that draws by ``jax.random``."""
+    return jax.random.wrap_key_data(bits(stream, (2,)), impl="threefry2x32")
+
+
+def fold_in(stream: Stream, salt: Any) -> Stream:
+    """Another stream, independent of ``stream`` and of those folded with other salts.
+
+    A Python ``int`` or ``str`` costs two integer operations a word; an integer array (``()`` or one per lane) costs
+    one block of the generator.
+    """
+    if isinstance(salt, str | int | np.integer):
+        h0, h1 = _digest(salt if isinstance(salt, str) else int(salt))
+        # The product keeps chains of folds from commuting and from cancelling each other.
+        k0 = (stream.k0 ^ np.uint32(h0)) * np.uint32(_GOLDEN)
+        k1 = (stream.k1 ^ np.uint32(h1)) * np.uint32(_GOLDEN)
+    else:
+        word = jnp.asarray(salt).astype(jnp.uint32)
+        k0, k1 = threefry2x32(stream.k0, stream.k1, word, np.uint32(_GOLDEN))
+    return dataclasses.replace(stream, k0=k0, k1=k1)
+
+
+@functools.cache
+def _digest(salt: str | int) -> tuple[int, int]:
+    digest = hashlib.blake2b(repr(salt).encode(), digest_size=8).digest()
+    return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+
+# --- the generator ---------------------------------------------------------------------------------------------------
+
+
+def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
+    """The Threefry-2x32 block function: two key words and two counter words to two random words, elementwise."""
+    u32 = np.uint32
+    schedule = (k0, k1, k0 ^ k1 ^ u32(_PARITY))
+    x0, x1 = c0 + k0, c1 + k1
+    for r in range(rounds):
+        rotation = _ROTATIONS[r % 8]
+        x0 = x0 + x1
+        x1 = (x1 << u32(rotation)) | (x1 >> u32(32 - rotation))
+        x1 = x1 ^ x0
+        if r % 4 == 3:
+            s = r // 4 + 1
+            x0 = x0 + schedule[s % 3]
+            x1 = x1 + (schedule[(s + 1) % 3] + u32(s))
+    return x0, x1
+
+
+def bits(stream: Stream, size: Size = 1) -> Any:
+    """Random words: a list of n ``uint32`` arrays in the stream's shape, or one array with ``size`` appended.
+
+    Both forms give the same words, in the same order.
+    """
+    if isinstance(size, int):
+        blocks = (size + 1) // 2
+        pairs = [_block(stream, j) for j in range(blocks)]
+        return [a for a, _ in pairs] + [b for _, b in pairs][: size - blocks]
+    total = math.prod(size)
+    blocks = (total + 1) // 2
+    rows = jax.tree.map(lambda word: jnp.expand_dims(word, -1), stream)
+    first, second = _block(rows, np.arange(blocks, dtype=np.uint32).reshape((1,) * len(stream.shape) + (blocks,)))
+    words = jnp.concatenate([first, second[..., : total - blocks]], axis=-1)
+    return words.reshape(stream.shape + size)
+
+
+def _block(stream: Stream, number: Any) -> Words:
+    tweak = np.uint32((number * _GOLDEN) & 0xFFFFFFFF) if isinstance(number, int) else number * np.uint32(_GOLDEN)
+    return threefry2x32(stream.k0 + tweak, stream.k1, stream.c0, stream.c1)
+
+
+# --- distributions ---------------------------------------------------------------------------------------------------
+
+
+def _each(fn, words: Any) -> Any:
+    return [fn(w) for w in words] if isinstance(words, list) else fn(words)
+
+
+def _align(value: Any, stream: Stream, size: Size) -> Any:
+    """Gives a per-lane argument ``[B]`` the trailing axes of a draw ``[B, *size]``; scalars broadcast anyway."""
+    extra = 0 if isinstance(size, int) else len(size)
+    value = jnp.asarray(value)
+    return value.reshape(value.shape + (1,) * extra) if value.ndim == len(stream.shape) else value
+
+
+def unit(word: jax.Array) -> jax.Array:
+    """The upper 24 bits of a word as a multiple of 2**-24 in [0, 1), float32."""
+    return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
+
+
+def uniform(stream: Stream, size: Size = 1, low: Any = 0.0, high: Any = 1.0) -> Any:
+    """Uniform float32 in [low, high), on a grid of 2**24 points; ``low`` and ``high`` are scalars or one per lane.
+
+    As with every affine map in float32, the last point may round to ``high``.
+    """
+    low = _align(jnp.asarray(low, jnp.float32), stream, size)
+    span = _align(jnp.asarray(high, jnp.float32), stream, size) - low
+
+    def scale(word):
+        # The maximum changes no value; it keeps the compiler from contracting product and sum, which it does for
+        # some batch sizes and not for others, so that a lane's start does not depend on B in its last bit.
+        return low + jnp.maximum(unit(word) * span, np.float32(0))
+
+    return _each(scale, bits(stream, size))
+
+
+def integers(stream: Stream, size: Size, low: Any, high: Any) -> Any:
+    """Uniform int32 in [low, high); bounds are scalars or one per lane. The bias is below (high - low) / 2**32."""
+    low = _align(jnp.asarray(low, jnp.int32), stream, size)
+    span = (_align(jnp.asarray(high, jnp.int32), stream, size) - low).astype(jnp.uint32)
+    return _each(lambda word: low + high_product(word, span).astype(jnp.int32), bits(stream, size))
+
+
+def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The upper word of the 64-bit product of two uint32, in 32-bit arithmetic (x64 is off by default)."""
+    half, low = np.uint32(16), np.uint32(0xFFFF)
+    a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
+    middle = a1 * b0 + ((a0 * b0) >> half)
+    return a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+
+
+def bernoulli(stream: Stream, size: Size = 1, p: Any = 0.5) -> Any:
+    """True with probability ``p`` (a scalar or one per lane), to within 2**-24."""
+    p = _align(jnp.asarray(p, jnp.float32), stream, size)
+    return _each(lambda word: unit(word) < p, bits(stream, size))
+
+
+def normal(stream: Stream, size: Size = 1) -> Any:
+    """Standard normal float32, by inversion; the tails reach 5.4 standard deviations."""
+
+    def invert(word):
+        # Midpoints of the 2**24 cells: never 0 or 1, so always finite.
+        centred = ((word >> np.uint32(8)).astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23) - np.float32(1)
+        limit = np.float32(1 - 2**-24)
+        return np.float32(np.sqrt(2)) * jax.lax.erf_inv(jnp.clip(centred, -limit, limit))
+
+    return _each(invert, bits(stream, size))
+
+
+def exponential(stream: Stream, size: Size = 1) -> Any:
+    """Standard exponential float32 (mean 1), at most 16.7."""
+    return _each(lambda word: -jnp.log1p(-unit(word)), bits(stream, size))
+
+
+def permutation(stream: Stream, n: int) -> jax.Array:
+    """A uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``."""
+    words = bits(stream, (n,))
+    index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), words.shape)
+    return jax.lax.sort((words, index), dimension=-1, num_keys=1)[1]
+
+
+def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
+    """An index drawn in proportion to non-negative ``weights`` (``[B, n]``): int32 ``[B]``, one word a lane.
+
+    An index of weight 0 is never drawn; where all weights are 0 the index is 0.
+    """
+    cumulative = jnp.cumsum(weights.astype(jnp.float32), axis=-1)
+    total = cumulative[..., -1:]
+    (u,) = uniform(stream, 1)
+    passed = (cumulative <= u[..., None] * total) & (cumulative < total)
+    return jnp.sum(passed, axis=-1, dtype=jnp.int32)

@@ -1,0 +1,97 @@
+"""Many steps of a whole batch in one compiled loop."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from jaxenv import random, tree
+from jaxenv.environment import Environment
+from jaxenv.rollout.policy import act
+from jaxenv.timestep import TimeStep
+
+_SHORT = tuple(f.name for f in dataclasses.fields(TimeStep))
+
+
+@tree.struct
+class Experience:
+    """Rows of a rollout, every leaf ``[T, B, ...]``; what was not asked for holds ``()``.
+
+    Attributes:
+        timestep: what the policy saw.
+        action: what it did then. On a LAST row in ``next_step`` mode the environment ignores it.
+        policy_info: what the policy returned as ``PolicyStep.info``.
+    """
+
+    timestep: Any = ()
+    action: Any = ()
+    policy_info: Any = ()
+
+
+def unroll(
+    env: Environment,
+    policy: Callable,
+    state: Any,
+    timestep: TimeStep,
+    num_steps: int,
+    *,
+    key: jax.Array | None = None,
+    initial_memory: Any = (),
+    memory: Any = None,
+    fields: Sequence[str] | None = None,
+) -> tuple[tuple[Any, TimeStep, Any], Experience]:
+    """Steps all lanes ``num_steps`` times: ``num_steps * B`` environment steps, by ``jax.lax.scan``.
+
+    The first row is the ``timestep`` passed in, and the one returned is the first row of the next unroll, so that
+    consecutive unrolls neither lose nor repeat a row.
+
+    Args:
+        env: the environment.
+        policy: ``policy(timestep, key)``, or ``policy(timestep, key, memory)`` where ``initial_memory`` is given;
+            returns an action or a `PolicyStep`. ``key`` is a stream per lane (see ``jaxenv.random``).
+        state: the environment's state.
+        timestep: the TimeStep that goes with it.
+        num_steps: T, static.
+        key: a typed key (or ``Key[B]``) for the policy's draws; by default they come from the lanes' own streams.
+        initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; it is put back by mask
+            wherever ``env.starts(timestep)``.
+        memory: recurrent state to go on with, ``initial_memory`` by default.
+        fields: what to stack: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
+            such as ``"observation.camera"``. Everything by default.
+
+    Returns:
+        ``(state, timestep, memory)`` to go on from, and an `Experience`.
+
+    Raises:
+        ValueError: for an unknown field, or a policy whose memory changes its structure.
+    """
+    if num_steps < 0:
+        raise ValueError(f"unroll: num_steps must be at least 0, got {num_steps}")
+    paths = None if fields is None else [_full_path(field) for field in fields]
+    recurrent = bool(jax.tree.leaves(initial_memory))
+    if recurrent:
+        initial_memory = tree.strong(initial_memory)
+    elif memory is not None:
+        raise ValueError("unroll: memory is given without initial_memory, which lanes need when an episode starts")
+    clock = env.clock(state)
+    words = clock.key if key is None else random.lane_words(key, clock.env_id)
+
+    def one_step(carry, _):
+        state, timestep, memory = carry
+        if recurrent:
+            memory = tree.where(env.starts(timestep), initial_memory, memory)
+        stream = dataclasses.replace(env.clock(state), key=words).stream("policy")
+        out = act(policy, timestep, stream, memory, recurrent)
+        row = Experience(timestep, out.action, out.info)
+        if paths is not None:
+            row = tree.select_fields(row, paths)
+        state, timestep = env.step(state, out.action)
+        return (state, timestep, out.memory), row
+
+    start = (state, timestep, initial_memory if memory is None else tree.strong(memory))
+    return jax.lax.scan(one_step, start, length=num_steps)
+
+
+def _full_path(field: str) -> str:
+    return f"timestep.{field}" if field.split(".")[0] in _SHORT else field

@@ -1,0 +1,8 @@
+"""Toy environments whose streams can be written down, and checks for environments of one's own."""
+
+from jaxenv.testing.match import check_environments_match as check_environments_match
+from jaxenv.testing.toys import Chain as Chain
+from jaxenv.testing.toys import Counting as Counting
+from jaxenv.testing.toys import RandomEnvironment as RandomEnvironment
+from jaxenv.testing.toys import mock_012 as mock_012
+from jaxenv.testing.toys import random_environment as random_environment

@@ -1,0 +1,172 @@
+"""What an environment returns: the eight fields of ALF's TimeStep, for a batch of lanes.
+
+========= ======== ============================== =================== =======================================
+step_type discount bootstraps the previous value   its value is learned meaning
+========= ======== ============================== =================== =======================================
+FIRST     1        no                             yes                 first step of an episode, reward 0
+MID       1        yes                            yes
+LAST      0        no                             no                  the task ended: terminated
+LAST      1        yes                            no                  the time limit ended it: truncated
+========= ======== ============================== =================== =======================================
+"""
+
+import enum
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+
+
+class StepType(enum.IntEnum):
+    """Where in its episode a row stands."""
+
+    FIRST = 0
+    MID = 1
+    LAST = 2
+
+
+@tree.struct
+class TimeStep:
+    """One row for every lane. Fields that are not set hold ``()``, an empty pytree.
+
+    Attributes:
+        step_type: int32 ``[B]``, a `StepType`.
+        reward: float32 ``[B]``, or ``[B, R]`` for a vector reward: of the previous action, with the observation that
+            it caused. 0 at FIRST.
+        discount: float32 ``[B]`` in [0, 1]: 0 where the task ended. It is never the learner's gamma.
+        observation: tree of arrays ``[B, ...]``.
+        prev_action: the action that led here, in the space of the outermost wrapper; zeros at FIRST.
+        env_id: int32 ``[B]``, which lane this is.
+        untransformed: the raw TimeStep, where a data transformer stored it.
+        env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
+    """
+
+    step_type: Any = ()
+    reward: Any = ()
+    discount: Any = ()
+    observation: Any = ()
+    prev_action: Any = ()
+    env_id: Any = ()
+    untransformed: Any = ()
+    env_info: Any = ()
+
+    def is_first(self) -> jax.Array:
+        """Rows that begin an episode, bool in the shape of ``step_type``."""
+        return self.step_type == np.int32(StepType.FIRST)
+
+    def is_mid(self) -> jax.Array:
+        """Rows inside an episode."""
+        return self.step_type == np.int32(StepType.MID)
+
+    def is_last(self) -> jax.Array:
+        """Rows that end an episode."""
+        return self.step_type == np.int32(StepType.LAST)
+
+    @property
+    def terminated(self) -> jax.Array:
+        """Rows on which the task itself ended: LAST with discount 0."""
+        return self.is_last() & (self.discount == 0)
+
+    @property
+    def truncated(self) -> jax.Array:
+        """Rows on which something outside the task ended the episode: LAST with discount above 0."""
+        return self.is_last() & (self.discount > 0)
+
+    @property
+    def bootstrap_mask(self) -> jax.Array:
+        """Rows whose value may stand in for the future of the row before. For streams that have FIRST rows."""
+        return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
+
+    @property
+    def learn_mask(self) -> jax.Array:
+        """Rows whose own value is learned: all but LAST. For streams that have FIRST rows."""
+        return self.step_type != np.int32(StepType.LAST)
+
+    def __repr__(self) -> str:
+        fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        lines = (f"{name!r}: {value!r}" for name, value in fields if not _is_unset(value))
+        return "TimeStep(\n{" + ",\n ".join(lines) + "})"
+
+
+def _is_unset(value: Any) -> bool:
+    return isinstance(value, tuple) and value == ()
+
+
+def _batch_shape(observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    if batch_shape is not None:
+        return tuple(batch_shape)
+    leaves = jax.tree.leaves(observation)
+    if not leaves or jnp.ndim(leaves[0]) == 0:
+        raise ValueError("restart: observation has no batch axis to read the batch size from, pass batch_shape")
+    return jnp.shape(leaves[0])[:1]
+
+
+def restart(
+    observation: Any,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    reward_shape: tuple[int, ...] = (),
+    prev_action: Any = (),
+    env_id: Any = (),
+    env_info: Any = (),
+) -> TimeStep:
+    """The FIRST row of an episode: reward 0, discount 1.
+
+    Args:
+        observation: tree of arrays ``[B, ...]``.
+        batch_shape: ``(B,)``; by default the leading axis of the observation. ``()`` makes an unbatched row.
+        reward_shape: shape of one lane's reward: ``()``, or ``(R,)`` for a vector reward.
+        prev_action: zeros of the action spec, ``()`` if there is none to speak of.
+        env_id: int32 ``[B]``.
+        env_info: zeros, but for entries that describe the state.
+    """
+    shape = _batch_shape(observation, batch_shape)
+    return TimeStep(
+        step_type=jnp.full(shape, StepType.FIRST, jnp.int32),
+        reward=jnp.zeros(shape + tuple(reward_shape), jnp.float32),
+        discount=jnp.ones(shape, jnp.float32),
+        observation=observation,
+        prev_action=prev_action,
+        env_id=env_id,
+        env_info=env_info,
+    )
+
+
+def _row(name, step_type, observation, reward, discount, batch_shape, fields) -> TimeStep:
+    shape = _batch_shape(observation, batch_shape)
+    reward = jnp.asarray(reward, jnp.float32)
+    discount = jnp.asarray(discount, jnp.float32)
+    for argument, value in (("reward", reward), ("discount", discount)):
+        # A scalar stands for every lane; anything else must have the batch in front.
+        if value.ndim and value.shape[: len(shape)] != shape:
+            raise ValueError(f"{name}: {argument} has shape {value.shape}, the batch is {shape}")
+    chex.assert_is_broadcastable(discount.shape, shape)
+    return TimeStep(
+        step_type=jnp.full(shape, step_type, jnp.int32),
+        reward=jnp.broadcast_to(reward, shape + reward.shape[len(shape) :]),
+        discount=jnp.broadcast_to(discount, shape),
+        observation=observation,
+        **fields,
+    )
+
+
+def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
+    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar stands for all lanes.
+
+    Other fields of `TimeStep` are taken by keyword.
+    """
+    return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
+
+
+def termination(observation, reward, *, batch_shape=None, **fields) -> TimeStep:
+    """A LAST row on which the task ended: discount 0."""
+    return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
+
+
+def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
+    """A LAST row on which something else ended the episode, a time limit say: its value still counts."""
+    return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

@@ -1,0 +1,165 @@
+"""Restart lanes whose episode ended, inside ``step``."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.environment import AutoResetMode, ResetStrategy, Wrapper, layers
+from jaxenv.random import Clock
+from jaxenv.wrappers.base import BatchWrapper
+
+
+@tree.struct
+class AutoResetState:
+    """State of the environment inside, and in ``next_step`` mode ``ended`` (bool ``[B]``): lanes whose row was LAST."""
+
+    inner: object
+    ended: object
+
+
+class AutoReset(Wrapper):
+    """Begins the next episode of every lane that ended; written once and applied once in a stack.
+
+    ``next_step``: the step after LAST ignores the action and returns the FIRST row of the next episode.
+
+    ``same_step``: the LAST row keeps reward, discount, ``prev_action`` and the transition's ``env_info``, and already
+    shows the next episode's first observation. The one that the step led to is in ``env_info["final_observation"]``,
+    which holds the step's own observation on every row. The stream is that of ``next_step`` without its FIRST rows.
+
+    Both strategies give the same lanes. ``"select"`` starts all lanes and keeps the starts that are needed;
+    ``"compact"`` gathers the lanes that ended and starts those, ``block`` at a time. Gradients stop at the start
+    of an episode.
+
+    Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action`` and ``env_info`` on the rows where an
+    episode begins; all other rows pass through.
+
+    Args:
+        env: anything without an ``AutoReset`` and without batch state.
+        mode: ``"next_step"`` or ``"same_step"``.
+        strategy: ``"select"``, ``"compact"``, or ``None`` for what the environment declares for the platform.
+        block: how many lanes ``compact`` starts at a time.
+
+    Raises:
+        ValueError: for an unknown mode or strategy, a block below 1, or an ``env`` that already restarts its lanes or
+            carries batch state.
+    """
+
+    mode: AutoResetMode = tree.static(default="next_step")
+    strategy: ResetStrategy | None = tree.static(default=None)
+    block: int = tree.static(default=64)
+
+    owns: ClassVar[frozenset[str]] = frozenset(
+        {"step_type", "reward", "discount", "observation", "prev_action", "env_info"}
+    )
+
+    def check(self):
+        if self.mode not in ("next_step", "same_step"):
+            raise ValueError(f"AutoReset: mode must be 'next_step' or 'same_step', got {self.mode!r}")
+        if self.strategy not in ("select", "compact", None):
+            raise ValueError(f"AutoReset: strategy must be 'select', 'compact' or None, got {self.strategy!r}")
+        if self.block < 1:
+            raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
+        for layer in layers(self.env):
+            if isinstance(layer, AutoReset):
+                raise ValueError("AutoReset: the environment inside already has an AutoReset, one is enough")
+            if isinstance(layer, BatchWrapper):
+                raise ValueError(
+                    f"AutoReset: {type(layer).__name__} carries state of the whole batch, put it outside AutoReset"
+                )
+
+    @property
+    def autoreset(self):
+        return self.mode
+
+    def inner(self, state):
+        return state.inner
+
+    def starts(self, timestep):
+        first = self.env.starts(timestep)
+        return first | timestep.is_last() if self.mode == "same_step" else first
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        if self.mode == "same_step":
+            # The copy is for eager callers who donate: the row shows the same observation twice.
+            final = jax.tree.map(jnp.copy, timestep.observation)
+            env_info = {**timestep.env_info, "final_observation": final}
+            return AutoResetState(state, ()), dataclasses.replace(timestep, env_info=env_info)
+        return AutoResetState(state, jnp.zeros(env_id.shape, bool)), timestep
+
+    def step(self, state, action):
+        stepped, timestep = self.env.step(state.inner, action)
+        if self.mode == "next_step":
+            fresh, first = self._begin_where(state.ended, stepped, timestep)
+            inner = tree.where(state.ended, fresh, stepped)
+            timestep = tree.where(state.ended, first, timestep)
+            return AutoResetState(inner, timestep.is_last()), timestep
+
+        ended = timestep.is_last()
+        fresh, first = self._begin_where(ended, stepped, timestep)
+        of_state = self.env.info_of_state(stepped).keys()
+        of_first, of_last = ({k: t.env_info[k] for k in of_state} for t in (first, timestep))
+        env_info = {
+            **timestep.env_info,
+            **tree.where(ended, of_first, of_last),
+            "final_observation": timestep.observation,
+        }
+        observation = tree.where(ended, first.observation, timestep.observation)
+        row = dataclasses.replace(timestep, observation=observation, env_info=env_info)
+        return AutoResetState(tree.where(ended, fresh, stepped), ()), row
+
+    def _begin_where(self, mask, state, timestep):
+        """State and FIRST row of the next episode, right in the lanes of ``mask``; what the others hold is not used."""
+        declared = self.strategy or self.reset_strategy
+        ways = {"select": self._begin_all, "compact": self._begin_blocks}
+        if isinstance(declared, str):
+            return ways[declared](mask, state, timestep)
+        chosen = {platform: ways[name] for platform, name in declared.items()}
+        return jax.lax.platform_dependent(mask, state, timestep, **chosen)
+
+    def _begin_all(self, mask, state, timestep):
+        clock = self.env.clock(state)
+        return tree.detach(self.env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
+
+    def _begin_blocks(self, mask, state, timestep):
+        lanes = mask.shape[0]
+        block = min(self.block, lanes)
+        count = jnp.sum(mask, dtype=jnp.int32)
+        slots = -(-lanes // block) * block
+
+        def list_ended(mask):
+            slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
+            numbers = jnp.arange(lanes, dtype=jnp.int32)
+            return jnp.full(slots, lanes, jnp.int32).at[slot].set(numbers, mode="drop", unique_indices=True)
+
+        ended = jax.lax.cond(count > 0, list_ended, lambda mask: jnp.full(slots, lanes, jnp.int32), mask)
+        # Reverse-mode differentiation cannot pass a loop of unknown length: nothing differentiable may enter it.
+        env = tree.detach(self.env)
+
+        def begin_block(i, buffers):
+            rows = jax.lax.dynamic_slice(ended, (i * block,), (block,))
+            previous = tree.gather(buffers[0], rows)
+            clock = env.clock(previous)
+            fresh = env.take(rows).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
+            return _scatter(buffers, fresh, rows)
+
+        blocks = (count + np.int32(block - 1)) // np.int32(block)
+        return jax.lax.fori_loop(np.int32(0), blocks, begin_block, tree.detach((state, timestep)))
+
+
+def _scatter(buffers, rows, index):
+    """Writes ``rows`` at ``index`` (out-of-range entries are dropped). Lane keys and ids never change, so they stay."""
+
+    def write(buffer, row):
+        if isinstance(buffer, tree.Shared):
+            return buffer
+        if isinstance(buffer, Clock):
+            episode, step = write(buffer.episode, row.episode), write(buffer.step, row.step)
+            return dataclasses.replace(buffer, episode=episode, step=step)
+        return buffer.at[index].set(row, mode="drop")
+
+    return jax.tree.map(write, buffers, rows, is_leaf=lambda node: isinstance(node, tree.Shared | Clock))

@@ -1,0 +1,251 @@
+"""Bases for wrappers: three of one function each, one with state per lane, one with state of the whole batch."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import specs, tree
+from jaxenv.environment import Tree, Wrapper, layers
+from jaxenv.random import Stream
+from jaxenv.timestep import TimeStep
+
+
+class ActionWrapper(Wrapper):
+    """Maps the agent's action to the one that ``env`` takes. Write ``action`` and ``action_spec``.
+
+    Owns ``prev_action``: the agent's action, as it was given, zeros at FIRST.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+
+    def action(self, action: Tree) -> Tree:
+        """The inner action for an action that fits ``action_spec`` (``[B, ...]``; discrete ones are within bounds)."""
+        raise NotImplementedError(f"{type(self).__name__}.action")
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
+
+    def step(self, state, action):
+        spec = self.action_spec()
+        given = specs.conform(spec, action, num_lanes(self, state), str(self))
+        state, timestep = self.env.step(state, self.action(specs.clip_discrete(spec, given)))
+        return state, with_prev_action(self, timestep, given)
+
+
+class ObservationWrapper(Wrapper):
+    """Maps the observation. Write ``observation``, and ``observation_spec`` where bounds are known.
+
+    Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+
+    def observation(self, observation: Tree) -> Tree:
+        """The new observation for a batch of inner ones, ``[B, ...]``."""
+        raise NotImplementedError(f"{type(self).__name__}.observation")
+
+    def observation_spec(self):
+        """Shapes and dtypes of what ``observation`` returns, without bounds."""
+        return mapped_spec(self.observation, self.env.observation_spec(), self.num_envs)
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, map_observation(self.observation, timestep)
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        return state, map_observation(self.observation, timestep)
+
+
+class RewardWrapper(Wrapper):
+    """Maps the reward. Write ``reward``. It is never applied at FIRST, where the reward stays 0.
+
+    Owns ``reward``.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        """The new reward for a batch of inner ones: float32 ``[B]`` or ``[B, R]``."""
+        raise NotImplementedError(f"{type(self).__name__}.reward")
+
+    def reward_spec(self):
+        """Shape of what ``reward`` returns, without bounds."""
+        return mapped_spec(self.reward, self.env.reward_spec(), self.num_envs).replace(name="reward")
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, self._paid(timestep)
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        return state, self._paid(timestep)
+
+    def _paid(self, timestep: TimeStep) -> TimeStep:
+        reward = jnp.asarray(self.reward(timestep.reward), jnp.float32)
+        first = tree.expand(timestep.is_first(), reward.ndim)
+        return dataclasses.replace(timestep, reward=jnp.where(first, jnp.zeros_like(reward), reward))
+
+
+@tree.struct
+class LaneState:
+    """State of a wrapper with lane state: that of ``env`` and its own, every leaf leading with ``[B]``."""
+
+    inner: Tree
+    own: Tree
+
+
+class LaneWrapper(Wrapper):
+    """Carries state per lane that begins anew with every episode. Write ``init`` and what you need of the rest.
+
+    The base calls ``init`` by mask wherever an episode starts, so a wrapper is right on either side of ``AutoReset``.
+    Each hook gets a stream of its own, a function of the clock and of the wrapper's class and place among its class.
+    In ``same_step`` streams a lane wrapper that rewrites observations or actions belongs inside ``AutoReset``.
+    """
+
+    def init(self, timestep: TimeStep, key: Stream) -> Tree:
+        """The wrapper's state for an episode that starts with the observation on ``timestep``: leaves ``[B, ...]``."""
+        raise NotImplementedError(f"{type(self).__name__}.init")
+
+    def before(self, own: Tree, action: Tree, key: Stream) -> tuple[Tree, Tree]:
+        """Runs ahead of every inner step: new own state and the action to pass in. Passes both on by default."""
+        return own, action
+
+    def after(self, own: Tree, timestep: TimeStep, key: Stream) -> tuple[Tree, TimeStep]:
+        """Runs on every row, FIRST included: new own state and the row to pass out. Passes both on by default."""
+        return own, timestep
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.autoreset == "same_step" and self.owns & {"observation", "prev_action"}:
+            raise ValueError(
+                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.owns))}, which outside a same_step "
+                f"AutoReset cannot be right on the row that ends one episode and shows the next: put it inside AutoReset"
+            )
+
+    def inner(self, state):
+        return state.inner
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        clock = self.env.clock(state)
+        own = tree.strong(self.init(timestep, self._stream(clock, "init")))
+        own, timestep = self.after(own, timestep, self._stream(clock, "after"))
+        if self._acts:
+            zeros = specs.zeros(self.action_spec(), env_id.shape)
+            timestep = dataclasses.replace(timestep, prev_action=zeros)
+        return LaneState(state, tree.strong(own)), timestep
+
+    def step(self, state, action):
+        own = state.own
+        if self._acts:
+            spec = self.action_spec()
+            action = specs.conform(spec, action, num_lanes(self, state), str(self))
+            stream = self._stream(self.clock(state), "before")
+            own, inner_action = self.before(own, specs.clip_discrete(spec, action), stream)
+        else:
+            inner_action = action
+        inner, timestep = self.env.step(state.inner, inner_action)
+        clock = self.env.clock(inner)
+        own, timestep = self._advance(own, timestep, clock)
+        if self._acts:
+            timestep = with_prev_action(self, timestep, action)
+        return LaneState(inner, tree.strong(own)), timestep
+
+    def _advance(self, own, timestep, clock):
+        if self.autoreset is None:  # Episodes begin by `begin` alone.
+            return self.after(own, timestep, self._stream(clock, "after"))
+        fresh = tree.strong(self.init(timestep, self._stream(clock, "init")))
+        if self.autoreset == "next_step":
+            own = tree.where(timestep.is_first(), fresh, own)
+            return self.after(own, timestep, self._stream(clock, "after"))
+        # same_step: the LAST row still belongs to the episode that it ends.
+        own, timestep = self.after(own, timestep, self._stream(clock, "after"))
+        return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), timestep
+
+    @property
+    def _acts(self) -> bool:
+        return type(self).before is not LaneWrapper.before
+
+    def _stream(self, clock, hook: str) -> Stream:
+        name = type(self).__name__
+        ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
+        return clock.stream(f"{name}/{ordinal}/{hook}")
+
+
+@tree.struct
+class BatchState:
+    """State of a wrapper with batch state: that of ``env`` and what all lanes share."""
+
+    inner: Tree
+    shared: tree.Shared
+
+
+class BatchWrapper(Wrapper):
+    """Carries state of the whole batch, a running mean say, that survives episodes. Write ``init`` and ``after``.
+
+    It stands outside ``AutoReset`` and sees every row of every lane once. ``frozen`` stops the learning: ``after`` is
+    still called, and what it makes of the state is dropped. A lane that starts anew through ``reset_where`` is passed
+    through the statistics as they are.
+    """
+
+    frozen: bool = tree.static(default=False, kw_only=True)
+
+    def init(self, timestep: TimeStep) -> Tree:
+        """The statistics before any row was seen; leaves need not lead with ``[B]``."""
+        raise NotImplementedError(f"{type(self).__name__}.init")
+
+    def after(self, shared: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        """Takes a batch of rows: new statistics and the rows to pass out."""
+        raise NotImplementedError(f"{type(self).__name__}.after")
+
+    def inner(self, state):
+        return state.inner
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        if previous is not None:
+            _, timestep = self.after(previous.shared.value, timestep)
+            return BatchState(state, previous.shared), timestep
+        return self._see(state, tree.strong(self.init(timestep)), timestep)
+
+    def step(self, state, action):
+        inner, timestep = self.env.step(state.inner, action)
+        return self._see(inner, state.shared.value, timestep)
+
+    def _see(self, inner, shared, timestep):
+        new, timestep = self.after(shared, timestep)
+        return BatchState(inner, tree.Shared(shared if self.frozen else tree.strong(new))), timestep
+
+
+# --- what the bases share --------------------------------------------------------------------------------------------
+
+
+def num_lanes(env: Wrapper, state: Tree) -> int:
+    """Number of lanes in a state."""
+    return env.clock(state).env_id.shape[0]
+
+
+def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:
+    """The row with the agent's action in ``prev_action``: as given, 0 where not finite, zeros at FIRST."""
+    given = specs.finite(given)
+    if env.autoreset is not None:
+        given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)
+    return dataclasses.replace(timestep, prev_action=given)
+
+
+def map_observation(fn: Any, timestep: TimeStep) -> TimeStep:
+    """Applies ``fn`` to the observation and to ``env_info["final_observation"]`` where that is kept."""
+    env_info = timestep.env_info
+    if "final_observation" in env_info:
+        env_info = {**env_info, "final_observation": tree.strong(fn(env_info["final_observation"]))}
+    return dataclasses.replace(timestep, observation=tree.strong(fn(timestep.observation)), env_info=env_info)
+
+
+def mapped_spec(fn: Any, spec: Tree, lanes: int) -> Tree:
+    """Specs of what ``fn`` makes of a batch that fits ``spec``: shapes and dtypes, no bounds."""
+    batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), spec)
+    return specs.unbatched(jax.eval_shape(fn, batch))

@@ -1,0 +1,84 @@
+"""End episodes after a number of steps, as truncated."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.environment import Wrapper, layers
+from jaxenv.timestep import StepType
+
+
+@tree.struct
+class TimeLimitState:
+    """State of the environment inside, and int32 ``[B]`` steps since FIRST where the clock does not count them."""
+
+    inner: Any
+    elapsed: Any
+
+
+class TimeLimit(Wrapper):
+    """Makes the ``duration``-th row after FIRST a LAST row and leaves its discount as it is.
+
+    A task that ends on that very step keeps discount 0: termination wins, and both facts stay visible, since
+    ``env_info["time_limit_reached"]`` (bool ``[B]``) says that the limit was reached. The limit counts the steps of
+    what it wraps: inside an action repeat it counts environment steps, outside it the agent's.
+
+    Owns ``step_type`` and ``env_info["time_limit_reached"]``; ``discount`` with ``terminal=True``.
+
+    Args:
+        env: any environment without ``AutoReset``.
+        duration: steps per episode, at least 1: one number, or int32 ``[B]`` with one per lane.
+        terminal: the limit is part of the task (the agent sees its clock), so reaching it gives discount 0.
+
+    Raises:
+        ValueError: if ``duration`` is below 1 or no integer, or if ``env`` already restarts its lanes.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, env.action_spec().zeros((2,)))
+    >>> timestep.is_last().tolist(), timestep.discount.tolist()
+    ([True, True], [1.0, 1.0])
+    """
+
+    duration: Any = tree.leaf(dtype=np.int32)
+    terminal: bool = tree.static(default=False)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
+
+    def check(self):
+        if tree.is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
+            raise ValueError(f"TimeLimit: duration must be at least 1, got {self.duration}")
+        if self.autoreset is not None:
+            raise ValueError("TimeLimit: AutoReset inside would not see the limit, put TimeLimit inside AutoReset")
+
+    @property
+    def _own_count(self) -> bool:
+        # One inner step is one tick of the clock unless something inside steps several times: then nothing is carried.
+        return any(isinstance(layer, Wrapper) and layer.steps_several for layer in layers(self.env))
+
+    def inner(self, state):
+        return state.inner if self._own_count else state
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else self.inner(previous))
+        env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(env_id.shape, bool)}
+        if self._own_count:
+            state = TimeLimitState(state, jnp.zeros_like(episode))
+        return state, dataclasses.replace(timestep, env_info=env_info)
+
+    def step(self, state, action):
+        inner, timestep = self.env.step(self.inner(state), action)
+        elapsed = state.elapsed + 1 if self._own_count else self.env.clock(inner).step
+        reached = elapsed >= self.duration
+        discount = jnp.where(reached, np.float32(0), timestep.discount) if self.terminal else timestep.discount
+        timestep = dataclasses.replace(
+            timestep,
+            step_type=jnp.where(reached, np.int32(StepType.LAST), timestep.step_type),
+            discount=discount,
+            env_info={**timestep.env_info, "time_limit_reached": reached},
+        )
+        return (TimeLimitState(inner, elapsed) if self._own_count else inner), timestep
