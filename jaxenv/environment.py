@@ -73,6 +73,8 @@ class Environment:
     reset_strategy: ClassVar[ResetStrategy | dict[str, ResetStrategy]] = "select"
     # Whether `make` guards the lanes against non-finite numbers although the actions are discrete.
     can_diverge: ClassVar[bool] = False
+    # Whether a finite state always gives a finite observation, so that a guard need not look at it.
+    finite_observation: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -83,7 +85,9 @@ class Environment:
         converted = tree.map_declared(lambda d: tree.number(str(self), d), self)
         for field in dataclasses.fields(self):
             value = getattr(converted, field.name)
-            object.__setattr__(self, field.name, tree.hashable(value) if field.metadata.get("static") else value)
+            if field.metadata.get("static"):
+                value = tree.option(str(self), field.name, tree.hashable(value), field.default)
+            object.__setattr__(self, field.name, value)
         self.check()
 
     # --- what an author writes ---------------------------------------------------------------------------------------
@@ -113,7 +117,7 @@ class Environment:
         return {}
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        """Keeps what outlives an episode: given the last task state and the fresh one, returns the one to start with."""
+        """What an episode starts with, given the last task state and a fresh one: keeps what outlives an episode."""
         return new
 
     def check(self) -> None:
@@ -232,7 +236,7 @@ class Environment:
                     f"{self}: {declared.path} holds {np.shape(declared.value)[0]} lanes, the batch has {num_lanes}"
                 )
 
-    # --- what a stack of wrappers answers as one environment ------------------------------------------------------------
+    # --- what a stack of wrappers answers as one environment ---------------------------------------------------------
 
     @property
     def batch_size(self) -> int:
@@ -260,8 +264,13 @@ class Environment:
         """
         return timestep.is_first()
 
+    @property
+    def shows_state(self) -> bool:
+        """Whether the observation on every row is a function of the state alone, which ``observation_of`` computes."""
+        return True
+
     def observation_of(self, state: Tree) -> Tree:
-        """The environment's own observation of a state of the stack, before any wrapper."""
+        """The observation that a row shows for a state of this stack, where it ``shows_state``."""
         return self._observation(state.task)
 
     def info_of_state(self, state: Tree) -> dict[str, Tree]:
@@ -400,6 +409,10 @@ class Wrapper(Environment):
     def starts(self, timestep):
         return self.env.starts(timestep)
 
+    @property
+    def shows_state(self):
+        return self.env.shows_state and "observation" not in self.owns
+
     def observation_of(self, state):
         return self.env.observation_of(self.inner(state))
 
@@ -471,7 +484,8 @@ def reset_where(
     clock = env.clock(state)
     if jnp.shape(mask) != clock.env_id.shape or jnp.result_type(mask) != jnp.bool_:
         raise ValueError(
-            f"reset_where: mask must be bool{list(clock.env_id.shape)}, got {jnp.result_type(mask)}{list(jnp.shape(mask))}"
+            f"reset_where: mask must be bool{list(clock.env_id.shape)}, "
+            f"got {jnp.result_type(mask)}{list(jnp.shape(mask))}"
         )
     keys = clock.key if key is None else random.lane_words(key, clock.env_id)
     episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)

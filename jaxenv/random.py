@@ -93,10 +93,17 @@ def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
     """
     _check_typed(key)
     if key.ndim == 0:
-        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, env_id)
+        key = _fold_lanes(key, env_id)
     if key.shape != env_id.shape:
         raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
     return _two_words(key)
+
+
+def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
+    if str(jax.random.key_impl(key)) in ("threefry2x32", "rbg"):
+        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, env_id)
+    # Under vmap other implementations (unsafe_rbg) fold by a lane's place in the batch: one at a time, they do not.
+    return jax.lax.map(lambda number: jax.random.fold_in(key, number), env_id)
 
 
 def _two_words(key: jax.Array) -> Words:
@@ -212,9 +219,10 @@ def uniform(stream: Stream, size: Size = 1, low: Any = 0.0, high: Any = 1.0) -> 
     span = _align(jnp.asarray(high, jnp.float32), stream, size) - low
 
     def scale(word):
-        # The maximum changes no value; it keeps the compiler from contracting product and sum, which it does for
-        # some batch sizes and not for others, so that a lane's start does not depend on B in its last bit.
-        return low + jnp.maximum(unit(word) * span, np.float32(0))
+        # The choice is never the 0; it keeps the compiler from contracting product and sum, which it does for some
+        # batch sizes and not for others, so that a lane's start does not depend on B in its last bit.
+        u = unit(word)
+        return low + jnp.where(u < 1, u * span, np.float32(0))
 
     return _each(scale, bits(stream, size))
 
@@ -244,10 +252,10 @@ def normal(stream: Stream, size: Size = 1) -> Any:
     """Standard normal float32, by inversion; the tails reach 5.4 standard deviations."""
 
     def invert(word):
-        # Midpoints of the 2**24 cells: never 0 or 1, so always finite.
-        centred = ((word >> np.uint32(8)).astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23) - np.float32(1)
-        limit = np.float32(1 - 2**-24)
-        return np.float32(np.sqrt(2)) * jax.lax.erf_inv(jnp.clip(centred, -limit, limit))
+        # Midpoints of 2**24 cells of (-1, 1), exact because the integer is centred first: symmetric, and never an end.
+        cell = (word >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
+        middle = (cell.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23)
+        return np.float32(np.sqrt(2)) * jax.lax.erf_inv(middle)
 
     return _each(invert, bits(stream, size))
 
@@ -269,8 +277,13 @@ def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
 
     An index of weight 0 is never drawn; where all weights are 0 the index is 0.
     """
-    cumulative = jnp.cumsum(weights.astype(jnp.float32), axis=-1)
-    total = cumulative[..., -1:]
+    weights = weights.astype(jnp.float32)
+    cumulative = jnp.cumsum(weights, axis=-1)
     (u,) = uniform(stream, 1)
-    passed = (cumulative <= u[..., None] * total) & (cumulative < total)
-    return jnp.sum(passed, axis=-1, dtype=jnp.int32)
+    threshold = u[..., None] * cumulative[..., -1:]
+    count, positive = weights.shape[-1], weights > 0
+    index = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), weights.shape)
+    # Weights are looked at again: sums of floats may round, whichever order the platform adds them in.
+    first_above = jnp.min(jnp.where(positive & (cumulative > threshold), index, np.int32(count)), axis=-1)
+    last_positive = jnp.max(jnp.where(positive, index, np.int32(0)), axis=-1)
+    return jnp.minimum(first_above, last_positive)

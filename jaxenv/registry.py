@@ -57,7 +57,7 @@ class EnvSpec:
             raise ValueError(f"{self.id}: num_envs must be an integer of at least 1, got {num_envs!r}")
         cls, given = self.environment, {**self.kwargs, **params}
         if not isinstance(cls, type):
-            return tree.rebuild(cls(num_envs=int(num_envs), **given), name=self.id)
+            return _named(cls(num_envs=int(num_envs), **given), self.id)
         options, names = self._keywords(cls)
         if unknown := [name for name in given if name not in options and name not in names]:
             valid = ", ".join(sorted(options | names)) or "(none)"
@@ -192,13 +192,13 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
     Raises:
         ValueError: for an unknown suite or id.
     """
-    suite, colon, name = id.rpartition(":")
-    if colon and suite not in _SUITES:
+    if ":" not in id:
+        return make(id, num_envs, **kwargs)
+    suite, _, name = id.partition(":")
+    if suite not in _SUITES:
         known = ", ".join(sorted(_SUITES)) or "none yet"
         raise ValueError(f"load: no suite {suite!r} (known: {known}); ids of jaxenv itself have no prefix")
-    if colon:
-        return importlib.import_module(_SUITES[suite]).load(name, num_envs, **kwargs)
-    return make(name, num_envs, **kwargs)
+    return importlib.import_module(_SUITES[suite]).load(name, num_envs, **kwargs)
 
 
 load.batched = True  # type: ignore[attr-defined]
@@ -208,6 +208,13 @@ _SUITES: dict[str, str] = {}
 
 
 # --- the order of a stack --------------------------------------------------------------------------------------------
+
+
+def _named(env: Environment, id: str) -> Environment:
+    """The stack with ``id`` for the name of the environment at its bottom."""
+    if isinstance(env, Wrapper):
+        return tree.rebuild(env, env=_named(env.env, id))
+    return tree.rebuild(env, name=id)
 
 
 def _contained(env: Environment, clip_action: bool) -> Environment:
@@ -273,7 +280,7 @@ def _for_evaluation(build: Callable[[Environment], Environment]) -> Callable[[En
     return rebuilt
 
 
-# --- the environments of this library ----------------------------------------------------------------------------------
+# --- the environments of this library --------------------------------------------------------------------------------
 
 _CLASSIC = "jaxenv.envs.classic_control"
 register("CartPole-v0", f"{_CLASSIC}.cart_pole:CartPole", max_episode_steps=200, reward_threshold=195.0)

@@ -89,6 +89,10 @@ class Array:
         """
         return _sample(self, random.stream(key), tuple(outer))
 
+    def __repr__(self) -> str:
+        name = f", name={self.name!r}" if self.name else ""
+        return f"Array({self.shape}, {self.dtype}{name})"
+
     def _fault(self, value: Any) -> str | None:
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             return f"it is a {type(value).__name__}, not an array"
@@ -128,7 +132,7 @@ class Bounded(Array):
         return self._bound(self._maximum)
 
     def _bound(self, frozen: tuple) -> np.ndarray:
-        return np.broadcast_to(np.array(frozen, self.dtype).reshape(self.shape if len(frozen) > 1 else ()), self.shape)
+        return np.broadcast_to(np.array(frozen, self.dtype).reshape(self.shape if len(frozen) != 1 else ()), self.shape)
 
     @property
     def is_bounded(self) -> bool:
@@ -141,10 +145,11 @@ class Bounded(Array):
         Raises:
             ValueError: if the spec is continuous or its elements differ in their number of values.
         """
-        counts = np.unique(self.maximum.astype(np.int64) - self.minimum.astype(np.int64) + 1)
-        if not self.is_discrete or counts.size != 1:
+        low, high = (bound.reshape(-1).tolist() for bound in (self.minimum, self.maximum))
+        counts = {int(b) - int(a) + 1 for a, b in zip(low, high, strict=True)} if self.is_discrete else set()
+        if len(counts) != 1:
             raise ValueError(f"num_values is defined for discrete specs of one range, got {self}")
-        return int(counts[0])
+        return counts.pop()
 
     def replace(  # type: ignore[override]
         self, shape=_UNSET, dtype=_UNSET, minimum=_UNSET, maximum=_UNSET, name=_UNSET
@@ -171,7 +176,7 @@ class Bounded(Array):
         """The same spec with infinite bounds replaced by the largest finite numbers of the dtype, as TF-Agents does."""
         if self.is_discrete:
             return self
-        limits = np.finfo(self.dtype)
+        limits = jnp.finfo(self.dtype)  # knows bfloat16 as well
         return self.replace(
             minimum=np.clip(self.minimum, limits.min, limits.max), maximum=np.clip(self.maximum, limits.min, limits.max)
         )
@@ -247,11 +252,14 @@ def _sample(spec: Array, stream: random.Stream, outer: tuple[int, ...]) -> jax.A
     if spec.dtype.kind == "b":
         return ((words >> np.uint32(31)).astype(bool) | low) & high
     if spec.is_discrete:
+        word = np.uint32 if spec.dtype.kind == "u" else np.int32
+        if np.any(low < np.iinfo(word).min) or np.any(high > np.iinfo(word).max):
+            raise ValueError(f"sample: the bounds must fit {np.dtype(word)}, got {spec}")
         low, high = low.astype(np.int64), high.astype(np.int64)
         # Arithmetic modulo 2**32 is exact for every range that int32 or uint32 holds; a span of 0 means all of it.
         span = ((high - low + 1) & 0xFFFFFFFF).astype(np.uint32)
         offset = jnp.where(span == 0, words, random.high_product(words, span))
-        return (offset + (low & 0xFFFFFFFF).astype(np.uint32)).astype(spec.dtype)
+        return (offset + (low & 0xFFFFFFFF).astype(np.uint32)).astype(word).astype(spec.dtype)
     return _sample_floats(stream, words, low.astype(np.float32), high.astype(np.float32)).astype(spec.dtype)
 
 
@@ -302,9 +310,9 @@ def _sample_masked(spec: Tree, stream: random.Stream, outer: tuple[int, ...], ma
         raise ValueError(
             f"sample: mask needs a single discrete spec of shape () and no outer axes, got {spec}, {outer}"
         )
-    if mask.shape[-1] != spec.num_values:
-        raise ValueError(f"sample: mask has {mask.shape[-1]} entries, the spec has {spec.num_values} values: {spec}")
-    return random.categorical(stream, mask) + spec.minimum.astype(np.int32)
+    if jnp.shape(mask)[-1:] != (spec.num_values,):
+        raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
+    return random.categorical(stream, mask).astype(spec.dtype) + spec.minimum
 
 
 def validate(spec: Tree, value: Tree, outer: int | tuple[int, ...] = ()) -> None:
@@ -356,8 +364,12 @@ def from_array(value: Tree, from_dim: int = 0) -> Tree:
 
 def stack(specs: Sequence[Bounded]) -> Bounded:
     """One spec ``[n, ...]`` for n specs of equal shape and dtype whose bounds may differ."""
+    if not specs:
+        raise ValueError("stack: at least one spec is needed")
     first = specs[0]
-    for spec in specs[1:]:
+    for spec in specs:
+        if not isinstance(spec, Bounded):
+            raise ValueError(f"stack: specs must be bounded, got {spec}")
         if (spec.shape, spec.dtype) != (first.shape, first.dtype):
             raise ValueError(f"stack: specs must agree in shape and dtype, got {first} and {spec}")
     low, high = ([getattr(s, bound) for s in specs] for bound in ("minimum", "maximum"))
@@ -377,9 +389,10 @@ def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
 
 
 def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
-    """Checks a batch of actions at trace time and casts it to the spec's dtypes; values are not changed.
+    """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
 
-    Any integer dtype serves an integer spec, any float dtype a float one.
+    Any integer dtype serves an integer spec, any float dtype a float one. An integer that the spec's dtype does not
+    hold becomes the nearest that it does, never another by wrapping around.
 
     Raises:
         ValueError: for another structure, shape, batch size or kind of dtype, naming what was wanted and given.
@@ -392,14 +405,23 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     leaves = []
     for (path, s), given in zip(wanted, jax.tree.leaves(action), strict=True):
         name = f"{owner}: action {tree.path_name(path)}".rstrip()
-        shape, dtype = jnp.shape(given), jnp.result_type(given)
+        shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
         if shape != (num_lanes, *s.shape):
             raise ValueError(f"{name} must have shape {(num_lanes, *s.shape)} (lanes, then {s}), got {shape}")
-        kinds = {"b": "b", "i": "iu", "u": "iu"}.get(s.dtype.kind, "f")
-        if np.dtype(dtype).kind not in kinds and not (kinds == "f" and jnp.issubdtype(dtype, jnp.floating)):
+        kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
+        if not jnp.issubdtype(dtype, kind):
             raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")
+        if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
+            given = _saturated(given, s.dtype)
         leaves.append(jax.lax.convert_element_type(given, s.dtype))
     return structure.unflatten(leaves)
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Integers clipped to what ``dtype`` holds, in their own dtype."""
+    given, wanted = np.iinfo(x.dtype), np.iinfo(dtype)
+    clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
+    return clip(x, x.dtype.type(max(given.min, wanted.min)), x.dtype.type(min(given.max, wanted.max)))
 
 
 def clip_discrete(spec: Tree, action: Tree) -> Tree:

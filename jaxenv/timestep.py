@@ -13,7 +13,6 @@ LAST      1        yes                            no                  the time l
 import enum
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,12 +95,12 @@ def _is_unset(value: Any) -> bool:
     return isinstance(value, tuple) and value == ()
 
 
-def _batch_shape(observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
     if batch_shape is not None:
         return tuple(batch_shape)
     leaves = jax.tree.leaves(observation)
     if not leaves or jnp.ndim(leaves[0]) == 0:
-        raise ValueError("restart: observation has no batch axis to read the batch size from, pass batch_shape")
+        raise ValueError(f"{name}: observation has no batch axis to read the batch size from, pass batch_shape")
     return jnp.shape(leaves[0])[:1]
 
 
@@ -124,9 +123,9 @@ def restart(
         env_id: int32 ``[B]``.
         env_info: zeros, but for entries that describe the state.
     """
-    shape = _batch_shape(observation, batch_shape)
+    shape = _batch_shape("restart", observation, batch_shape)
     return TimeStep(
-        step_type=jnp.full(shape, StepType.FIRST, jnp.int32),
+        step_type=jnp.full(shape, np.int32(StepType.FIRST)),
         reward=jnp.zeros(shape + tuple(reward_shape), jnp.float32),
         discount=jnp.ones(shape, jnp.float32),
         observation=observation,
@@ -137,16 +136,16 @@ def restart(
 
 
 def _row(name, step_type, observation, reward, discount, batch_shape, fields) -> TimeStep:
-    shape = _batch_shape(observation, batch_shape)
+    shape = _batch_shape(name, observation, batch_shape)
     reward = jnp.asarray(reward, jnp.float32)
     discount = jnp.asarray(discount, jnp.float32)
-    for argument, value in (("reward", reward), ("discount", discount)):
-        # A scalar stands for every lane; anything else must have the batch in front.
-        if value.ndim and value.shape[: len(shape)] != shape:
-            raise ValueError(f"{name}: {argument} has shape {value.shape}, the batch is {shape}")
-    chex.assert_is_broadcastable(discount.shape, shape)
+    # A scalar stands for every lane. A reward may have more axes than the batch, a discount not.
+    if reward.ndim and reward.shape[: len(shape)] != shape:
+        raise ValueError(f"{name}: reward has shape {reward.shape}, the batch is {shape}")
+    if discount.ndim and discount.shape != shape:
+        raise ValueError(f"{name}: discount has shape {discount.shape}, the batch is {shape}")
     return TimeStep(
-        step_type=jnp.full(shape, step_type, jnp.int32),
+        step_type=jnp.full(shape, np.int32(step_type)),
         reward=jnp.broadcast_to(reward, shape + reward.shape[len(shape) :]),
         discount=jnp.broadcast_to(discount, shape),
         observation=observation,

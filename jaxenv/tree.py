@@ -5,6 +5,7 @@ whose fields are leaves or subtrees. An *environment* is one too, but its constr
 arguments, which unflattening must not do: JAX rebuilds trees with tracers, shapes and axis numbers for leaves.
 """
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, dataclass_transform
@@ -139,7 +140,11 @@ def where(mask: jax.Array, new: T, old: T) -> T:
 
 def gather(tree: T, index: jax.Array) -> T:
     """Rows ``index`` (``int32[K]``, out-of-range entries clamped) of every leaf; ``Shared`` subtrees pass through."""
-    return jax.tree.map(lambda x: x if _is_shared(x) else x.at[index].get(mode="clip"), tree, is_leaf=_is_shared)
+
+    def rows(x):
+        return x if _is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
+
+    return jax.tree.map(rows, tree, is_leaf=_is_shared)
 
 
 def zeros(shapes: Tree) -> Tree:
@@ -251,6 +256,19 @@ def hashable(value: Any) -> Any:
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
+def option(owner: str, name: str, value: Any, default: Any) -> Any:
+    """Checks a static argument against the type of its default: a number for a number, text for text."""
+    kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kinds is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)):
+        return value
+    if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
+        return value
+    wanted = "a number" if isinstance(default, float) else f"of type {type(default).__name__}"
+    raise ValueError(f"{owner}: {name} must be {wanted}, got {value!r}")
+
+
 def is_concrete(value: Any) -> bool:
     """Whether the numbers in ``value`` can be looked at now (it is no tracer, shape or axis number stand-in)."""
     return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) or (
@@ -274,12 +292,13 @@ def number(owner: str, declared: Declared) -> Any:
     if is_concrete(value):
         try:
             array = np.asarray(value)
-            exact = array.astype(dtype)
-        except (TypeError, ValueError):
+            with np.errstate(over="ignore", invalid="ignore"):  # judged below
+                exact = array.astype(dtype)
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from None
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "biuf" and not jnp.issubdtype(array.dtype, jnp.floating):
             raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}")
-        if not np.all(np.isfinite(array)):
+        if not (np.all(np.isfinite(array)) and np.all(np.isfinite(exact))):
             raise ValueError(f"{name} must be finite, got {value!r}")
         if dtype.kind in "iu" and (array.dtype.kind == "b" or np.any(exact != array)):
             raise ValueError(f"{name} must be {dtype.name}, got {value!r}")
@@ -307,10 +326,15 @@ def _child(node: Any, name: str, path: str) -> Any:
     if name not in names:
         raise ValueError(f"field {path!r}: no {name!r} here, the fields are {names}")
     if isinstance(node, Mapping):
-        return node[name]
+        return node[_key(node, name)]
     if isinstance(node, list | tuple) and not hasattr(node, "_fields"):
         return node[int(name)]
     return getattr(node, name)
+
+
+def _key(node: Mapping, name: str) -> Any:
+    """The key that is written ``name`` in a path: keys need not be text."""
+    return name if name in node else next(k for k in node if str(k) == name)
 
 
 def child_names(node: Any) -> Iterator[str]:
@@ -351,8 +375,12 @@ def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
         return fn(node)
     head, *rest = names
     new = _transform(_child(node, head, path), rest, path, fn)
+    if isinstance(node, dict):
+        changed = copy.copy(node)  # keeps the kind of dict, which is part of the tree's structure
+        changed[_key(node, head)] = new
+        return changed
     if isinstance(node, Mapping):
-        return {**node, head: new}
+        return type(node)({**node, _key(node, head): new})  # type: ignore[call-arg]
     if hasattr(node, "_fields"):
         return node._replace(**{head: new})
     if isinstance(node, list | tuple):
@@ -373,7 +401,7 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
         below.setdefault(head, []).append(rest)
     chosen = {name: _select(_child(node, name, what), rest, what) for name, rest in below.items()}
     if isinstance(node, Mapping):
-        return chosen
+        return {_key(node, name): subtree for name, subtree in chosen.items()}
     if isinstance(node, list | tuple) and not hasattr(node, "_fields"):
         return type(node)(chosen.get(name, ()) for name in child_names(node))
     unset = dict.fromkeys(child_names(node), ())

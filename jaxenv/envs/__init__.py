@@ -1,1 +1,1 @@
-"""Environments written as batched arrays, one a file. They are made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
+"""Environments written as batched arrays, one a file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""

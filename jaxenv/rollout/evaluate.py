@@ -52,18 +52,22 @@ def evaluate(
         max_steps: no lane is stepped more often, whatever happens.
 
     Raises:
-        ValueError: if the environment has no ``AutoReset`` or ``num_episodes`` is no positive multiple of the lanes.
+        ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is no positive multiple of the lanes, or
+            there are keys for another number of lanes.
     """
     num_episodes = env.num_envs if num_episodes is None else num_episodes
-    if num_episodes < 1 or num_episodes % env.num_envs:
+    if not isinstance(num_episodes, int | np.integer) or num_episodes < 1 or num_episodes % env.num_envs:
         raise ValueError(
             f"evaluate: num_episodes must be a positive multiple of num_envs = {env.num_envs}, got {num_episodes}"
         )
     if env.autoreset is None:
         raise ValueError(f"evaluate: {env} has no AutoReset, so its lanes would not go on to the next episode")
     recurrent = bool(jax.tree.leaves(initial_memory))
+    initial_memory = tree.strong(initial_memory)
     state, timestep = env.reset(key)
-    lanes, quota = env.num_envs, num_episodes // env.num_envs
+    lanes, quota = env.num_envs, int(num_episodes) // env.num_envs
+    if timestep.step_type.shape != (lanes,):
+        raise ValueError(f"evaluate: {env} has {lanes} lanes, got {timestep.step_type.shape[0]} keys")
     rows = (lanes, quota)
     record = Evaluation(
         jnp.zeros(rows + timestep.reward.shape[1:], jnp.float32),
@@ -94,8 +98,8 @@ def evaluate(
             terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
             finished=record.finished.at[lane, count].set(last, mode="drop"),
         )
-        return state, timestep, out.memory, record, count + last, steps + 1
+        return state, timestep, out.memory, record, count + last.astype(jnp.int32), steps + 1
 
-    start = (state, timestep, tree.strong(initial_memory), record, jnp.zeros(lanes, jnp.int32), np.int32(0))
+    start = (state, timestep, initial_memory, record, jnp.zeros(lanes, jnp.int32), np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)

@@ -1,6 +1,7 @@
 """Sums over finished episodes, kept per lane on the device and reduced on the host."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ from jaxenv.timestep import TimeStep
 class EpisodeTotals:
     """Running sums, each ``[B]``: nothing is reduced over lanes inside a loop, so they cost a few additions a step.
 
-    ``return_`` and ``length`` belong to the episode under way; all others count finished episodes.
+    ``return_`` and ``length`` belong to the episode under way, ``steps`` counts every step, and all others count
+    finished episodes.
     """
 
     return_: jax.Array
@@ -35,7 +37,13 @@ class EpisodeTotals:
         return cls(**{n: jnp.zeros(num_envs, jnp.int32 if n in integers else jnp.float32) for n in names})
 
     def add(self, timestep: TimeStep) -> "EpisodeTotals":
-        """Counts one row. FIRST rows are no steps; LAST rows end an episode, in every auto-reset mode."""
+        """Counts one row. FIRST rows are no steps; LAST rows end an episode, in every auto-reset mode.
+
+        Raises:
+            ValueError: at trace time, for a vector reward.
+        """
+        if timestep.reward.ndim != 1:
+            raise ValueError(f"EpisodeTotals: the reward must be one number a lane, got shape {timestep.reward.shape}")
         first, last = timestep.is_first(), timestep.is_last()
         zero = np.float32(0)
         return_ = jnp.where(first, zero, self.return_ + timestep.reward)
@@ -45,9 +53,9 @@ class EpisodeTotals:
         return EpisodeTotals(
             return_=jnp.where(last, zero, return_),
             length=jnp.where(last, np.int32(0), length),
-            steps=self.steps + ~first,
-            terminated=self.terminated + timestep.terminated,
-            truncated=self.truncated + timestep.truncated,
+            steps=self.steps + (~first).astype(jnp.int32),
+            terminated=self.terminated + timestep.terminated.astype(jnp.int32),
+            truncated=self.truncated + timestep.truncated.astype(jnp.int32),
             return_sum=self.return_sum + whole_return,
             return_square_sum=self.return_square_sum + whole_return**2,
             length_sum=self.length_sum + whole_length,
@@ -55,12 +63,12 @@ class EpisodeTotals:
         )
 
     def started_anew(self) -> "EpisodeTotals":
-        """The same episodes under way, with every count of finished ones at 0: for sums chunk by chunk."""
+        """The same episodes under way with every other sum at 0: float32 stays exact enough chunk by chunk."""
         fresh = EpisodeTotals.zeros(self.length.shape[0])
         return dataclasses.replace(fresh, return_=self.return_, length=self.length)
 
 
-def summarise(chunks: list[EpisodeTotals]) -> dict[str, float | int | None]:
+def summarise(chunks: list[EpisodeTotals]) -> dict[str, Any]:
     """Adds up totals on the host in float64.
 
     Returns:
@@ -73,7 +81,7 @@ def summarise(chunks: list[EpisodeTotals]) -> dict[str, float | int | None]:
 
     terminated, truncated = int(total("terminated")), int(total("truncated"))
     episodes = terminated + truncated
-    figures: dict[str, float | int | None] = {
+    figures: dict[str, Any] = {
         "steps": int(total("steps")),
         "episodes": episodes,
         "terminated": terminated,

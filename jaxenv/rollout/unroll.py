@@ -11,8 +11,6 @@ from jaxenv.environment import Environment
 from jaxenv.rollout.policy import act
 from jaxenv.timestep import TimeStep
 
-_SHORT = tuple(f.name for f in dataclasses.fields(TimeStep))
-
 
 @tree.struct
 class Experience:
@@ -68,6 +66,8 @@ def unroll(
     """
     if num_steps < 0:
         raise ValueError(f"unroll: num_steps must be at least 0, got {num_steps}")
+    if isinstance(fields, str):
+        raise ValueError(f"unroll: fields must be a sequence of names, got the text {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]
     recurrent = bool(jax.tree.leaves(initial_memory))
     if recurrent:
@@ -94,4 +94,8 @@ def unroll(
 
 
 def _full_path(field: str) -> str:
-    return f"timestep.{field}" if field.split(".")[0] in _SHORT else field
+    head = field.split(".")[0]
+    short, full = ([f.name for f in dataclasses.fields(cls)] for cls in (TimeStep, Experience))
+    if head not in short + full:
+        raise ValueError(f"unroll: no field {field!r}, the fields are {', '.join(short + full[1:])}")
+    return f"timestep.{field}" if head in short else field

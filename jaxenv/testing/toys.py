@@ -21,12 +21,12 @@ class Count:
 class Counting(Environment):
     """Counts its steps and ends after as many as it was told, lane by lane and episode by episode.
 
-    The observation is ``stride * episode + step`` (int32), the action an integer in 0 .. 9. With
-    ``pays="action"`` the reward is the action, with ``pays="end"`` it is 1 on the step that ends the episode and 0 before.
+    The observation is ``stride * episode + step`` (int32), the action an integer in 0 .. 9. With ``pays="action"`` the
+    reward is the action, with ``pays="end"`` it is 1 on the step that ends the episode and 0 before.
 
     Args:
-        lengths: int32 ``[E]``, the length of episode e is ``lengths[e % E]``; ``[B, E]`` for each lane its own. A length
-            of 0 never ends.
+        lengths: int32 ``[E]``, the length of episode e is ``lengths[e % E]``; ``[B, E]`` for each lane its own. An
+            episode of length 0 never ends.
         stride: what an episode adds to the observation.
         pays: ``"action"`` or ``"end"``.
     """

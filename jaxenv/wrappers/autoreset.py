@@ -96,8 +96,9 @@ class AutoReset(Wrapper):
         if self.mode == "next_step":
             fresh, first = self._begin_where(state.ended, stepped, timestep)
             inner = tree.where(state.ended, fresh, stepped)
-            timestep = tree.where(state.ended, first, timestep)
-            return AutoResetState(inner, timestep.is_last()), timestep
+            observation = self._observation_where(state.ended, inner, first, timestep)
+            row = tree.where(state.ended, _unseen(first), _unseen(timestep))
+            return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
         ended = timestep.is_last()
         fresh, first = self._begin_where(ended, stepped, timestep)
@@ -108,9 +109,15 @@ class AutoReset(Wrapper):
             **tree.where(ended, of_first, of_last),
             "final_observation": timestep.observation,
         }
-        observation = tree.where(ended, first.observation, timestep.observation)
-        row = dataclasses.replace(timestep, observation=observation, env_info=env_info)
-        return AutoResetState(tree.where(ended, fresh, stepped), ()), row
+        inner = tree.where(ended, fresh, stepped)
+        observation = self._observation_where(ended, inner, first, timestep)
+        return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
+
+    def _observation_where(self, mask, inner, first, timestep):
+        """The observation after the choice of states: observing the chosen state once beats choosing between two."""
+        if self.env.shows_state:
+            return self.env.observation_of(inner)
+        return tree.where(mask, first.observation, timestep.observation)
 
     def _begin_where(self, mask, state, timestep):
         """State and FIRST row of the next episode, right in the lanes of ``mask``; what the others hold is not used."""
@@ -149,6 +156,10 @@ class AutoReset(Wrapper):
 
         blocks = (count + np.int32(block - 1)) // np.int32(block)
         return jax.lax.fori_loop(np.int32(0), blocks, begin_block, tree.detach((state, timestep)))
+
+
+def _unseen(timestep):
+    return dataclasses.replace(timestep, observation=())
 
 
 def _scatter(buffers, rows, index):

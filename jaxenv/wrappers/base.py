@@ -51,6 +51,13 @@ class ObservationWrapper(Wrapper):
         """Shapes and dtypes of what ``observation`` returns, without bounds."""
         return mapped_spec(self.observation, self.env.observation_spec(), self.num_envs)
 
+    @property
+    def shows_state(self):
+        return self.env.shows_state
+
+    def observation_of(self, state):
+        return tree.strong(self.observation(self.env.observation_of(self.inner(state))))
+
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, map_observation(self.observation, timestep)
@@ -123,7 +130,7 @@ class LaneWrapper(Wrapper):
         if self.autoreset == "same_step" and self.owns & {"observation", "prev_action"}:
             raise ValueError(
                 f"{type(self).__name__}: it rewrites {', '.join(sorted(self.owns))}, which outside a same_step "
-                f"AutoReset cannot be right on the row that ends one episode and shows the next: put it inside AutoReset"
+                "AutoReset cannot be right on the row that ends one episode and shows the next: put it inside AutoReset"
             )
 
     def inner(self, state):

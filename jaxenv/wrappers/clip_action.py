@@ -1,9 +1,9 @@
 """Clip continuous actions to their bounds."""
 
 import jax
-import jax.numpy as jnp
 
 from jaxenv import specs
+from jaxenv.numeric import clip
 from jaxenv.wrappers.base import ActionWrapper
 
 
@@ -15,9 +15,9 @@ class ClipAction(ActionWrapper):
     """
 
     def action(self, action):
-        def clip(spec, a):
+        def clipped(spec, a):
             if isinstance(spec, specs.Bounded) and spec.is_continuous:
-                return jnp.clip(a, specs.aligned(spec.minimum, a.ndim), specs.aligned(spec.maximum, a.ndim))
+                return clip(a, specs.aligned(spec.minimum, a.ndim), specs.aligned(spec.maximum, a.ndim))
             return a
 
-        return jax.tree.map(clip, self.action_spec(), action)
+        return jax.tree.map(clipped, self.action_spec(), action)

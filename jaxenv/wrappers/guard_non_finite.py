@@ -17,8 +17,8 @@ class GuardNonFinite(Wrapper):
     """Ends a lane whose state, observation or reward becomes NaN or infinite, as truncated, and marks the row.
 
     Such a row is LAST with discount 1 (also where the task ended), reward 0, the observation of the state before the
-    step and ``env_info["abnormal"]`` (bool ``[B]``) set; entries that are not finite are 0. The lane is then restarted
-    like any other, and a learner drops abnormal rows by mask. The state is neither copied nor frozen.
+    step and ``env_info["abnormal"]`` (bool ``[B]``) set; entries that are not finite are 0. The task's state stays the
+    one before the step. The lane is then restarted like any other, and a learner drops abnormal rows by mask.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows alone.
 
@@ -32,6 +32,14 @@ class GuardNonFinite(Wrapper):
         if wrong := [type(layer).__name__ for layer in layers(self.env) if getattr(layer, "owns", None)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
 
+    @property
+    def shows_state(self):
+        return self.env.shows_state
+
+    def observation_of(self, state):
+        observation = self.env.observation_of(state)
+        return observation if self.unwrapped.finite_observation else _zero_where_not_finite(observation)
+
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         env_info = {**timestep.env_info, "abnormal": jnp.zeros(env_id.shape, bool)}
@@ -39,32 +47,30 @@ class GuardNonFinite(Wrapper):
 
     def step(self, state, action):
         new, timestep = self.env.step(state, action)
-        abnormal = ~_finite_lanes((new, timestep.observation, timestep.reward))
-        before = self.env.observation_of(state)
-        observation, env_info = jax.tree.map(
-            lambda x: jnp.where(_widen(abnormal, x) & ~_isfinite(x), jnp.zeros_like(x), x),
-            (tree.where(abnormal, before, timestep.observation), timestep.env_info),
-        )
-        return new, dataclasses.replace(
+        # Looking at a stacked observation costs more than the rest of the guard, so it is spared where it can be.
+        shown = () if self.unwrapped.finite_observation else timestep.observation
+        abnormal = ~_finite_lanes((new, shown, timestep.reward))
+        kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
+        return kept, dataclasses.replace(
             timestep,
             step_type=jnp.where(abnormal, np.int32(StepType.LAST), timestep.step_type),
             reward=tree.where(abnormal, jnp.zeros_like(timestep.reward), timestep.reward),
             discount=jnp.where(abnormal, np.float32(1), timestep.discount),
-            observation=observation,
-            env_info={**env_info, "abnormal": abnormal},
+            observation=self.observation_of(kept),
+            env_info={**_zero_where_not_finite(timestep.env_info), "abnormal": abnormal},
         )
 
 
-def _isfinite(x: jax.Array) -> jax.Array:
-    return jnp.isfinite(x) if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.ones(x.shape, bool)
+def _is_float(x: jax.Array) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
 
 
-def _widen(mask: jax.Array, x: jax.Array) -> jax.Array:
-    return tree.expand(mask, x.ndim)
+def _zero_where_not_finite(values):
+    return jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if _is_float(x) else x, values)
 
 
 def _finite_lanes(values) -> jax.Array:
     """Lanes in which every float of a tree of ``[B, ...]`` arrays is finite, bool ``[B]``."""
-    floats = [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    floats = [x for x in jax.tree.leaves(values) if _is_float(x)]
     rows = [jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in floats]
     return functools.reduce(jnp.logical_and, rows)

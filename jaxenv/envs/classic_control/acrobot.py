@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.numeric import clip
 
 
 @tree.struct
@@ -68,8 +69,8 @@ class Acrobot(Environment):
         state = State(
             theta_1=_wrap(state.theta_1),
             theta_2=_wrap(state.theta_2),
-            rate_1=jnp.clip(state.rate_1, -self.max_rate_1, self.max_rate_1),
-            rate_2=jnp.clip(state.rate_2, -self.max_rate_2, self.max_rate_2),
+            rate_1=clip(state.rate_1, -self.max_rate_1, self.max_rate_1),
+            rate_2=clip(state.rate_2, -self.max_rate_2, self.max_rate_2),
         )
         above = -jnp.cos(state.theta_1) - jnp.cos(state.theta_1 + state.theta_2) > 1
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)

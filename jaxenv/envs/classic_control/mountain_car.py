@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.numeric import clip
 
 
 @tree.struct
@@ -71,8 +72,8 @@ class MountainCar(Environment):
 def roll(env, state: State, push: jax.Array) -> State:
     """One step down the slope: the velocity is bounded, and the left wall stops the car."""
     velocity = state.velocity + push - env.params.gravity * jnp.cos(3 * state.position)
-    velocity = jnp.clip(velocity, -env.max_speed, env.max_speed)
-    position = jnp.clip(state.position + velocity, env.min_position, env.max_position)
+    velocity = clip(velocity, -env.max_speed, env.max_speed)
+    position = clip(state.position + velocity, env.min_position, env.max_position)
     stopped = (position == np.float32(env.min_position)) & (velocity < 0)
     return State(position, jnp.where(stopped, np.float32(0), velocity))
 

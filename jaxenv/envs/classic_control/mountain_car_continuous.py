@@ -17,6 +17,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, roll
+from jaxenv.numeric import clip
 
 
 @tree.struct
@@ -34,6 +35,7 @@ class Params:
 class MountainCarContinuous(Environment):
     """The car in the valley with a throttle; see the module."""
 
+    finite_observation = True
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
@@ -45,7 +47,7 @@ class MountainCarContinuous(Environment):
 
     def transition(self, state, action, key):
         throttle = action[:, 0]
-        state = roll(self, state, jnp.clip(throttle, -1, 1) * self.params.power)
+        state = roll(self, state, clip(throttle, -1, 1) * self.params.power)
         arrived = at_goal(self, state)
         reward = jnp.where(arrived, np.float32(100), np.float32(0)) - 0.1 * throttle**2
         return Transition(state, reward, terminated=arrived)

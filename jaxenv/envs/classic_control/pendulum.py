@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.numeric import clip
 
 
 @tree.struct
@@ -43,6 +44,7 @@ class State:
 class Pendulum(Environment):
     """Pendulum swing-up; see the module."""
 
+    finite_observation = True
     params: Params = Params()
     max_speed: float = tree.static(default=8.0)
     max_torque: float = tree.static(default=2.0)
@@ -53,10 +55,10 @@ class Pendulum(Environment):
 
     def transition(self, state, action, key):
         p = self.params
-        torque = jnp.clip(action[:, 0], -self.max_torque, self.max_torque)
+        torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2
         push = 3 * p.gravity / (2 * p.length) * jnp.sin(state.theta) + 3 / (p.mass * p.length**2) * torque
-        theta_dot = jnp.clip(state.theta_dot + push * p.dt, -self.max_speed, self.max_speed)
+        theta_dot = clip(state.theta_dot + push * p.dt, -self.max_speed, self.max_speed)
         theta = _wrap(state.theta + theta_dot * p.dt)
         return Transition(State(theta, theta_dot), reward=-cost, terminated=jnp.zeros_like(cost, bool))
 

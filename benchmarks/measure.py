@@ -1,0 +1,209 @@
+"""What the benchmarks share: one loop for all contestants, timing in turn, the record of the machine, JSON."""
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium")
+
+
+class Row(NamedTuple):
+    """What one step of a batch gives, every leaf ``[B, ...]``: the same fields on every side of a comparison."""
+
+    observation: Any
+    action: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    is_step: Any  # False on rows that only begin an episode: those are no environment steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """A rollout that is ready to run.
+
+    Attributes:
+        name: of the library.
+        run: seed -> a dict with ``steps``, ``terminated`` and ``truncated`` (counts or flags, in any shape) beside
+            what else the rollout made of its rows. The result is complete when the call returns.
+        compile_seconds: tracing and compiling; ``None`` where nothing is compiled.
+    """
+
+    name: str
+    run: Callable[[int], dict[str, Any]]
+    compile_seconds: float | None = None
+
+
+class Sample(NamedTuple):
+    """One timed rollout."""
+
+    seconds: float
+    steps: int
+    episodes: int
+
+
+# --- rollouts --------------------------------------------------------------------------------------------------------
+
+
+def jax_contestant(
+    name: str, start: Callable, step: Callable, num_envs: int, num_steps: int, store: bool
+) -> Contestant:
+    """Compiles a rollout of ``num_steps`` steps under JAX, the first reset included.
+
+    Args:
+        name: of the library.
+        start: typed key -> carry, with every lane at the start of an episode.
+        step: carry -> (carry, `Row`).
+        num_envs: B.
+        num_steps: T.
+        store: stack whole rows to ``[T, B, ...]``. Otherwise every observation, reward and flag goes into one sum a
+            lane, so that the compiler cannot drop what made it.
+    """
+
+    def one_step(carry, _):
+        carry, totals = carry
+        carry, row = step(carry)
+        totals = {k: totals[k] + v for k, v in _lane_sums(row).items() if k in totals}
+        stored = {k: v for k, v in row._asdict().items() if k != "is_step"} if store else {}
+        return (carry, totals), stored
+
+    def rollout(key):
+        floats = [] if store else ["observation", "reward"]
+        integers = ["steps"] if store else ["steps", "terminated", "truncated"]
+        totals = {k: jnp.zeros(num_envs, jnp.float32) for k in floats}
+        totals |= {k: jnp.zeros(num_envs, jnp.int32) for k in integers}
+        (_, totals), stored = jax.lax.scan(one_step, (start(key), totals), length=num_steps)
+        return {**totals, **stored}
+
+    begun = time.perf_counter()
+    compiled = jax.jit(rollout).lower(jax.random.key(0)).compile()
+    seconds = time.perf_counter() - begun
+    return Contestant(name, lambda seed: jax.block_until_ready(compiled(jax.random.key(seed))), seconds)
+
+
+def _lane_sums(row: Row) -> dict[str, jax.Array]:
+    return {
+        "observation": sum(_per_lane(leaf) for leaf in jax.tree.leaves(row.observation)),
+        "reward": _per_lane(row.reward),
+        "steps": row.is_step.astype(jnp.int32),
+        "terminated": row.terminated.astype(jnp.int32),
+        "truncated": row.truncated.astype(jnp.int32),
+    }
+
+
+def _per_lane(x: jax.Array) -> jax.Array:
+    return jnp.sum(x.astype(jnp.float32), axis=tuple(range(1, x.ndim)))
+
+
+# --- timing ----------------------------------------------------------------------------------------------------------
+
+
+def in_turn(contestants: Sequence[Contestant], repeats: int) -> dict[str, list[Sample]]:
+    """Times every contestant ``repeats`` times, one after the other in each round, after one untimed run of each.
+
+    Each round has its own seed and begins with another contestant, so that none has the better place.
+    """
+    samples: dict[str, list[Sample]] = {c.name: [] for c in contestants}
+    for contestant in contestants:
+        contestant.run(0)
+    for i in range(repeats):
+        first = i % len(contestants)
+        for contestant in [*contestants[first:], *contestants[:first]]:
+            begun = time.perf_counter()
+            result = contestant.run(i + 1)
+            seconds = time.perf_counter() - begun
+            steps, *ends = (_count(result[k]) for k in ("steps", "terminated", "truncated"))
+            samples[contestant.name].append(Sample(seconds, steps, sum(ends)))
+    return samples
+
+
+def _count(x: Any) -> int:
+    return int(np.asarray(x).sum(dtype=np.int64))
+
+
+def steps_per_second(samples: Sequence[Sample]) -> float:
+    """The median over the samples."""
+    return statistics.median(s.steps / s.seconds for s in samples)
+
+
+def figures(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]:
+    """All that was measured of one contestant, for the JSON file."""
+    return {
+        "steps_per_second": steps_per_second(samples),
+        "compile_seconds": contestant.compile_seconds,
+        "seconds": [s.seconds for s in samples],
+        "steps": [s.steps for s in samples],
+        "episodes": [s.episodes for s in samples],
+    }
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+def record() -> dict[str, Any]:
+    """Date, commit, device, processor, load and versions: what a figure means nothing without."""
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    device = jax.devices()[0]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _git("rev-parse", "HEAD"),
+        "library_differs_from_commit": bool(_git("status", "--porcelain", "--", "jaxenv")),
+        "device": f"{device.platform}: {device.device_kind}",
+        "device_count": jax.device_count(),
+        "cpu": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "load_average": [round(x, 2) for x in os.getloadavg()],
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    root = pathlib.Path(__file__).parents[1]
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _cpu_model() -> str:
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
+    """Writes a result file."""
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns: the first to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(aligned(line) for line in [header, *rows])

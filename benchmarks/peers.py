@@ -1,0 +1,139 @@
+"""Rollouts of the peers, each in the way its own users write them, under the same uniform random policy."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from benchmarks.measure import Contestant, Row, jax_contestant
+
+
+class Unavailable(Exception):
+    """Says in one line why a peer takes no part in a comparison."""
+
+
+def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+    """Runs gymnax as PureJaxRL does: ``vmap`` of ``env.step``, which restarts by itself, under split keys.
+
+    Raises:
+        Unavailable: if gymnax cannot be imported, has no such id, or its task differs in a number that both have.
+    """
+    try:
+        import gymnax
+    except ImportError as error:
+        raise Unavailable(f"gymnax cannot be imported: {error}") from None
+    if id not in gymnax.registered_envs:
+        raise Unavailable(f"gymnax has no {id}")
+    env, params = gymnax.make(id)
+    limit = jaxenv.spec(id).max_episode_steps
+    if limit is not None:
+        params = params.replace(max_steps_in_episode=limit)
+    if difference := _difference(jaxenv.spec(id).make(), params, _GYMNAX_NAMES.get(id, {})):
+        raise Unavailable(f"gymnax plays another {id}: {difference}")
+    sample = jax.vmap(env.action_space(params).sample)
+    reset = jax.vmap(env.reset, in_axes=(0, None))
+    advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+
+    def start(key):
+        key, key_reset = jax.random.split(key)
+        _, state = reset(jax.random.split(key_reset, num_envs), params)
+        return key, state
+
+    def step(carry):
+        key, state = carry
+        key, key_action = jax.random.split(key)
+        action = sample(jax.random.split(key_action, num_envs))
+        key, key_step = jax.random.split(key)
+        keys = jax.random.split(key_step, num_envs)
+        observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
+        # Its restarts cost no row of their own: every row is a step.
+        return (key, state), Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
+
+    return jax_contestant("gymnax", start, step, num_envs, num_steps, store)
+
+
+def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+    """Runs Gymnasium's own NumPy vector environment, where the id has one.
+
+    Raises:
+        Unavailable: if Gymnasium cannot be imported, or has no NumPy vector environment of that id.
+    """
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise Unavailable(f"gymnasium cannot be imported: {error}") from None
+    known = gymnasium.registry.get(id)
+    if known is None or known.vector_entry_point is None:
+        raise Unavailable(f"gymnasium has no NumPy vector environment of {id}; its loops over lanes do not compare")
+    limit = jaxenv.spec(id).max_episode_steps
+    env = gymnasium.make_vec(
+        id, num_envs, vectorization_mode="vector_entry_point", **({} if limit is None else {"max_episode_steps": limit})
+    )
+    if difference := _difference(jaxenv.spec(id).make(), env, _GYMNASIUM_NAMES):
+        raise Unavailable(f"gymnasium plays another {id}: {difference}")
+
+    def run(seed: int) -> dict[str, Any]:
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+        totals = dict.fromkeys(("steps", "observation", "reward", "terminated", "truncated"), 0)
+        stored: dict[str, list] = {k: [] for k in Row._fields}
+        ended = np.zeros(num_envs, bool)
+        for _ in range(num_steps):
+            action = env.action_space.sample()
+            observation, reward, terminated, truncated, _ = env.step(action)
+            # The row after an end begins the next episode: it is no step.
+            row = Row(observation, action, reward, terminated, truncated, ~ended)
+            ended = terminated | truncated
+            if store:
+                for name, value in row._asdict().items():
+                    stored[name].append(value)
+            else:
+                totals["steps"] += np.count_nonzero(row.is_step)
+                for name in ("observation", "reward", "terminated", "truncated"):
+                    totals[name] += getattr(row, name).sum()
+        if not store:
+            return totals
+        whole = {name: np.stack(values) for name, values in stored.items()}
+        return {**whole, "steps": whole.pop("is_step")}
+
+    return Contestant("gymnasium", run)
+
+
+PEERS = {"gymnax": gymnax, "gymnasium": gymnasium}
+
+
+# --- the same task on both sides -------------------------------------------------------------------------------------
+
+# Our name of a number -> the peer's, where they differ.
+_GYMNAX_NAMES = {
+    "CartPole-v1": {"force": "force_mag", "position_limit": "x_threshold", "angle_limit": "theta_threshold_radians"},
+    "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
+    "Acrobot-v1": {
+        "length_1": "link_length_1",
+        "mass_1": "link_mass_1",
+        "mass_2": "link_mass_2",
+        "com_1": "link_com_pos_1",
+        "com_2": "link_com_pos_2",
+        "inertia": "link_moi",
+        "max_rate_1": "max_vel_1",
+        "max_rate_2": "max_vel_2",
+    },
+}
+_GYMNASIUM_NAMES = _GYMNAX_NAMES["CartPole-v1"]
+
+
+def _difference(env: jaxenv.Environment, theirs: Any, names: dict[str, str]) -> str:
+    """The first number that both sides have and that is not the same; empty if there is none."""
+    for holder in (env, getattr(env, "params", None)):
+        for field in dataclasses.fields(holder) if holder is not None else ():
+            name = names.get(field.name, field.name)
+            ours, other = getattr(holder, field.name), getattr(theirs, name, None)
+            numbers = (bool, int, float, np.number, np.ndarray, jax.Array)
+            if field.name in ("num_envs", "name") or not (isinstance(ours, numbers) and isinstance(other, numbers)):
+                continue
+            if not np.allclose(ours, other, rtol=1e-6):
+                return f"{name} is {other}, here {field.name} is {ours}"
+    return ""

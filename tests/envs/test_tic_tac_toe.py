@@ -1,0 +1,181 @@
+"""TicTacToe against its rules in plain Python, on every position and move, and against ALF's published trace."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import tree
+from jaxenv.timestep import StepType
+
+FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
+LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
+
+
+reset = jax.jit(lambda env, key: env.reset(key))
+advance = jax.jit(lambda env, state, action: env.step(state, action))
+
+
+def play(actions):
+    """The first row and those that follow ``actions [T][B]``, as a list of TimeSteps."""
+    actions = np.array(actions, np.int32)
+    env = jaxenv.make("TicTacToe-v0", num_envs=actions.shape[1])
+    state, timestep = reset(env, jax.random.key(0))
+    rows = [timestep]
+    for action in actions:
+        state, timestep = advance(env, state, action)
+        rows.append(timestep)
+    return jax.device_get(rows)
+
+
+def to_move(board):
+    return -1 if sum(cell != 0 for cell in board) % 2 == 0 else 1
+
+
+def won(board, player):
+    return any(all(board[cell] == player for cell in line) for line in LINES)
+
+
+def move(board, cell):
+    """The rules: the next board, the reward and the name of the end, ``None`` if the game goes on."""
+    player = to_move(board)
+    if board[cell] != 0:
+        return board, player, "invalid_move"
+    board = (*board[:cell], player, *board[cell + 1 :])
+    if won(board, player):
+        return board, -player, "play0_win" if player == -1 else "play1_win"
+    return board, 0, None if 0 in board else "draw"
+
+
+@functools.cache
+def positions():
+    """All boards on which a game can stand that has not ended."""
+    found, waiting = set(), [(0,) * 9]
+    while waiting:
+        board = waiting.pop()
+        if board not in found:
+            found.add(board)
+            after = (move(board, cell) for cell in range(9) if board[cell] == 0)
+            waiting += [next_board for next_board, _, end in after if end is None]
+    return sorted(found)
+
+
+def test_every_move_from_every_position_follows_the_rules():
+    boards = [board for board in positions() for _ in range(9)]
+    cells = np.tile(np.arange(9, dtype=np.int32), len(positions()))
+    assert len(positions()) == 4520  # known number of positions in which somebody is to move
+    env = jaxenv.spec("TicTacToe-v0").make(len(boards))
+    state, _ = reset(env, jax.random.key(0))
+    state = tree.rebuild(state, task=type(state.task)(np.array(boards, np.int8)))
+    _, timestep = jax.device_get(advance(env, state, cells))
+
+    expected = [move(board, cell) for board, cell in zip(boards, cells.tolist(), strict=True)]
+    after = np.array([board for board, _, _ in expected])
+    ends = np.array([end is not None for _, _, end in expected])
+    assert 0.3 < ends.mean() < 0.9
+    np.testing.assert_array_equal(timestep.observation, after.reshape(-1, 3, 3))
+    np.testing.assert_array_equal(timestep.reward, [reward for _, reward, _ in expected])
+    np.testing.assert_array_equal(timestep.step_type, np.where(ends, LAST, MID))
+    np.testing.assert_array_equal(timestep.discount, np.where(ends, 0, 1))
+    for name in ("play0_win", "play1_win", "draw", "invalid_move"):
+        flags = np.array([end == name for _, _, end in expected])
+        assert flags.any()
+        np.testing.assert_array_equal(timestep.env_info[name], flags, err_msg=name)
+    # A full board has no free cell; there every cell is marked.
+    mask = (after == 0) | np.all(after != 0, axis=-1, keepdims=True)
+    np.testing.assert_array_equal(timestep.env_info["action_mask"], mask)
+
+
+def test_two_boards_give_alfs_published_trace():
+    rows = play([[4, 5], [3, 4], [0, 2], [8, 2], [1, 3], [6, 3], [2, 4]])
+    first, before, after, later, last = rows[0], rows[4], rows[5], rows[6], rows[7]
+    assert first.step_type.tolist() == [FIRST, FIRST]
+    for row in rows[1:4]:
+        assert row.step_type.tolist() == [MID, MID]
+        assert row.reward.tolist() == [0, 0]
+        assert row.discount.tolist() == [1, 1]
+    # Board 1: player 1 marks cell 2, which is taken, and so player 0 wins.
+    assert before.step_type.tolist() == [MID, LAST]
+    assert before.reward.tolist() == [0, 1]
+    assert before.discount.tolist() == [1, 0]
+    assert before.prev_action.tolist() == [8, 2]
+    assert before.env_info["invalid_move"].tolist() == [False, True]
+    assert after.step_type.tolist() == [MID, FIRST]
+    assert after.prev_action.tolist() == [1, 0]
+    assert after.reward.tolist() == [0, 0]
+    assert after.discount.tolist() == [1, 1]
+    assert np.all(after.observation[1] == 0)
+    assert not after.env_info["invalid_move"].any()
+    assert later.step_type.tolist() == [MID, MID]
+    # Board 0: player 0 completes the top row.
+    assert last.step_type.tolist() == [LAST, MID]
+    assert last.reward.tolist() == [1, 0]
+    assert last.discount.tolist() == [0, 1]
+    assert last.env_info["play0_win"].tolist() == [True, False]
+    np.testing.assert_array_equal(last.observation[0], [[-1, -1, -1], [1, -1, 0], [1, 0, 1]])
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_each_of_the_eight_lines_wins_for_either_player(winner):
+    games = []
+    for line in LINES:
+        others = [cell for cell in range(9) if cell not in line]
+        # Cells of the other player, in an order that makes no line of its own before the winner's third.
+        spare = next(
+            (a, b, c)
+            for a in others
+            for b in others
+            for c in others
+            if len({a, b, c}) == 3 and tuple(sorted((a, b, c))) not in LINES
+        )
+        a, b, c = spare
+        x, y, z = line
+        games.append([x, a, y, b, z] if winner == 0 else [a, x, b, y, c, z])
+    rows = play(np.array(games).T)
+    reward = 1 if winner == 0 else -1
+    for row in rows[1:-1]:
+        assert np.all(row.step_type == MID)
+        assert np.all(row.reward == 0)
+    assert np.all(rows[-1].step_type == LAST)
+    assert np.all(rows[-1].discount == 0)
+    assert np.all(rows[-1].reward == reward)
+    assert np.all(rows[-1].env_info[f"play{winner}_win"])
+    assert not np.any(rows[-1].env_info[f"play{1 - winner}_win"])
+
+
+def test_a_full_board_without_a_line_is_a_draw_with_reward_zero():
+    rows = play(np.array([[0, 1, 2, 4, 3, 5, 7, 6, 8]]).T)
+    assert [int(row.step_type[0]) for row in rows] == [FIRST] + [MID] * 8 + [LAST]
+    last = rows[-1]
+    assert last.reward.tolist() == [0]
+    assert last.discount.tolist() == [0]
+    assert last.env_info["draw"].tolist() == [True]
+    assert last.env_info["action_mask"].all()
+
+
+def test_a_line_on_the_last_free_cell_wins_and_is_no_draw():
+    rows = play(np.array([[0, 1, 2, 3, 4, 6, 5, 7, 8]]).T)
+    last = rows[-1]
+    assert np.all(last.observation != 0)
+    assert last.reward.tolist() == [1]
+    assert last.env_info["play0_win"].tolist() == [True]
+    assert last.env_info["draw"].tolist() == [False]
+
+
+def test_an_illegal_move_pays_the_opponent_and_leaves_the_board():
+    rows = play([[4, 4], [4, 0], [0, 4]])
+    by_player_1, by_player_0 = rows[2], rows[3]
+    assert by_player_1.reward.tolist()[0] == 1
+    assert by_player_0.reward.tolist()[1] == -1
+    assert by_player_1.step_type.tolist() == [LAST, MID]
+    assert by_player_0.step_type.tolist() == [FIRST, LAST]
+    np.testing.assert_array_equal(by_player_0.observation[1], [[1, 0, 0], [0, -1, 0], [0, 0, 0]])
+
+
+def test_specs_are_a_board_of_marks_and_nine_cells():
+    env = jaxenv.make("TicTacToe-v0", num_envs=2)
+    assert env.observation_spec() == jaxenv.specs.Bounded((3, 3), np.int8, -1, 1)
+    assert env.action_spec() == jaxenv.specs.Bounded((), np.int32, 0, 8)
+    assert set(env.env_info_spec()) == {"play0_win", "play1_win", "draw", "invalid_move", "action_mask"}

@@ -1,0 +1,139 @@
+"""Evaluation: whole episodes, an equal number from every lane."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.rollout import PolicyStep, evaluate, random_policy, unroll
+from jaxenv.testing import Counting, random_environment
+from jaxenv.wrappers import AutoReset, TimeLimit
+
+MODES = ["next_step", "same_step"]
+
+
+def echo(timestep, key):
+    """The observation as the action: Counting pays 0 + 1 + ... + (n - 1) for an episode of n steps."""
+    return jnp.minimum(timestep.observation, 9)
+
+
+def counting(lengths, mode="next_step"):
+    lengths = np.array(lengths)
+    return AutoReset(Counting(lengths, num_envs=len(lengths)), mode)
+
+
+def played(env, policy=echo, num_episodes=None, **kwargs):
+    return jax.device_get(jax.jit(lambda key: evaluate(env, policy, key, num_episodes, **kwargs))(jax.random.key(0)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_lane_plays_its_quota_and_the_episodes_are_those_written_down_by_hand(mode):
+    result = played(counting([[2, 3], [1, 1], [4, 2]], mode), num_episodes=6)
+    assert result.lengths.tolist() == [2, 3, 1, 1, 4, 2]
+    assert result.returns.tolist() == [1, 3, 0, 0, 6, 1]
+    assert result.terminated.all()
+    assert result.finished.all()
+    assert (result.returns.dtype, result.lengths.dtype) == (np.float32, np.int32)
+
+
+def test_one_episode_a_lane_is_the_default():
+    assert played(counting([[2], [5]])).lengths.tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_short_episodes_are_not_favoured_as_the_first_to_finish_would_be(mode):
+    env = counting([[1], [9]], mode)
+    assert np.mean(played(env, num_episodes=10).lengths) == 5
+    rows = jax.jit(lambda key: unroll(env, echo, *env.reset(key), 40, fields=["step_type"])[1])(jax.random.key(0))
+    naive = [9 if lane else 1 for lane in np.argwhere(np.asarray(rows.timestep.step_type) == 2)[:10, 1]]
+    assert np.mean(naive) < 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_episodes_that_the_step_limit_cuts_off_are_not_finished(mode):
+    result = played(counting([[2], [50]], mode), lambda t, k: jnp.ones_like(t.observation), 4, max_steps=10)
+    assert result.finished.tolist() == [True, True, False, False]
+    assert result.terminated.tolist() == [True, True, False, False]
+    assert result.lengths.tolist() == [2, 2, 10, 0]
+    assert result.returns.tolist() == [2, 2, 10, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_episode_that_a_time_limit_ends_is_finished_and_not_terminated(mode):
+    env = AutoReset(TimeLimit(Counting(np.array([[5], [2], [3]]), num_envs=3), 3), mode)
+    result = played(env)
+    assert result.lengths.tolist() == [3, 2, 3]
+    assert result.terminated.tolist() == [False, True, True]
+    assert result.finished.all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_begins_anew_with_every_episode(mode):
+    def policy(timestep, key, memory):
+        return PolicyStep(memory, memory + 1)
+
+    result = played(counting([[2, 3], [3, 2]], mode), policy, 4, initial_memory=np.array([5, 1], np.int32))
+    assert result.returns.tolist() == [5 + 6, 5 + 6 + 7, 1 + 2 + 3, 1 + 2]
+
+
+def test_a_vector_reward_gives_vector_returns():
+    env = random_environment(
+        specs.discrete(3), specs.discrete(3), specs.Bounded((2,), np.float32, [1, 2], [1, 2]), 1.0, num_envs=3
+    )
+    result = played(AutoReset(env), random_policy(env))
+    assert result.returns.tolist() == [[1, 2]] * 3
+
+
+# --- CartPole --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=MODES)
+def cart_pole(request):
+    """Five episodes, and the rows of the same random play."""
+    env = jaxenv.make("CartPole-v1", num_envs=5, autoreset=request.param)
+    policy = random_policy(env)
+
+    @jax.jit
+    def play(key):
+        fields = ["step_type", "reward"]
+        return evaluate(env, policy, key, 5), unroll(env, policy, *env.reset(key), 150, fields=fields)[1].timestep
+
+    return jax.device_get(play(jax.random.key(0)))
+
+
+def test_five_cart_pole_episodes_earn_one_for_every_step(cart_pole):
+    result, _ = cart_pole
+    assert result.returns.shape == (5,)
+    assert result.finished.all()
+    np.testing.assert_array_equal(result.returns, result.lengths)
+    assert np.mean(result.returns, dtype=np.float64) == np.mean(result.lengths) > 8
+
+
+def test_lengths_are_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_key(cart_pole):
+    result, rows = cart_pole
+    assert np.any(rows.step_type == 2, axis=0).all()
+    episode = np.cumsum(rows.step_type == 2, axis=0) - (rows.step_type == 2) == 0  # up to the first LAST row
+    np.testing.assert_array_equal(result.lengths, np.sum(episode & (rows.step_type != 0), axis=0))
+    assert result.lengths.sum() == np.sum(episode & (rows.step_type != 0))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_episodes", [0, -3, 4, 3.0])
+def test_a_number_of_episodes_that_lanes_cannot_share_equally_is_refused(num_episodes):
+    with pytest.raises(ValueError, match=f"positive multiple of num_envs = 3, got {num_episodes}"):
+        evaluate(counting([[1], [2], [3]]), echo, jax.random.key(0), num_episodes)
+
+
+def test_lanes_that_do_not_begin_anew_are_refused():
+    with pytest.raises(ValueError, match=r"<Counting> has no AutoReset"):
+        evaluate(Counting(np.array([2])), echo, jax.random.key(0))
+
+
+def test_keys_for_another_number_of_lanes_are_refused():
+    env = AutoReset(Counting(np.array([2]), num_envs=2))
+    with pytest.raises(ValueError, match="has 2 lanes, got 3 keys"):
+        evaluate(env, echo, jax.random.split(jax.random.key(0), 3))

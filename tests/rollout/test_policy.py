@@ -1,0 +1,85 @@
+"""Random policies: within bounds, over the whole range, legal actions only."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.rollout import random_policy, unroll
+from jaxenv.testing import random_environment
+
+LANES = 1024
+OBSERVATION = specs.Array((), np.float32)
+
+
+def actions(action_spec):
+    env = random_environment(OBSERVATION, action_spec, num_envs=LANES)
+
+    @jax.jit
+    def act(key):
+        state, timestep = env.reset(key)
+        return random_policy(env)(timestep, env.clock(state).stream("policy"))
+
+    action = jax.device_get(act(jax.random.key(0)))
+    specs.validate(action_spec, action, LANES)
+    return action
+
+
+def test_a_discrete_action_takes_every_value_from_the_first_to_the_last():
+    assert np.unique(actions(specs.discrete(5, start=-2))).tolist() == [-2, -1, 0, 1, 2]
+
+
+def test_each_element_of_a_multi_discrete_action_has_its_own_range():
+    action = actions(specs.Bounded((3,), np.int32, [0, -1, 2], [1, 4, 2]))
+    assert [np.unique(column).tolist() for column in action.T] == [[0, 1], [-1, 0, 1, 2, 3, 4], [2]]
+
+
+def test_a_continuous_action_fills_its_bounds():
+    action = actions(specs.Bounded((2,), np.float32, [-1, 0], [1, 5]))
+    np.testing.assert_allclose(action.min(0), [-1, 0], atol=0.05)
+    np.testing.assert_allclose(action.max(0), [1, 5], atol=0.05)
+
+
+def test_the_leaves_of_a_dict_action_are_drawn_each_by_itself():
+    spec = {"a": specs.discrete(100), "b": specs.discrete(100), "c": {"d": specs.Bounded((2,), np.float32, 0, 1)}}
+    action = actions(spec)
+    assert abs(np.corrcoef(action["a"], action["b"])[0, 1]) < 0.1
+    assert action["c"]["d"].shape == (LANES, 2)
+
+
+# --- action masks ----------------------------------------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames=("mode", "masked"))
+def tic_tac_toe(mode, masked):
+    env = jaxenv.make("TicTacToe-v0", num_envs=32, autoreset=mode)
+    policy = random_policy(env)
+
+    def blind(timestep, key):
+        return specs.sample(env.action_spec(), key)
+
+    state, timestep = env.reset(jax.random.key(0))
+    return unroll(env, policy if masked else blind, state, timestep, 100)[1]
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_a_random_policy_never_makes_a_move_that_the_mask_forbids(mode):
+    play = jax.device_get(tic_tac_toe(mode, True))
+    assert np.sum(play.timestep.step_type == 2) > 100
+    assert not np.any(play.timestep.env_info["invalid_move"])
+    chosen = np.take_along_axis(play.timestep.env_info["action_mask"], play.action[..., None], axis=-1)
+    assert np.all(chosen)
+
+
+def test_without_the_mask_a_random_policy_would_make_such_moves():
+    play = jax.device_get(tic_tac_toe("next_step", False))
+    assert np.any(play.timestep.env_info["invalid_move"])
+
+
+def test_masked_play_still_chooses_among_all_legal_actions():
+    play = jax.device_get(tic_tac_toe("next_step", True))
+    opening = play.action[play.timestep.step_type == 0]
+    assert np.unique(opening).tolist() == list(range(9))

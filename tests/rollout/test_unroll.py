@@ -1,0 +1,264 @@
+"""Unrolls: which rows come out, what is kept of them, and when a policy's memory begins anew."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.rollout import PolicyStep, random_policy, unroll
+from jaxenv.testing import Counting, random_environment
+from jaxenv.wrappers import AutoReset
+
+LENGTHS = np.array([[2, 3], [3, 1], [4, 2]])
+MODES = ["next_step", "same_step"]
+
+
+def counting(mode):
+    return AutoReset(Counting(LENGTHS, stride=100, num_envs=3), mode)
+
+
+@functools.partial(jax.jit, static_argnames="num_steps")
+def advance(env, state, timestep, policy_key, num_steps):
+    (state, timestep, _), rows = unroll(env, random_policy(env), state, timestep, num_steps, key=policy_key)
+    return (state, timestep), rows
+
+
+def in_halves(env, start, policy_key, num_steps):
+    middle, a = advance(env, *start, policy_key, num_steps // 2)
+    end, b = advance(env, *middle, policy_key, num_steps // 2)
+    return end, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), a, b)
+
+
+@pytest.fixture(scope="module")
+def cart_pole():
+    return jaxenv.make("CartPole-v1", num_envs=4)
+
+
+@pytest.fixture(scope="module")
+def start(cart_pole):
+    return jax.jit(cart_pole.reset)(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def rows(cart_pole, start):
+    return jax.device_get(advance(cart_pole, *start, None, 40))
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_unroll_steps_every_lane_t_times():
+    env = Counting(np.array([0]), num_envs=3)  # never ends
+    state, timestep = env.reset(jax.random.key(0))
+    (state, timestep, _), experience = unroll(env, random_policy(env), state, timestep, 5)
+    assert env.clock(state).step.tolist() == [5, 5, 5]
+    assert timestep.observation.tolist() == [5, 5, 5]
+    assert experience.timestep.observation.tolist() == [[t] * 3 for t in range(5)]
+
+
+def test_every_leaf_of_an_unroll_leads_with_time_and_lanes(rows):
+    for leaf in jax.tree.leaves(rows[1]):
+        assert leaf.shape[:2] == (40, 4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_row_holds_what_the_policy_saw_and_the_action_that_leads_to_the_next_row(mode):
+    env = counting(mode)
+    state, timestep = start = env.reset(jax.random.key(0))
+    end, experience = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 12))(*start)
+    step = jax.jit(env.step)
+    for t in range(12):
+        assert_same(jax.tree.map(lambda x, t=t: x[t], experience.timestep), timestep)
+        state, timestep = step(state, experience.action[t])
+    assert_same(end[:2], (state, timestep))
+
+
+def test_two_unrolls_of_half_the_length_are_bitwise_one_of_the_whole(cart_pole, start, rows):
+    assert_same(in_halves(cart_pole, start, None, 40), rows)
+
+
+def test_a_policy_key_serves_two_halves_as_it_serves_the_whole():
+    env, key = counting("next_step"), jax.random.key(7)
+    start = env.reset(jax.random.key(0))
+    assert_same(in_halves(env, start, key, 12), advance(env, *start, key, 12))
+
+
+def test_an_unroll_of_no_steps_gives_back_what_it_got():
+    env = counting("next_step")
+    start = env.reset(jax.random.key(0))
+    (*end, _), experience = unroll(env, random_policy(env), *start, 0)
+    assert_same(tuple(end), start)
+    assert experience.action.shape == (0, 3)
+
+
+def test_a_negative_number_of_steps_is_refused():
+    env = counting("next_step")
+    with pytest.raises(ValueError, match="num_steps must be at least 0, got -1"):
+        unroll(env, random_policy(env), *env.reset(jax.random.key(0)), -1)
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_key_changes_the_actions_and_not_the_starts(cart_pole, start, rows):
+    _, own = rows
+    _, keyed = jax.device_get(advance(cart_pole, *start, jax.random.key(7), 40))
+    assert 0.3 < np.mean(own.action == keyed.action) < 0.7
+    for lane in range(4):
+        a, b = (e.timestep.observation[e.timestep.step_type[:, lane] == 0, lane] for e in (own, keyed))
+        both = min(len(a), len(b))
+        assert both >= 2  # the first start, and one after an episode that went another way
+        np.testing.assert_array_equal(a[:both], b[:both])
+
+
+def test_without_a_policy_key_the_actions_follow_from_the_reset_key():
+    env = counting("next_step")
+    a, b, c = (advance(env, *env.reset(jax.random.key(seed)), None, 12)[1].action for seed in (0, 0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert np.any(a != c)
+
+
+def test_actions_differ_between_lanes_steps_and_episodes():
+    env = AutoReset(
+        Counting(np.array([1]), num_envs=64)
+    )  # FIRST, LAST, FIRST, LAST: the step within an episode repeats
+    action = np.asarray(advance(env, *env.reset(jax.random.key(0)), None, 4)[1].action)
+    for a, b in [(action[0], action[1]), (action[0], action[2]), (action[:, 0], action[:, 1])]:
+        assert np.any(a != b)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+MEMORY = {"count": np.array([5, 50, 500], np.int32), "trace": np.array([[1, 2], [3, 4], [5, 6]], np.float32)}
+
+
+def remembering(timestep, key, memory):
+    """Acts by its memory, counts, and mixes in what it sees."""
+    trace = memory["trace"] * 2 + timestep.observation.astype(jnp.float32)[:, None]
+    return PolicyStep(memory["count"] % 10, {"count": memory["count"] + 1, "trace": trace}, info=memory)
+
+
+@functools.partial(jax.jit, static_argnames=("mode", "cuts"))
+def remembered(mode, cuts=(16,)):
+    env = counting(mode)
+    state, timestep = env.reset(jax.random.key(0))
+    memory, parts = None, []
+    for cut in cuts:
+        (state, timestep, memory), part = unroll(
+            env, remembering, state, timestep, cut, initial_memory=MEMORY, memory=memory
+        )
+        parts.append(part)
+    return memory, jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+
+def test_memory_begins_anew_with_every_episode_as_written_down_by_hand():
+    _, experience = remembered("next_step")
+    # Lane 0: episodes of 2 and 3 steps, rows F M L F M M L F M L ...; the row after FIRST still remembers it.
+    assert experience.timestep.step_type[:10, 0].tolist() == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
+    assert experience.policy_info["count"][:10, 0].tolist() == [5, 6, 7, 5, 6, 7, 8, 5, 6, 7]
+    _, experience = remembered("same_step")
+    # The LAST row shows the next episode's first observation: memory begins anew there.
+    assert experience.timestep.step_type[:8, 0].tolist() == [0, 1, 2, 1, 1, 2, 1, 2]
+    assert experience.policy_info["count"][:8, 0].tolist() == [5, 6, 5, 6, 7, 5, 6, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_is_put_back_lane_by_lane_as_a_numpy_loop_does(mode):
+    final, experience = jax.device_get(remembered(mode))
+    memory = {name: x.copy() for name, x in MEMORY.items()}
+    for t in range(16):
+        step_type, observation = experience.timestep.step_type[t], experience.timestep.observation[t]
+        for lane in range(3):
+            if step_type[lane] == 0 or (mode == "same_step" and step_type[lane] == 2):
+                for name in memory:
+                    memory[name][lane] = MEMORY[name][lane]
+        for name in memory:
+            np.testing.assert_array_equal(experience.policy_info[name][t], memory[name], err_msg=f"row {t}")
+        np.testing.assert_array_equal(experience.action[t], memory["count"] % 10)
+        memory["count"] += 1
+        memory["trace"] = memory["trace"] * 2 + observation[:, None]
+    assert_same(final, memory)
+
+
+def test_memory_handed_on_joins_two_unrolls_inside_an_episode():
+    whole, parts = remembered("next_step"), remembered("next_step", cuts=(5, 11))
+    assert_same(whole, parts)
+
+
+def test_memory_without_its_start_is_refused():
+    env = counting("next_step")
+    with pytest.raises(ValueError, match="without initial_memory"):
+        unroll(env, remembering, *env.reset(jax.random.key(0)), 2, memory=MEMORY)
+
+
+def test_a_policy_that_forgets_to_return_its_memory_is_told_so():
+    env = counting("next_step")
+    with pytest.raises(ValueError, match=r"return PolicyStep\(action, memory\)"):
+        unroll(env, lambda t, k, m: m["count"] % 10, *env.reset(jax.random.key(0)), 2, initial_memory=MEMORY)
+
+
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+
+def shapes(fields, num_steps=3):
+    """The structure of an unroll over dict observations; nothing is compiled."""
+    observation = {"camera": specs.Bounded((2, 2), np.uint8, 0, 255), "speed": specs.Array((), np.float32)}
+    env = AutoReset(random_environment(observation, specs.discrete(3), num_envs=5))
+
+    def policy(timestep, key):
+        return PolicyStep(random_policy(env)(timestep, key), info={"value": timestep.observation["speed"]})
+
+    def run(key):
+        return unroll(env, policy, *env.reset(key), num_steps, fields=fields)[1]
+
+    return jax.eval_shape(run, jax.random.key(0))
+
+
+def test_nothing_but_the_fields_asked_for_is_stacked():
+    e = shapes(["reward", "observation.camera", "action"])
+    assert e.timestep.reward.shape == e.action.shape == (3, 5)
+    assert list(e.timestep.observation) == ["camera"]
+    assert e.timestep.observation["camera"].shape == (3, 5, 2, 2)
+    assert e.policy_info == ()
+    for name in ("step_type", "discount", "prev_action", "env_id", "untransformed", "env_info"):
+        assert getattr(e.timestep, name) == ()
+
+
+def test_a_field_has_a_short_and_a_full_name():
+    short, full = shapes(["step_type", "observation"]), shapes(["timestep.step_type", "timestep.observation"])
+    assert jax.tree.structure(short) == jax.tree.structure(full)
+    assert sorted(short.timestep.observation) == ["camera", "speed"]
+
+
+def test_policy_info_is_selected_by_dotted_paths_too():
+    e = shapes(["policy_info.value"])
+    assert e.policy_info["value"].shape == (3, 5)
+    assert e.timestep == () == e.action
+
+
+def test_all_fields_are_stacked_by_default_and_none_if_none_is_asked_for():
+    assert len(jax.tree.leaves(shapes(None))) == 9
+    assert jax.tree.leaves(shapes([])) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (["obs"], "no field 'obs', the fields are step_type, .*observation, .*env_info, action, policy_info"),
+        ([""], "no field ''"),
+        (["observation.sonar"], r"no 'sonar' here, the fields are \['camera', 'speed'\]"),
+        (["policy_info.log_prob"], r"no 'log_prob' here, the fields are \['value'\]"),
+        ("reward", r"write \['reward'\]"),
+    ],
+)
+def test_an_unknown_field_is_refused_with_the_names_there_are(fields, message):
+    with pytest.raises(ValueError, match=message):
+        shapes(fields)

@@ -1,0 +1,43 @@
+"""The stacks that whole-library tests run over: every id as `make` builds it, and every wrapper on something."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv import specs, wrappers
+from jaxenv.environment import Environment
+from jaxenv.testing import Chain, Counting, mock_012, random_environment
+
+
+def _of_id(id: str) -> Callable[[int], Environment]:
+    return lambda lanes: jaxenv.make(id, num_envs=lanes, max_episode_steps=np.arange(3, 3 + lanes))
+
+
+def _dict_spaces(lanes: int) -> Environment:
+    observation = {
+        "image": specs.Bounded((4, 4, 1), np.uint8, 0, 255),
+        "position": (specs.Array((2,), np.float32), specs.Bounded((), np.int32, -3, 3)),
+        "flag": specs.Bounded((), bool, False, True),
+        "nothing": specs.Array((0,), np.float32),
+    }
+    action = {"move": specs.Bounded((2,), np.float32, -1, 1), "press": specs.Bounded((3,), np.int32, 0, [1, 2, 3])}
+    reward = specs.Bounded((2,), np.float32, -1, 1)
+    env = random_environment(observation, action, reward, 0.2, num_envs=lanes)
+    return wrappers.AutoReset(wrappers.TimeLimit(env, 5), "same_step", "compact")
+
+
+STACKS: dict[str, Callable[[int], Environment]] = {
+    **{id: _of_id(id) for id in jaxenv.ids()},
+    "same step, compact": lambda lanes: jaxenv.make(
+        "CartPole-v1", num_envs=lanes, autoreset="same_step", reset="compact", max_episode_steps=np.arange(3, 3 + lanes)
+    ),
+    "rescaled": lambda lanes: jaxenv.make("Pendulum-v1", num_envs=lanes, wrappers=[("RescaleAction", {})]),
+    "alike": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, fixed_reset_key=jax.random.key(9)),
+    "no restarts": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, autoreset=None),
+    "counting": lambda lanes: wrappers.AutoReset(Counting(np.array([1, 3, 2]), num_envs=lanes), "next_step", "compact"),
+    "mock": lambda lanes: wrappers.AutoReset(mock_012(lanes)),
+    "chain": lambda lanes: wrappers.AutoReset(wrappers.TimeLimit(Chain(4, num_envs=lanes), 9)),
+    "dict spaces": _dict_spaces,
+}

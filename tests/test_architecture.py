@@ -1,0 +1,111 @@
+"""What the source must not contain, and what an import must not do."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import jaxenv
+
+PACKAGE = pathlib.Path(jaxenv.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# From the ground up: a module imports from levels below its own (render stands beside wrappers and envs).
+LEVELS = [
+    {"tree", "numeric"},
+    {"random"},
+    {"specs", "timestep"},
+    {"environment"},
+    {"render"},
+    {"wrappers"},
+    {"envs"},
+    {"registry"},
+    {"suites"},
+    {"interop"},
+    {"rollout"},
+    {"data"},
+    {"training"},
+    {"testing"},
+    {"cli"},
+    {"__main__", "__init__"},
+]
+
+# Leaf operations under vmap, with the reason: none so far.
+ALLOWED_VMAP: dict[str, str] = {}
+
+
+def parts(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts
+
+
+def level(name):
+    found = [i for i, names in enumerate(LEVELS) if name in names]
+    assert found, f"{name} stands on no level: add it to LEVELS"
+    return found[0]
+
+
+def imports(tree, top_only=False):
+    nodes = tree.body if top_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
+def test_a_module_imports_only_from_levels_below_its_own(path):
+    own = parts(path)[0]
+    for name in imports(ast.parse(path.read_text())):
+        module = name.split(".")
+        if module[0] == "jaxenv" and len(module) > 1 and (PACKAGE / module[1]).with_suffix(".py").exists():
+            assert module[1] == own or level(module[1]) < level(own), f"{own} imports {name}"
+        elif module[0] == "jaxenv" and len(module) > 1 and (PACKAGE / module[1]).is_dir():
+            assert module[1] == own or level(module[1]) < level(own), f"{own} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
+def test_nothing_heavy_is_imported_at_the_top_of_a_module(path):
+    top = {name.split(".")[0] for name in imports(ast.parse(path.read_text()), top_only=True)}
+    standard = set(sys.stdlib_module_names)
+    assert top - standard <= {"jax", "numpy", "chex", "jaxenv"}, path
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if parts(p)[0] in ("envs", "wrappers")], ids=lambda p: "/".join(parts(p))
+)
+def test_environments_and_wrappers_are_written_over_the_batch(path):
+    source = ast.parse(path.read_text())
+    assert not any(name.startswith("gymnax") for name in imports(source))
+    for node in ast.walk(source):
+        name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        assert name not in ("lax.map", "jax.lax.map"), path
+        assert name != "jax.vmap" or parts(path)[-1] in ALLOWED_VMAP, path
+        if isinstance(node, ast.For | ast.comprehension):
+            looped = ast.unparse(node.iter)
+            assert "num_envs" not in looped, f"{path}: loop over {looped}"
+            assert "batch_size" not in looped, f"{path}: loop over {looped}"
+
+
+def test_importing_starts_no_backend_and_pulls_no_gym_or_plotting_library():
+    code = (
+        "import sys, jaxenv, jaxenv.cli\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+        "heavy = {'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'optax', 'rich', 'IPython'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_public_names_are_there_and_documented():
+    names = (
+        "make load register spec ids TimeStep StepType restart transition termination truncation Environment Wrapper "
+        "reset_where unroll evaluate specs random wrappers rollout testing"
+    ).split()
+    for name in names:
+        assert getattr(jaxenv, name).__doc__, name

@@ -1,0 +1,303 @@
+"""The command line: what it prints, and that faulty input costs one line and exit code 2."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import cli
+from jaxenv.rollout import random_policy, unroll
+
+CARDS = ["rollout", "CardGame-v0", "--num-envs", "3", "--num-steps", "20", "--seed", "5"]
+
+
+def figures(capsys, *argv):
+    """The one JSON object that a command prints."""
+    assert cli.main([*argv, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def refusal(capsys, *argv):
+    """The one line that a command with faulty input prints."""
+    assert cli.main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    return err
+
+
+def python(*argv, **kwargs):
+    return subprocess.run([sys.executable, *argv], stderr=subprocess.PIPE, text=True, timeout=120, **kwargs)
+
+
+# --- list ------------------------------------------------------------------------------------------------------------
+
+
+def test_list_is_a_table_of_every_id_with_observation_action_and_limit(capsys):
+    assert cli.main(["list"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "observation", "action", "limit"]
+    assert [line.split()[0] for line in lines] == jaxenv.ids()
+    assert len({len(line) for line in [header, *lines]}) == 1  # aligned on both sides
+    rows = {line.split()[0]: line.split()[1:] for line in lines}
+    assert rows["CartPole-v1"] == ["float32[4]", "int32", "0", "..", "1", "500"]
+    assert rows["Pendulum-v1"] == ["float32[3]", "float32[1]", "-2", "..", "2", "200"]
+    assert rows["CardGame-v0"][-1] == "none"
+
+
+def test_list_prints_one_json_array(capsys):
+    rows = {row["id"]: row for row in figures(capsys, "list")}
+    assert list(rows) == jaxenv.ids()
+    assert rows["CartPole-v1"]["max_episode_steps"] == 500
+    assert rows["CartPole-v1"]["reward_threshold"] == 475.0
+    assert rows["CardGame-v0"]["max_episode_steps"] is None
+
+
+def test_trees_of_specs_are_named_leaf_by_leaf():
+    spec = {"camera": jaxenv.specs.Bounded((84, 84, 3), np.uint8, 0, 255), "speed": jaxenv.specs.Array((), np.float32)}
+    assert cli._spec_text(spec) == "{camera: uint8[84, 84, 3] 0 .. 255, speed: float32}"
+    assert cli._spec_text((jaxenv.specs.discrete(3),)) == "{int32 0 .. 2}"
+
+
+# --- rollout ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mode):
+    printed = figures(capsys, *CARDS, "--autoreset", mode)
+    env = jaxenv.make("CardGame-v0", 3, autoreset=mode)
+    rows = jax.jit(lambda key: unroll(env, random_policy(env), *env.reset(key), 21)[1].timestep)(jax.random.key(5))
+    step_type, reward = np.asarray(rows.step_type)[1:], np.asarray(rows.reward)[1:]
+    returns, lengths = [], []
+    for lane in range(3):
+        ends = np.flatnonzero(step_type[:, lane] == 2)
+        for begin, end in zip([0, *ends[:-1] + 1], ends + 1, strict=False):
+            steps = step_type[begin:end, lane] != 0
+            returns.append(reward[begin:end, lane][steps].sum())
+            lengths.append(steps.sum())
+    assert printed["steps"] == np.sum(step_type != 0) == (60 if mode == "same_step" else 60 - np.sum(step_type == 0))
+    assert printed["episodes"] == printed["terminated"] == len(returns) > 3
+    assert printed["truncated"] == 0
+    for name, values in (("return", returns), ("length", lengths)):
+        assert printed[f"{name}_mean"] == pytest.approx(np.mean(values, dtype=np.float64))
+        assert printed[f"{name}_std"] == pytest.approx(np.std(values, dtype=np.float64))
+
+
+def test_the_figures_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
+    whole = figures(capsys, *CARDS)
+    monkeypatch.setattr(cli, "_chunks", lambda num_steps, num_envs: [7, 7, 6])
+    parts = figures(capsys, *CARDS)
+    timing = {name for name in whole if "second" in name}
+    assert timing == {"compile_seconds", "run_seconds", "steps_per_second"}
+    assert {n: x for n, x in whole.items() if n not in timing} == {n: x for n, x in parts.items() if n not in timing}
+
+
+@pytest.mark.parametrize(("steps", "lanes"), [(1000, 4096), (997, 4096), (10_007, 1), (1, 1), (10**6, 10**6)])
+def test_chunks_add_up_and_take_at_most_two_lengths(steps, lanes):
+    chunks = cli._chunks(steps, lanes)
+    assert sum(chunks) == steps
+    assert len(set(chunks[:-1])) <= 1
+    assert len(set(chunks)) == 1 or steps in (997, 10_007)
+    assert len(chunks) <= 1 + steps // 50
+
+
+def test_json_tells_what_was_run(capsys):
+    printed = figures(capsys, *CARDS, "--reset", "compact")
+    given = {"id": "CardGame-v0", "num_envs": 3, "num_steps": 20, "seed": 5, "autoreset": "next_step"}
+    assert given.items() <= printed.items()
+    assert (printed["reset"], printed["params"], printed["device"]) == ("compact", {}, jax.devices()[0].platform)
+
+
+def test_text_is_an_aligned_block_and_a_time_limit_counts_as_truncation(capsys):
+    argv = ["rollout", "MountainCar-v0", "--num-envs", "4", "--num-steps", "202"]
+    assert cli.main(argv) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    title, *lines = out.splitlines()
+    assert title.startswith("MountainCar-v0, 4 lanes x 202 steps on ")
+    block = {line[:21].strip(): line[21:] for line in lines}
+    assert all(line[20] == " " != line[21] for line in lines)
+    assert block["environment steps"] == "804 (4 more rows began an episode)"
+    assert (block["episodes finished"], block["by termination"], block["by truncation"]) == ("4", "0", "4")
+    assert block["mean return"] == "-200.00, standard deviation 0.00"
+    assert block["mean length"] == "200.00, standard deviation 0.00"
+
+
+def test_text_says_so_where_no_episode_finished():
+    block = cli._block(
+        {"compile_seconds": 1.0, "run_seconds": 1.0, "steps_per_second": 3.0, "steps": 3, "episodes": 0}
+        | {"terminated": 0, "truncated": 0, "return_mean": None, "return_std": None},
+        rows=3,
+    )
+    assert block.count("no episode finished") == 2
+    assert "more rows" not in block
+
+
+def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
+    argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
+    # Upright and without a push the first pole never falls; the second starts out of bounds and falls at once.
+    argv += ["--set", "force=0", "start_range=0,20", "--set", "sutton_barto_reward=true"]
+    printed = figures(capsys, *argv)
+    assert printed["params"] == {"force": 0, "start_range": [0, 20], "sutton_barto_reward": True}
+    assert printed["episodes"] == 6  # of the second lane alone: LAST, FIRST, LAST, FIRST, ...
+    assert printed["return_mean"] == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("false", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
+)
+def test_values_are_read_as_what_they_look_like(text, value):
+    name, read = cli._parameter(f"gravity={text}", cli._parser())
+    assert (name, read) == ("gravity", value)
+    assert type(read) is type(value)
+
+
+def test_no_figure_that_json_does_not_know_is_printed():
+    assert cli._finite({"a": float("nan"), "b": float("inf"), "c": 1.0}) == {"a": None, "b": None, "c": 1.0}
+
+
+# --- the progress bar ------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    with cli._progress(2) as done:
+        done(2)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with cli._progress(2) as done:
+        done(2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err != ""
+
+
+def test_progress_does_without_rich(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with cli._progress(2) as done:
+        done(2)
+    assert capsys.readouterr() == ("", "")
+
+
+# --- faulty input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["CartPole-v9"], "no environment 'CartPole-v9'; the closest ids are CartPole-v1"),
+        (["atari:Pong"], "no suite 'atari'"),
+        (["CartPole-v1", "--num-envs", "0"], "argument --num-envs: must be an integer from 1 to"),
+        (["CartPole-v1", "--num-envs", "many"], "got 'many'"),
+        (["CartPole-v1", "--num-steps", "-5"], "argument --num-steps: must be an integer from 1 to"),
+        (["CartPole-v1", "--seed", "-1"], "argument --seed: must be an integer from 0 to"),
+        (["CartPole-v1", "--autoreset", "never"], "choose from 'next_step', 'same_step'"),
+        (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', the valid ones are"),
+        (["CartPole-v1", "--set", "mode=eval"], "unknown keyword 'mode', the valid ones are"),
+        (["CartPole-v1", "--set", "num_envs=3"], "num_envs is no parameter"),
+        (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
+        (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
+        (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "one per lane would be num_envs = 2"),
+        (["CartPole-v1", "--set", "gravity"], "must be PARAM=VALUE, got 'gravity'"),
+        (["CartPole-v1", "--set", "gravity="], "must be PARAM=VALUE, got 'gravity='"),
+        (["CartPole-v1", "--set", "=1"], "must be PARAM=VALUE, got '=1'"),
+        (["CartPole-v1", "--num", "3"], "unrecognized arguments: --num"),
+        ([], "the following arguments are required: ID"),
+    ],
+)
+def test_faulty_input_to_rollout_costs_one_line_and_exit_code_2(capsys, argv, message):
+    assert message in refusal(capsys, "rollout", *argv)
+
+
+@pytest.mark.parametrize(("argv", "message"), [([], "required: COMMAND"), (["fly"], "invalid choice: 'fly'")])
+def test_a_command_that_is_missing_or_unknown_is_refused(capsys, argv, message):
+    assert message in refusal(capsys, *argv)
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argv", [[], ["list"], ["rollout"]])
+def test_every_command_has_a_help(capsys, argv):
+    assert cli.main([*argv, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(" ".join(["usage: jaxenv", *argv]))
+
+
+def test_help_shows_the_defaults(capsys):
+    cli.main(["rollout", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for default in ("lanes (default: 1024)", "lane (default: 1000)", "from (default: 0)", "(default: next_step)"):
+        assert default in text
+    assert "default: None" not in text
+    assert "default: False" not in text
+    assert "default: []" not in text
+
+
+def test_version_is_the_librarys(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"jaxenv {jaxenv.__version__}\n"
+
+
+# --- as a process ----------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_a_call_quietly_with_130(capsys, monkeypatch):
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_list", interrupt)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_ends_the_process_quietly_with_130_although_python_code_would_swallow_it():
+    code = """
+import os, signal, sys, jaxenv.cli
+def swallow(args):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        pass
+jaxenv.cli._list = swallow
+sys.argv = ["jaxenv", "list"]
+sys.exit(jaxenv.cli.main())
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_importing_the_command_line_starts_no_backend():
+    code = "import jaxenv.cli, jax._src.xla_bridge as bridge; assert not bridge.backends_are_initialized()"
+    assert python("-c", code).returncode == 0
+
+
+def test_the_package_runs_as_a_module():
+    done = python("-m", "jaxenv", "list", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CartPole-v1" in done.stdout
+
+
+def test_the_process_ends_with_code_2_and_no_traceback():
+    done = python("-m", "jaxenv", "rollout", "CartPole-v9")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_closes_the_pipe_gets_no_traceback():
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = python("-m", "jaxenv", "list", stdout=writer)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -1,0 +1,183 @@
+"""Lane i depends on its own key, actions and params alone: not on the other lanes, and not on how many there are.
+
+Words and integers obey bitwise. Floats of one step agree up to the compiler's rounding, which depends on the batch
+size; held to one instruction set whole rollouts are bitwise, which the last test checks in a process of its own.
+"""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import random, tree
+from jaxenv.testing import Counting
+from jaxenv.wrappers import AutoReset, TimeLimit
+from tests.rows import assert_equal, unrolled
+
+SIZES = (1, 7, 64, 4096)
+FLOATS = ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"]
+INTEGERS = ["CardGame-v0", "TicTacToe-v0"]
+
+
+def rollout(env, num_steps=40):
+    """All rows of a random policy, whose draws follow the lanes too."""
+
+    @jax.jit
+    def rows(key):
+        state, timestep = env.reset(key)
+        policy = jaxenv.rollout.random_policy(env)
+        (_, last, _), experience = jaxenv.unroll(env, policy, state, timestep, num_steps)
+        return experience, last
+
+    return jax.device_get(rows(jax.random.key(5)))
+
+
+@pytest.mark.parametrize("size", SIZES[:-1])
+def test_random_words_are_the_same_for_every_batch_size(size):
+    def words(lanes):
+        env = jaxenv.make("CartPole-v1", num_envs=lanes)
+        clock = env.clock(env.reset(jax.random.key(5))[0])
+        return jax.device_get((random.bits(clock.stream("a"), 5), random.bits(clock.stream("b"), (2, 3))))
+
+    big = words(SIZES[-1])
+    assert_equal(words(size), jax.tree.map(lambda x: x[:size], big))
+    assert len(np.unique(np.concatenate([np.ravel(w) for w in jax.tree.leaves(big)]))) > 0.999 * 11 * SIZES[-1]
+
+
+@pytest.mark.parametrize("size", SIZES[:-1])
+@pytest.mark.parametrize("id", FLOATS + INTEGERS)
+def test_starts_are_bitwise_the_same_for_every_batch_size(id, size):
+    def start(lanes):
+        env = jaxenv.make(id, num_envs=lanes)
+        state, _ = jax.device_get(jax.jit(env.reset)(jax.random.key(5)))
+        return env.inner(state)
+
+    assert_equal(start(size), jax.tree.map(lambda x: x[:size], start(SIZES[-1])))
+
+
+@pytest.mark.parametrize("size", SIZES[:-1])
+@pytest.mark.parametrize("id", INTEGERS)
+@pytest.mark.parametrize("reset", ["select", "compact"])
+def test_integer_rollouts_are_bitwise_the_same_for_every_batch_size(id, size, reset):
+    (rows, last), (big_rows, big_last) = (
+        rollout(jaxenv.make(id, num_envs=lanes, reset=reset)) for lanes in (size, SIZES[-1])
+    )
+    assert_equal(rows, jax.tree.map(lambda x: x[:, :size], big_rows))
+    assert_equal(last, jax.tree.map(lambda x: x[:size], big_last))
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_an_integer_toy_out_of_phase_is_bitwise_the_same_for_every_batch_size(mode):
+    lengths = np.random.default_rng(0).integers(1, 6, (SIZES[-1], 5))
+
+    def rows(lanes):
+        env = AutoReset(TimeLimit(Counting(lengths[:lanes], stride=10, num_envs=lanes), 4), mode, "compact")
+        return unrolled(env, jnp.ones((30, lanes), jnp.int32))
+
+    big = rows(SIZES[-1])
+    last = big.step_type == 2
+    assert (last.any(1) & ~last.all(1)).sum() > 3
+    for size in SIZES[:-1]:
+        assert_equal(rows(size), jax.tree.map(lambda x, size=size: x[:, :size], big))
+
+
+@pytest.mark.parametrize("id", FLOATS)
+def test_one_step_from_injected_states_agrees_to_1e_5_for_every_batch_size(id):
+    big = jaxenv.make(id, num_envs=SIZES[-1])
+    state, timestep = jax.jit(big.reset)(jax.random.key(5))
+    policy = jaxenv.rollout.random_policy(big)
+    (state, timestep, _), _ = jax.jit(lambda s, t: jaxenv.unroll(big, policy, s, t, 7))(state, timestep)
+    action = jaxenv.specs.sample(big.action_spec(), jax.random.key(1), (SIZES[-1],))
+    expected = jax.device_get(jax.jit(big.step)(state, action))
+    for size in SIZES[:-1]:
+        env = jaxenv.make(id, num_envs=size)
+        rows = jax.tree.map(lambda x, size=size: x[:size], (state, action))
+        assert_equal(
+            jax.device_get(jax.jit(env.step)(*rows)), jax.tree.map(lambda x, size=size: x[:size], expected), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "CardGame-v0"])
+@pytest.mark.parametrize("reset", ["select", "compact"])
+def test_a_lane_is_untouched_when_every_other_lane_changes(id, reset):
+    """Other keys, other actions, NaN for params: lane 3 must not notice, over steps on which others end."""
+    env = jaxenv.make(id, num_envs=9, reset=reset, max_episode_steps=np.arange(4, 13))
+    keys = jax.random.split(jax.random.key(0), 9)
+    others = jax.random.split(jax.random.key(1), 9).at[3].set(keys[3])
+    actions = jaxenv.specs.sample(env.action_spec(), jax.random.key(2), (60, 9))
+    changed = jaxenv.specs.sample(env.action_spec(), jax.random.key(3), (60, 9)).at[:, 3].set(actions[:, 3])
+    a, b = unrolled(env, actions, keys), unrolled(env, changed, others)
+    ends = b.step_type == 2
+    assert (ends.any(1) & ~ends[:, 3]).sum() > 10
+    assert ends[:, 3].any()
+    assert_equal(jax.tree.map(lambda x: x[:, 3], a), jax.tree.map(lambda x: x[:, 3], b))
+    assert not np.array_equal(np.delete(a.observation, 3, 1), np.delete(b.observation, 3, 1))
+
+
+def test_lanes_that_change_places_take_their_streams_along():
+    env = jaxenv.make("CartPole-v1", num_envs=6, max_episode_steps=np.array([3, 4, 5, 6, 7, 8]))
+    order = np.array([4, 0, 5, 1, 3, 2])
+    keys = jax.random.split(jax.random.key(0), 6)
+    actions = jaxenv.specs.sample(env.action_spec(), jax.random.key(2), (30, 6))
+    rows = unrolled(env, actions, keys)
+    permuted = unrolled(env.take(jnp.asarray(order, jnp.int32)), actions[:, order], keys[order])
+    for name in ("observation", "reward", "discount", "step_type"):
+        np.testing.assert_array_equal(getattr(rows, name)[:, order], getattr(permuted, name), err_msg=name)
+
+
+def test_params_of_one_lane_each_equal_runs_of_their_own():
+    gravity = np.array([9.8, 3.0, 20.0], np.float32)
+    keys = jax.random.split(jax.random.key(0), 3)
+    actions = jaxenv.specs.sample(jaxenv.spec("CartPole-v1").make().action_spec(), jax.random.key(2), (60, 3))
+    mixed = unrolled(jaxenv.make("CartPole-v1", num_envs=3, gravity=gravity), actions, keys)
+    assert (mixed.step_type == 2).any(0).all(), "every lane must be reset inside step"
+    for lane, g in enumerate(gravity):
+        own = jaxenv.make("CartPole-v1", num_envs=1, gravity=g)
+        alone = unrolled(own, actions[:, lane : lane + 1], keys[lane : lane + 1])
+        np.testing.assert_array_equal(mixed.step_type[:, lane], alone.step_type[:, 0])
+        np.testing.assert_allclose(mixed.observation[:, lane], alone.observation[:, 0], rtol=1e-3, atol=1e-4)
+
+
+def test_one_number_for_all_equals_the_same_number_per_lane():
+    actions = jnp.ones((30, 4), jnp.int32)
+    one = unrolled(jaxenv.make("CartPole-v1", num_envs=4, length=0.7), actions)
+    each = unrolled(jaxenv.make("CartPole-v1", num_envs=4, length=[0.7] * 4), actions)
+    assert_equal(one, each, rtol=1e-5)
+
+
+_WHOLE_ROLLOUTS = """
+import sys
+import jax, numpy as np
+import jaxenv
+from tests.test_lane_law import FLOATS, rollout
+from tests.rows import assert_equal
+
+for id in FLOATS:
+    for reset in ("select", "compact"):
+        sizes = (7, 64, 4096)
+        rows = {n: rollout(jaxenv.make(id, num_envs=n, reset=reset, max_episode_steps=30), 70)[0] for n in sizes}
+        for n in sizes[:2]:
+            assert_equal(rows[n], jax.tree.map(lambda x: x[:, :n], rows[4096]))
+        assert (rows[4096].timestep.step_type == 2).sum() > 4096
+    print(id, "bitwise")
+"""
+
+
+def test_whole_rollouts_are_bitwise_the_same_under_one_instruction_set():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX"
+    done = subprocess.run(
+        [sys.executable, "-c", _WHOLE_ROLLOUTS], env={**os.environ, "XLA_FLAGS": flags}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == [word for id in FLOATS for word in (id, "bitwise")]
+
+
+def test_clocks_are_skipped_and_shared_statistics_are_not_lanes():
+    shared = tree.Shared(jnp.arange(4))
+    mask = jnp.array([True, False, True, False])
+    assert tree.where(mask, tree.Shared(jnp.zeros(4, jnp.int32)), shared).value.tolist() == [0, 1, 2, 3]

@@ -1,0 +1,41 @@
+"""Every notebook runs from top to bottom, and is stored with what it shows."""
+
+import pathlib
+
+import jax
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((pathlib.Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def assert_shows_its_plots(notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "plt.show()" in cell.source:
+            assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+@notebooks
+def test_notebook_runs_without_an_error(path, monkeypatch):
+    # The kernel is another process: it shares compiled code with the tests through the cache on disk.
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    assert_shows_its_plots(notebook)
+
+
+@notebooks
+def test_stored_notebook_shows_its_plots_and_no_errors_or_warnings(path):
+    notebook = nbformat.read(path, as_version=4)
+    assert_shows_its_plots(notebook)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error", cell.source
+            assert output.get("name") != "stderr", output.text

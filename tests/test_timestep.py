@@ -1,0 +1,222 @@
+"""TimeSteps: the four-row table, constructors, views, and what the class is to JAX."""
+
+import dataclasses
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import StepType, TimeStep, restart, termination, transition, truncation
+
+# FIRST with discount 1, MID with 1, LAST with 0, LAST with 1.
+TABLE = TimeStep(
+    step_type=np.array([0, 1, 2, 2], np.int32),
+    reward=np.zeros(4, np.float32),
+    discount=np.array([1, 1, 0, 1], np.float32),
+)
+VIEWS = {
+    "is_first": [True, False, False, False],
+    "is_mid": [False, True, False, False],
+    "is_last": [False, False, True, True],
+    "terminated": [False, False, True, False],
+    "truncated": [False, False, False, True],
+    "bootstrap_mask": [False, True, False, True],
+    "learn_mask": [True, True, False, False],
+}
+
+
+def view(timestep, name):
+    value = getattr(timestep, name)
+    return value() if callable(value) else value
+
+
+def test_step_types_are_numbered_first_mid_last():
+    assert [int(t) for t in (StepType.FIRST, StepType.MID, StepType.LAST)] == [0, 1, 2]
+
+
+def test_fields_are_the_eight_of_alf_in_their_order():
+    assert [f.name for f in dataclasses.fields(TimeStep)] == [
+        "step_type",
+        "reward",
+        "discount",
+        "observation",
+        "prev_action",
+        "env_id",
+        "untransformed",
+        "env_info",
+    ]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_read_the_table_of_step_types_and_discounts(name):
+    assert view(TABLE, name).tolist() == VIEWS[name]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_are_elementwise_on_rollouts(name):
+    rollout = jax.tree.map(lambda x: np.stack([x, x[::-1], x]), TABLE)
+    assert view(rollout, name).tolist() == [VIEWS[name], VIEWS[name][::-1], VIEWS[name]]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_are_boolean_under_jit(name):
+    value = jax.jit(lambda t: view(t, name))(TABLE)
+    assert value.dtype == jnp.bool_
+    assert value.tolist() == VIEWS[name]
+
+
+def test_a_discount_between_0_and_1_at_the_end_counts_as_truncated():
+    row = truncation(jnp.zeros(2), 0.0, 0.5)
+    assert row.truncated.tolist() == [True, True]
+    assert row.terminated.tolist() == [False, False]
+    assert row.bootstrap_mask.tolist() == [True, True]
+
+
+# --- constructors ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "step_type", "reward", "discount"),
+    [
+        (restart, (), 0, [0.0, 0.0], [1.0, 1.0]),
+        (transition, (2.0,), 1, [2.0, 2.0], [1.0, 1.0]),
+        (transition, (np.array([1.0, 2.0]), 0.5), 1, [1.0, 2.0], [0.5, 0.5]),
+        (transition, (1, np.array([0.5, 0.25])), 1, [1.0, 1.0], [0.5, 0.25]),
+        (termination, (np.array([1.0, 2.0]),), 2, [1.0, 2.0], [0.0, 0.0]),
+        (truncation, (3.0,), 2, [3.0, 3.0], [1.0, 1.0]),
+        (truncation, (3.0, np.array([0.5, 1.0])), 2, [3.0, 3.0], [0.5, 1.0]),
+    ],
+)
+def test_constructors_make_the_legal_rows(make, arguments, step_type, reward, discount):
+    row = make(jnp.zeros((2, 3)), *arguments)
+    assert row.step_type.tolist() == [step_type] * 2
+    assert row.reward.tolist() == reward
+    assert row.discount.tolist() == discount
+    assert (row.step_type.dtype, row.reward.dtype, row.discount.dtype) == (jnp.int32, jnp.float32, jnp.float32)
+
+
+def test_constructors_are_public_names():
+    assert (jaxenv.restart, jaxenv.transition) == (restart, transition)
+    assert (jaxenv.termination, jaxenv.truncation) == (termination, truncation)
+
+
+def test_termination_takes_no_discount():
+    with pytest.raises(TypeError):
+        termination(jnp.zeros(2), 0.0, discount=1.0)
+
+
+def test_restart_gives_a_vector_reward_of_zeros():
+    row = restart(jnp.zeros((2, 3)), reward_shape=(4,))
+    assert row.reward.shape == (2, 4)
+    assert not row.reward.any()
+
+
+@pytest.mark.parametrize("make", [transition, termination, truncation])
+def test_a_vector_reward_keeps_its_axis(make):
+    row = make(jnp.zeros((2, 3)), jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    assert row.reward.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert row.discount.shape == (2,)
+
+
+def test_the_batch_is_the_leading_axis_of_an_observation_tree():
+    row = restart({"a": jnp.zeros((5, 2)), "b": (jnp.zeros(5),)})
+    assert row.step_type.shape == (5,)
+
+
+@pytest.mark.parametrize("batch_shape", [(), (3,), (4, 3)])
+def test_batch_shape_overrides_the_observation(batch_shape):
+    row = transition(jnp.zeros((*batch_shape, 7)), 1.0, batch_shape=batch_shape)
+    assert row.step_type.shape == row.reward.shape == row.discount.shape == batch_shape
+
+
+def test_an_unbatched_row_may_have_a_vector_reward():
+    row = termination(jnp.zeros(7), jnp.array([1.0, 2.0]), batch_shape=())
+    assert row.reward.tolist() == [1, 2]
+    assert row.discount.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (transition, (np.zeros((3, 1)), np.zeros(2)), r"transition: reward has shape \(2,\), the batch is \(3,\)"),
+        (transition, (np.zeros((3, 1)), np.zeros(1)), r"transition: reward has shape \(1,\), the batch is \(3,\)"),
+        (termination, (np.zeros((3, 1)), np.zeros((2, 3))), r"termination: reward has shape \(2, 3\)"),
+        (
+            transition,
+            (np.zeros((3, 1)), 0.0, np.ones(2)),
+            r"transition: discount has shape \(2,\), the batch is \(3,\)",
+        ),
+        (truncation, (np.zeros((3, 1)), 0.0, np.ones((3, 2))), r"truncation: discount has shape \(3, 2\)"),
+        (truncation, (np.float32(0), 0.0), "truncation: observation has no batch axis"),
+        (restart, ({},), "restart: observation has no batch axis"),
+    ],
+)
+def test_constructors_refuse_shapes_that_are_not_the_batch(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(*arguments)
+
+
+@pytest.mark.parametrize("make", [transition, termination, truncation])
+def test_constructors_pass_the_other_fields_on(make):
+    env_id, info = jnp.arange(2), {"x": jnp.ones(2)}
+    row = make(jnp.zeros(2), 0.0, env_id=env_id, env_info=info, prev_action=env_id)
+    assert row.env_id is env_id
+    assert row.env_info is info
+    assert row.prev_action is env_id
+
+
+def test_fields_that_are_not_set_hold_the_empty_tuple():
+    row = restart(jnp.zeros(2))
+    assert (row.prev_action, row.env_id, row.untransformed, row.env_info) == ((), (), (), ())
+
+
+# --- as a value ------------------------------------------------------------------------------------------------------
+
+
+def test_repr_has_one_line_a_field_and_leaves_unset_ones_out():
+    text = repr(TimeStep(step_type=1, reward=0.5, env_info={"a": 3}))
+    assert text == "TimeStep(\n{'step_type': 1,\n 'reward': 0.5,\n 'env_info': {'a': 3}})"
+
+
+def test_repr_shows_a_nested_row():
+    assert "'untransformed': TimeStep(\n{'reward': 2})" in repr(TimeStep(reward=1, untransformed=TimeStep(reward=2)))
+
+
+def test_is_a_pytree_whose_unset_fields_are_empty():
+    leaves, structure = jax.tree.flatten(TABLE)
+    assert len(leaves) == 3
+    again = structure.unflatten(leaves)
+    assert isinstance(again, TimeStep)
+    assert again.discount is TABLE.discount
+    assert again.env_info == ()
+
+
+def test_leaves_have_the_names_of_their_fields():
+    row = TimeStep(observation={"camera": np.zeros(1)}, reward=np.zeros(1))
+    names = [jaxenv.tree.path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(row)]
+    assert names == ["reward", "observation.camera"]
+
+
+def test_passes_through_jit():
+    again = jax.jit(lambda t: t)(restart(jnp.ones((2, 1)), env_info={"a": jnp.zeros(2)}))
+    assert isinstance(again, TimeStep)
+    assert again.env_info["a"].shape == (2,)
+
+
+def test_pickles():
+    again = pickle.loads(pickle.dumps(restart(jnp.ones((2, 1)), env_id=jnp.arange(2))))
+    assert again.observation.tolist() == [[1], [1]]
+    assert again.env_id.tolist() == [0, 1]
+    assert again.untransformed == ()
+
+
+def test_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TABLE.reward = 0
+
+
+def test_two_rows_are_equal_only_if_they_are_the_same_object():
+    assert len({TABLE, TABLE, dataclasses.replace(TABLE)}) == 2

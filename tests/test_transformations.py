@@ -1,0 +1,259 @@
+"""Under JAX's transformations: jit, scan, vmap, grad, export, donation, checkpoint; and in other number systems."""
+
+import os
+import subprocess
+import sys
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import jaxenv
+from jaxenv import wrappers
+from tests.rows import assert_equal, random_actions, unrolled
+from tests.stacks import STACKS
+
+
+@pytest.fixture(autouse=True)
+def _fresh_trace_counter():
+    chex.clear_trace_counter()
+
+
+def rollout(env, key, num_steps=32):
+    state, timestep = env.reset(key)
+    return jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, num_steps)[1]
+
+
+def each(actions, num_steps):
+    return [jax.tree.map(lambda a, t=t: a[t], actions) for t in range(num_steps)]
+
+
+# --- one trace -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_reset_and_many_steps_trace_once_each_whatever_the_values(name):
+    env = STACKS[name](5)
+    reset = jax.jit(chex.assert_max_traces(env.reset, n=1))
+    step = jax.jit(chex.assert_max_traces(env.step, n=1))
+    for seed in range(3):
+        state, _ = reset(jax.random.key(seed))
+        for action in each(random_actions(env, 4, seed), 4):
+            state, _ = step(state, action)
+
+
+def test_another_batch_size_traces_once_more_and_new_params_never():
+    @jax.jit
+    @chex.assert_max_traces(n=2)
+    def two_steps(env, key):
+        state, _ = env.reset(key)
+        return env.step(state, env.action_spec().zeros((env.num_envs,)))
+
+    for lanes in (3, 5, 3):
+        for gravity in (9.8, 3, np.float64(1.0)):
+            two_steps(jaxenv.make("CartPole-v1", num_envs=lanes, gravity=gravity), jax.random.key(0))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_scan_equals_a_loop_of_steps(name):
+    env = STACKS[name](5)
+    actions = random_actions(env, 12)
+    rows = unrolled(env, actions)
+    step = jax.jit(env.step)
+    state, timestep = jax.jit(env.reset)(jax.random.key(0))
+    looped = [timestep]
+    for action in each(actions, 12):
+        state, timestep = step(state, action)
+        looped.append(timestep)
+    assert_equal(rows, jax.device_get(jax.tree.map(lambda *x: jnp.stack(x), *looped)), rtol=1e-4)
+
+
+def test_jit_equals_eager():
+    for id in jaxenv.ids():
+        env = jaxenv.make(id, num_envs=4)
+        state, _ = env.reset(jax.random.key(0))
+        action = each(random_actions(env, 1), 1)[0]
+        eager, jitted = env.step(state, action), jax.jit(env.step)(state, action)
+        assert_equal(jax.device_get(eager), jax.device_get(jitted), rtol=1e-5)
+
+
+def test_a_cond_may_choose_between_a_reset_state_and_a_stepped_one():
+    env = jaxenv.make("CartPole-v1", num_envs=2)
+    start = env.reset(jax.random.key(0))
+    later = env.step(start[0], jnp.ones(2, jnp.int32))
+    chosen = jax.lax.cond(jnp.array(True), lambda: later, lambda: start)
+    assert chosen[1].step_type.tolist() == [1, 1]
+
+
+def test_a_pure_environment_holds_no_callback():
+    for id in jaxenv.ids():
+        env = jaxenv.make(id, num_envs=2, reset="compact")
+        text = str(jax.make_jaxpr(lambda key, env=env: rollout(env, key, 2))(jax.random.key(0)))
+        assert "callback" not in text
+
+
+# --- vmap and grad ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reset", ["select", "compact"])
+def test_vmap_over_seeds_equals_a_loop_over_them(reset):
+    env = jaxenv.make("CartPole-v1", num_envs=5, reset=reset, max_episode_steps=9)
+    keys = jax.random.split(jax.random.key(0), 3)
+    together = jax.jit(jax.vmap(lambda key: rollout(env, key)))(keys)
+    run = jax.jit(lambda key: rollout(env, key))
+    for i, key in enumerate(keys):
+        alone = jax.device_get(run(key))
+        assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
+
+
+@pytest.mark.parametrize("reset", ["select", "compact"])
+def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
+    env = jaxenv.make("CartPole-v1", num_envs=4, reset=reset, max_episode_steps=9)
+    gravities = jnp.array([3.0, 9.8, 20.0])
+    envs = jax.vmap(lambda g: env.with_params(gravity=g))(gravities)
+    assert envs.unwrapped.params.gravity.shape == (3,)
+    together = jax.jit(jax.vmap(rollout, in_axes=(0, None)))(envs, jax.random.key(0))
+    for i, gravity in enumerate(gravities):
+        alone = jax.device_get(jax.jit(rollout)(env.with_params(gravity=gravity), jax.random.key(0)))
+        assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
+
+
+@pytest.mark.parametrize("reset", ["select", "compact"])
+@pytest.mark.parametrize(
+    ("id", "param", "value"), [("CartPole-v1", "force", 10.0), ("Pendulum-v1", "mass", 1.0), ("Acrobot-v1", "torque", 1.0)]
+)
+def test_the_gradient_through_five_steps_equals_finite_differences(id, param, value, reset):
+    env = jaxenv.make(id, num_envs=3, reset=reset)
+    actions = random_actions(env, 5)
+
+    def loss(x):
+        stack = env.with_params(**{param: x})
+        state, _ = stack.reset(jax.random.key(0))
+        _, rows = jax.lax.scan(stack.step, state, actions)
+        return jnp.sum(rows.observation[-1])
+
+    step, loss = 0.02, jax.jit(loss)
+    difference = (loss(value + step) - loss(value - step)) / (2 * step)
+    assert abs(difference) > 1e-3
+    for slope in (jax.grad(loss)(value), jax.jacfwd(loss)(value)):
+        np.testing.assert_allclose(slope, difference, rtol=1e-2)
+
+
+def test_forward_gradients_of_unrolled_steps_equal_reverse_ones():
+    """In one big function the compiler computes values twice and rounds them differently: no gradient may notice."""
+    env = jaxenv.spec("Pendulum-v1").make(num_envs=3)
+    actions = random_actions(env, 5)
+
+    def rates(mass):
+        stack = env.with_params(mass=mass)
+        state, _ = stack.reset(jax.random.key(0))
+        for action in actions:
+            state, timestep = stack.step(state, action)
+        return timestep.observation
+
+    forward, reverse = jax.jit(jax.jacfwd(rates))(1.0), jax.jit(jax.jacrev(rates))(1.0)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-4)
+
+
+def test_the_gradient_with_respect_to_a_bare_environment_is_an_environment():
+    env = jaxenv.spec("CartPole-v1").make(num_envs=3)
+
+    def loss(env):
+        state, _ = env.reset(jax.random.key(0))
+        return jnp.sum(env.step(state, jnp.ones(3, jnp.int32))[1].observation)
+
+    slope = jax.grad(loss)(env)
+    assert float(jnp.abs(slope.params.force)) > 0
+
+
+def test_the_gradient_with_respect_to_a_continuous_action_passes_through_the_stack():
+    env = jaxenv.make("Pendulum-v1", num_envs=2)
+    state, _ = env.reset(jax.random.key(0))
+    slope = jax.grad(lambda a: env.step(state, a)[1].observation[:, 2].sum())(jnp.zeros((2, 1)))
+    np.testing.assert_allclose(slope, 3 * 0.05 * np.ones((2, 1)), rtol=1e-5)
+
+
+def test_checkpoint_changes_nothing():
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    state, _ = env.reset(jax.random.key(0))
+    a = env.step(state, jnp.ones(3, jnp.int32))
+    b = jax.checkpoint(env.step)(state, jnp.ones(3, jnp.int32))
+    assert_equal(jax.device_get(a), jax.device_get(b), rtol=1e-6)
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_reset_step_and_unroll_export_to_every_platform_and_come_back(name):
+    env = STACKS[name](4)
+    key = jax.random.key(0)
+    state, timestep = jax.jit(env.reset)(key)
+    action = each(random_actions(env, 1), 1)[0]
+    policy = jaxenv.rollout.random_policy(env)
+
+    def step(*leaves):
+        state, action = structure.unflatten(leaves)
+        return jax.tree.leaves(env.step(state, action))
+
+    def unroll(*leaves):
+        state, timestep = both.unflatten(leaves)
+        return jax.tree.leaves(jaxenv.unroll(env, policy, state, timestep, 32))
+
+    leaves, structure = jax.tree.flatten((state, action))
+    more, both = jax.tree.flatten((state, timestep))
+    for function, arguments in ((lambda key: jax.tree.leaves(env.reset(key)), (key,)), (step, leaves), (unroll, more)):
+        exported = export.export(jax.jit(function), platforms=["cpu", "cuda", "tpu"])(*arguments)
+        again = export.deserialize(exported.serialize())
+        assert again.platforms == ("cpu", "cuda", "tpu")
+        assert_equal(
+            jax.device_get(again.call(*arguments)), jax.device_get(jax.jit(function)(*arguments)), rtol=1e-4
+        )
+
+
+# --- other number systems --------------------------------------------------------------------------------------------
+
+_IN_X64 = """
+import jax
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+import numpy as np
+import jaxenv
+from tests.stacks import STACKS
+from tests.rows import random_actions, unrolled
+
+for name, make in STACKS.items():
+    env = make(3)
+    rows = unrolled(env, random_actions(env, 20))
+    state, timestep = env.reset(jax.random.key(0))
+    for path, x in jax.tree_util.tree_leaves_with_path((state, timestep, rows)):
+        assert np.dtype(x.dtype).itemsize <= 4, (name, jax.tree_util.keystr(path), x.dtype)
+    print(name, float(np.sum(rows.reward)), sep="|")
+"""
+
+
+def test_nothing_changes_under_x64():
+    def run(x64):
+        done = subprocess.run(
+            [sys.executable, "-c", _IN_X64],
+            env={**os.environ, "JAX_ENABLE_X64": x64},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return dict(line.split("|") for line in done.stdout.splitlines())
+
+    narrow, wide = run("0"), run("1")
+    assert narrow.keys() == wide.keys() == STACKS.keys()
+    for name, total in narrow.items():
+        assert float(wide[name]) == pytest.approx(float(total), rel=1e-3), name
+
+
+def test_every_wrapper_stands_in_a_stack_that_these_tests_cover():
+    covered = {type(layer).__name__ for make in STACKS.values() for layer in jaxenv.environment.layers(make(2))}
+    bases = {"ActionWrapper", "ObservationWrapper", "RewardWrapper", "LaneWrapper", "BatchWrapper"}
+    public = {name for name, value in vars(wrappers).items() if isinstance(value, type)}
+    assert public - bases <= covered

@@ -1,0 +1,254 @@
+"""The wrapper bases: one function each, state per lane, state of the batch."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import random, specs
+from jaxenv.testing import Counting
+from jaxenv.wrappers import (
+    ActionWrapper,
+    AutoReset,
+    BatchWrapper,
+    LaneWrapper,
+    ObservationWrapper,
+    RewardWrapper,
+    TimeLimit,
+)
+from tests.rows import assert_equal, random_actions, unrolled, without_first
+
+FIRST, MID, LAST = 0, 1, 2
+LENGTHS = np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]])
+
+
+def counting():
+    return Counting(LENGTHS, num_envs=3, stride=100)
+
+
+class Doubled(ActionWrapper):
+    def action(self, action):
+        return action * 2
+
+    def action_spec(self):
+        return specs.discrete(5)
+
+
+class Halves(ObservationWrapper):
+    def observation(self, observation):
+        return {"half": observation.astype(jnp.float32) / 2}
+
+
+class PlusOne(RewardWrapper):
+    def reward(self, reward):
+        return reward + 1
+
+
+class Sum(LaneWrapper):
+    """Shows the sum of the episode's observations, its first one included, plus a number drawn at its start."""
+
+    owns = frozenset({"observation"})
+
+    def init(self, timestep, key):
+        (start,) = random.integers(key, 1, 0, 1000)
+        return start
+
+    def after(self, own, timestep, key):
+        own = own + timestep.observation
+        return own, dataclasses.replace(timestep, observation=own)
+
+
+class Echoes(LaneWrapper):
+    """Plays the action before the one given; 0 at the start of an episode."""
+
+    owns = frozenset({"prev_action"})
+
+    def init(self, timestep, key):
+        return jnp.zeros_like(timestep.env_id)
+
+    def before(self, own, action, key):
+        return action, own
+
+
+class Return(LaneWrapper):
+    """The return so far, in env_info."""
+
+    owns = frozenset({"env_info"})
+
+    def init(self, timestep, key):
+        return jnp.zeros(timestep.reward.shape, jnp.float32)
+
+    def after(self, own, timestep, key):
+        own = own + timestep.reward
+        return own, dataclasses.replace(timestep, env_info={**timestep.env_info, "return": own})
+
+
+class RewardMean(BatchWrapper):
+    """Takes the mean over all rows seen so far off the reward."""
+
+    owns = frozenset({"reward"})
+
+    def init(self, timestep):
+        return {"sum": jnp.zeros(()), "count": jnp.zeros((), jnp.int32)}
+
+    def after(self, shared, timestep):
+        new = {"sum": shared["sum"] + timestep.reward.sum(), "count": shared["count"] + timestep.reward.size}
+        return new, dataclasses.replace(timestep, reward=timestep.reward - new["sum"] / new["count"].astype(jnp.float32))
+
+
+# --- one function ----------------------------------------------------------------------------------------------------
+
+
+def test_an_action_wrapper_maps_the_action_and_reports_the_one_it_was_given():
+    rows = unrolled(AutoReset(Doubled(counting())), jnp.full((4, 3), 3, jnp.int32))
+    moved = rows.step_type != FIRST
+    assert set(rows.reward[moved].tolist()) == {6}
+    assert set(rows.prev_action[moved].tolist()) == {3}
+    assert set(rows.prev_action[~moved].tolist()) == {0}
+
+
+def test_every_level_clips_the_discrete_actions_that_it_interprets():
+    rows = unrolled(Doubled(counting()), jnp.full((1, 3), 99, jnp.int32))
+    assert rows.reward[1].tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_an_observation_wrapper_maps_the_final_observation_too_on_either_side(mode):
+    actions = random_actions(counting(), 12)
+    inside, outside = (
+        unrolled(env, actions) for env in (AutoReset(Halves(counting()), mode), Halves(AutoReset(counting(), mode)))
+    )
+    assert_equal(inside, outside)
+    if mode == "same_step":
+        last = inside.step_type == LAST
+        assert (inside.env_info["final_observation"]["half"][last] != inside.observation["half"][last]).all()
+
+
+def test_the_spec_of_a_mapped_observation_follows_the_function():
+    env = Halves(counting())
+    assert env.observation_spec() == {"half": specs.Array((), np.float32)}
+    assert env.time_step_spec().observation == env.observation_spec()
+
+
+@pytest.mark.parametrize("stack", [lambda e: AutoReset(PlusOne(e)), lambda e: PlusOne(AutoReset(e))])
+def test_a_reward_wrapper_pays_nothing_at_first(stack):
+    rows = unrolled(stack(counting()), jnp.zeros((9, 3), jnp.int32))
+    first = rows.step_type == FIRST
+    assert first[1:].any()
+    assert (rows.reward[first] == 0).all()
+    assert (rows.reward[~first] == 1).all()
+
+
+@pytest.mark.parametrize("wrapper", [Doubled, Halves, PlusOne, Sum, Return])
+def test_fields_that_a_wrapper_does_not_own_are_bit_identical(wrapper):
+    actions = jnp.ones((12, 3), jnp.int32)
+    wrapped, plain = unrolled(AutoReset(wrapper(counting())), actions), unrolled(AutoReset(counting()), actions)
+    if wrapper is Doubled:
+        plain = unrolled(AutoReset(counting()), actions * 2)
+    for name in {f.name for f in dataclasses.fields(plain)} - wrapper.owns - {"env_info"}:
+        assert_equal(getattr(wrapped, name), getattr(plain, name))
+
+
+# --- state per lane --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapper", [Sum, Echoes, Return])
+def test_a_lane_wrapper_gives_the_same_stream_inside_and_outside_auto_reset(wrapper):
+    actions = random_actions(counting(), 30)
+    inside, outside = (
+        unrolled(env, actions) for env in (AutoReset(wrapper(counting())), wrapper(AutoReset(counting())))
+    )
+    last = inside.step_type == LAST
+    assert (last.any(1) & ~last.all(1)).sum() >= 3
+    assert_equal(inside, outside)
+
+
+def test_a_lane_wrapper_begins_anew_with_every_episode():
+    rows = unrolled(AutoReset(Return(counting())), jnp.full((9, 3), 2, jnp.int32))
+    expected, total = [], np.zeros(3)
+    for step_type, reward in zip(rows.step_type, rows.reward, strict=True):
+        total = np.where(step_type == FIRST, 0, total + reward)
+        expected.append(total)
+    np.testing.assert_array_equal(rows.env_info["return"], expected)
+
+
+def test_a_lane_wrapper_outside_same_step_ends_on_the_last_row_and_begins_behind_it():
+    actions = jnp.full((20, 3), 2, jnp.int32)
+    same = unrolled(Return(AutoReset(counting(), "same_step")), actions)
+    longer = unrolled(Return(AutoReset(counting())), jnp.full((40, 3), 2, jnp.int32))
+    for lane, expected in enumerate(without_first(longer)):
+        np.testing.assert_array_equal(same.env_info["return"][:, lane], expected.env_info["return"][:21])
+
+
+def test_a_lane_wrapper_draws_anew_in_every_episode_and_lane():
+    rows = unrolled(AutoReset(Sum(counting())), jnp.zeros((30, 3), jnp.int32))
+    first = rows.step_type == FIRST
+    episode = np.cumsum(first, axis=0) - 1
+    draws = rows.observation[first] - 100 * episode[first]
+    assert len(np.unique(draws)) > 0.9 * len(draws)
+
+
+def test_two_wrappers_of_one_class_draw_different_numbers():
+    env = Sum(Sum(counting()))
+    state, _ = env.reset(jax.random.key(0))
+    inner, outer = state.inner.own, state.own - state.inner.own
+    assert (inner != outer).all()
+
+
+def test_a_wrappers_draws_do_not_depend_on_its_depth():
+    shallow, _ = Sum(counting()).reset(jax.random.key(0))
+    deep, _ = Sum(PlusOne(TimeLimit(counting(), 9))).reset(jax.random.key(0))
+    assert shallow.own.tolist() == deep.own.tolist()
+
+
+def test_rewriting_observations_outside_same_step_is_refused_and_says_where_to_go():
+    with pytest.raises(ValueError, match="Sum: it rewrites observation.* put it inside AutoReset"):
+        Sum(AutoReset(counting(), "same_step"))
+    Return(AutoReset(counting(), "same_step"))
+
+
+# --- state of the batch ----------------------------------------------------------------------------------------------
+
+
+def test_batch_state_survives_episodes_and_sees_every_row_once():
+    env = RewardMean(AutoReset(counting()))
+    rows = unrolled(env, jnp.full((12, 3), 2, jnp.int32))
+    plain = unrolled(AutoReset(counting()), jnp.full((12, 3), 2, jnp.int32))
+    means = np.cumsum(plain.reward.sum(1)) / (3 * np.arange(1, 14))
+    np.testing.assert_allclose(rows.reward, plain.reward - means[:, None], rtol=1e-6, atol=1e-6)
+
+
+def test_frozen_batch_state_stays_as_it_is():
+    env = RewardMean(AutoReset(counting()), frozen=True)
+    state, _ = env.reset(jax.random.key(0))
+    state, timestep = env.step(state, jnp.full(3, 2, jnp.int32))
+    assert state.shared.value["sum"] == 0
+    assert state.shared.value["count"] == 0
+    np.testing.assert_allclose(timestep.reward, [0, 0, 0], atol=1e-6)
+
+
+def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
+    env = RewardMean(AutoReset(counting()))
+    state, timestep = env.reset(jax.random.key(0))
+    state, timestep = env.step(state, jnp.full(3, 2, jnp.int32))
+    restarted, row = jaxenv.reset_where(env, state, timestep, jnp.array([True, False, False]))
+    assert_equal(jax.device_get(restarted.shared.value), jax.device_get(state.shared.value))
+    assert row.step_type.tolist() == [FIRST, MID, LAST]
+    mean = 6 / (6 + 3)
+    np.testing.assert_allclose(row.reward, [-mean, 1, 1], rtol=1e-6)
+
+
+def test_with_params_and_close_reach_through_wrappers():
+    class Closing(Counting):
+        closed = []  # noqa: RUF012
+
+        def close(self):
+            self.closed.append(True)
+
+    with RewardMean(AutoReset(Return(Closing(np.array([2]), num_envs=1)))) as env:
+        assert env.unwrapped.closed == []
+    assert env.unwrapped.closed == [True]
+    assert jaxenv.make("CartPole-v1").with_params(gravity=1.0).unwrapped.params.gravity == 1

@@ -1,0 +1,161 @@
+"""Bad numbers end one lane, once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, RescaleAction
+from tests.rows import unrolled
+
+FIRST, MID, LAST = 0, 1, 2
+
+
+class Accumulate(Environment):
+    """Adds actions up; terminates from 10 on. ``breaks`` says what divides by zero on a total of exactly 3."""
+
+    breaks: str = tree.static(default="state")
+
+    def initial(self, key):
+        return jnp.ones(key.shape, jnp.float32)
+
+    def transition(self, state, action, key):
+        total = state + action
+        bad = jnp.where(total == 3, jnp.nan, 0).astype(jnp.float32)
+        reward = total + (bad if self.breaks == "reward" else 0)
+        state = total + (bad if self.breaks == "state" else 0)
+        return Transition(state, reward, total >= 10, {"double": 2 * state})
+
+    def observe(self, state):
+        return jnp.where((state == 3) & (self.breaks == "observation"), jnp.inf, state)
+
+    def observation_spec(self):
+        return specs.Array((), np.float32)
+
+    def action_spec(self):
+        return specs.Array((), np.float32)
+
+
+@pytest.mark.parametrize("breaks", ["state", "observation", "reward"])
+def test_a_lane_that_stops_being_finite_ends_as_truncated_and_alone(breaks):
+    env = AutoReset(GuardNonFinite(Accumulate(breaks, num_envs=2)))
+    rows = unrolled(env, jnp.ones((5, 2), jnp.float32).at[0, 1].set(4.0))
+    assert rows.step_type[:, 0].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST]
+    assert rows.discount[:, 0].tolist() == [1] * 6
+    assert rows.reward[:, 0].tolist() == [0, 2, 0, 0, 2, 0]
+    assert rows.observation[:, 0].tolist() == [1, 2, 2, 1, 2, 2], "the observation before the bad step"
+    assert rows.env_info["abnormal"][:, 0].tolist() == [False, False, True, False, False, True]
+    assert np.isfinite(rows.env_info["double"]).all()
+    assert rows.observation[:, 1].tolist() == [1, 5, 6, 7, 8, 9]
+    assert not rows.env_info["abnormal"][:, 1].any()
+
+
+def test_an_abnormal_row_is_truncated_even_where_the_task_ended():
+    env = AutoReset(GuardNonFinite(Accumulate(num_envs=1)))
+    rows = unrolled(env, jnp.array([[jnp.inf]]))
+    assert rows.step_type[-1].tolist() == [LAST]
+    assert rows.discount[-1].tolist() == [1]
+    assert rows.prev_action[-1].tolist() == [0], "entries that are not finite are 0"
+
+
+@pytest.mark.parametrize("id", ["Pendulum-v1", "MountainCarContinuous-v0"])
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_bad_action_never_reaches_another_lane_or_a_later_episode(id, mode, bad):
+    env = jaxenv.make(id, num_envs=3, autoreset=mode)
+    clean = jnp.full((12, 3, 1), 0.5)
+    rows, reference = unrolled(env, clean.at[4, 1].set(bad)), unrolled(env, clean)
+    for name in ("observation", "reward", "discount", "step_type", "prev_action"):
+        value = getattr(rows, name)
+        assert np.isfinite(value).all(), name
+        np.testing.assert_array_equal(value[:, ::2], getattr(reference, name)[:, ::2], err_msg=name)
+    assert bool(rows.env_info["abnormal"][5, 1]) is bool(np.isnan(bad)), "infinite actions are clipped"
+    assert rows.env_info["abnormal"].sum() == np.isnan(bad)
+
+
+def test_it_stands_innermost_or_not_at_all():
+    env = ClipAction(jaxenv.spec("Pendulum-v1").make())
+    with pytest.raises(ValueError, match="GuardNonFinite: put it innermost, inside ClipAction"):
+        GuardNonFinite(env)
+
+
+def test_make_guards_continuous_actions_and_leaves_discrete_ones_alone():
+    assert repr(jaxenv.make("Pendulum-v1")) == "<AutoReset<TimeLimit<ClipAction<GuardNonFinite<Pendulum-v1>>>>>"
+    assert repr(jaxenv.make("CartPole-v1")) == "<AutoReset<TimeLimit<CartPole-v1>>>"
+
+
+# --- actions on their way in -----------------------------------------------------------------------------------------
+
+
+class Echo(Environment):
+    """Pays the action that reaches it."""
+
+    def initial(self, key):
+        return jnp.zeros(key.shape, jnp.float32)
+
+    def transition(self, state, action, key):
+        return Transition(state, action[:, 0], jnp.zeros(state.shape, bool))
+
+    def observe(self, state):
+        return state
+
+    def observation_spec(self):
+        return specs.Array((), np.float32)
+
+    def action_spec(self):
+        return specs.Bounded((1,), np.float32, -2.0, 2.0)
+
+
+def test_rescaled_actions_0_half_1_reach_the_environment_as_minus_2_0_2():
+    env = RescaleAction(Echo(num_envs=3), 0, 1)
+    assert env.action_spec() == specs.Bounded((1,), np.float32, 0.0, 1.0)
+    rows = unrolled(env, jnp.array([[[0.0], [0.5], [1.0]]]))
+    assert rows.reward[1].tolist() == [-2, 0, 2]
+    assert rows.prev_action[1, :, 0].tolist() == [0, 0.5, 1]
+    assert rows.prev_action[0, :, 0].tolist() == [0, 0, 0]
+
+
+def test_clipped_actions_stay_within_bounds_and_prev_action_is_the_one_given():
+    rows = unrolled(ClipAction(Echo(num_envs=3)), jnp.array([[[-5.0], [0.5], [jnp.inf]]]))
+    assert rows.reward[1].tolist() == [-2, 0.5, 2]
+    assert rows.prev_action[1, :, 0].tolist() == [-5, 0.5, 0]
+
+
+def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
+    env = RescaleAction(AutoReset(jaxenv.wrappers.TimeLimit(Echo(num_envs=1), 1)), 0, 1)
+    rows = unrolled(env, jnp.full((3, 1, 1), 0.7))
+    assert rows.step_type[:, 0].tolist() == [FIRST, LAST, FIRST, LAST]
+    np.testing.assert_allclose(rows.prev_action[:, 0, 0], [0, 0.7, 0, 0.7], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ((1, 1), "minimum must lie below maximum"),
+        ((0, np.inf), "minimum must lie below maximum, both finite"),
+        (((0.0, 0.0), (1.0, 1.0)), "does not broadcast"),
+    ],
+)
+def test_rescaling_refuses_bounds_that_are_none(bounds, message):
+    env = Echo()
+    with pytest.raises(ValueError, match=message):
+        RescaleAction(env, *bounds).action_spec()
+
+
+def test_rescaling_refuses_discrete_actions():
+    with pytest.raises(ValueError, match="one continuous array with finite bounds"):
+        RescaleAction(jaxenv.spec("CartPole-v1").make(), 0, 1)
+
+
+@pytest.mark.parametrize("value", [-3, 7, 10**6])
+def test_discrete_actions_out_of_range_are_clipped_to_the_spec(value):
+    env = jaxenv.make("CartPole-v1", num_envs=2)
+    legal = 0 if value < 0 else 1
+    given = unrolled(env, jnp.full((3, 2), value, jnp.int32))
+    clipped = unrolled(env, jnp.full((3, 2), legal, jnp.int32))
+    np.testing.assert_array_equal(given.observation, clipped.observation)
+    assert given.prev_action[1].tolist() == [value, value]
+    assert jax.tree.structure(given) == jax.tree.structure(clipped)
