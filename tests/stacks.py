@@ -1,5 +1,6 @@
 """The stacks that whole-library tests run over: every id as `make` builds it, and every wrapper on something."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -9,6 +10,7 @@ import jaxenv
 from jaxenv import specs, wrappers
 from jaxenv.environment import Environment
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
+from tests.rows import random_actions, unrolled
 
 
 def _of_id(id: str) -> Callable[[int], Environment]:
@@ -17,7 +19,7 @@ def _of_id(id: str) -> Callable[[int], Environment]:
 
 def _dict_spaces(lanes: int) -> Environment:
     observation = {
-        "image": specs.Bounded((4, 4, 1), np.uint8, 0, 255),
+        "image": specs.Bounded((2, 2, 1), np.uint8, 0, 255),
         "position": (specs.Array((2,), np.float32), specs.Bounded((), np.int32, -3, 3)),
         "flag": specs.Bounded((), bool, False, True),
         "nothing": specs.Array((0,), np.float32),
@@ -41,3 +43,13 @@ STACKS: dict[str, Callable[[int], Environment]] = {
     "chain": lambda lanes: wrappers.AutoReset(wrappers.TimeLimit(Chain(4, num_envs=lanes), 9)),
     "dict spaces": _dict_spaces,
 }
+
+LANES, STEPS = 5, 12
+
+
+@functools.cache
+def rows_of(name: str):
+    """Environment, actions and all rows of a stack: compiled once, for every test that looks at them."""
+    env = STACKS[name](LANES)
+    actions = random_actions(env, STEPS)
+    return env, actions, unrolled(env, actions)

@@ -129,9 +129,7 @@ def test_same_step_is_next_step_without_its_first_rows():
             if longer.step_type[t + 1, lane] != FIRST:
                 kept[lane].append(int(actions[t, lane]))
     shortest = min(len(lane) for lane in kept)
-    shorter = unrolled(
-        out_of_phase("same_step", "select"), jnp.array([lane[:shortest] for lane in kept], jnp.int32).T
-    )
+    shorter = unrolled(out_of_phase("same_step", "select"), jnp.array([lane[:shortest] for lane in kept], jnp.int32).T)
     assert_out_of_phase(shorter)
     for lane, expected in enumerate(without_first(longer)):
         for name in ("step_type", "reward", "discount", "prev_action"):
@@ -163,7 +161,7 @@ def test_compact_equals_select_up_to_rounding(id, mode):
 
 def test_a_strategy_per_platform_is_the_one_for_this_platform():
     class PerPlatform(Counting):
-        reset_strategy = {"cpu": "compact", "default": "select"}  # noqa: RUF012
+        reset_strategy = {"cpu": "compact", "default": "select"}
 
     env = AutoReset(PerPlatform(np.array([[2], [3]]), num_envs=2))
     actions = jnp.ones((9, 2), jnp.int32)

@@ -96,7 +96,9 @@ class RewardMean(BatchWrapper):
 
     def after(self, shared, timestep):
         new = {"sum": shared["sum"] + timestep.reward.sum(), "count": shared["count"] + timestep.reward.size}
-        return new, dataclasses.replace(timestep, reward=timestep.reward - new["sum"] / new["count"].astype(jnp.float32))
+        return new, dataclasses.replace(
+            timestep, reward=timestep.reward - new["sum"] / new["count"].astype(jnp.float32)
+        )
 
 
 # --- one function ----------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
 
 def test_with_params_and_close_reach_through_wrappers():
     class Closing(Counting):
-        closed = []  # noqa: RUF012
+        closed = []
 
         def close(self):
             self.closed.append(True)
