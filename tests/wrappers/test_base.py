@@ -207,7 +207,7 @@ def test_a_wrappers_draws_do_not_depend_on_its_depth():
 
 
 def test_rewriting_observations_outside_same_step_is_refused_and_says_where_to_go():
-    with pytest.raises(ValueError, match="Sum: it rewrites observation.* put it inside AutoReset"):
+    with pytest.raises(ValueError, match=r"Sum: it rewrites observation.* put it inside AutoReset"):
         Sum(AutoReset(counting(), "same_step"))
     Return(AutoReset(counting(), "same_step"))
 
