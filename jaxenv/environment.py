@@ -140,7 +140,7 @@ class Environment:
             env_id = jnp.arange(count, dtype=jnp.int32)
         env_id = jnp.asarray(env_id, jnp.int32)
         words = random.lane_words(key, env_id)
-        self._check_lanes(env_id.shape[0])
+        self.check_lanes(env_id.shape[0])
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
         return tree.unshare((state, timestep))
 
@@ -227,7 +227,8 @@ class Environment:
             raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
         return {**of_transition, **of_state}
 
-    def _check_lanes(self, num_lanes: int) -> None:
+    def check_lanes(self, num_lanes: int) -> None:
+        """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
         if num_lanes < 1:
             raise ValueError(f"{self}: num_envs must be at least 1, got {num_lanes}")
         for declared in tree.declared_leaves(self):

@@ -165,7 +165,8 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
         if r % 4 == 3:
             s = r // 4 + 1
             x0 = x0 + schedule[s % 3]
-            x1 = x1 + (schedule[(s + 1) % 3] + u32(s))
+            # In this order: XLA would take the sum of key and number out of a loop and read it back at every step.
+            x1 = (x1 + u32(s)) + schedule[(s + 1) % 3]
     return x0, x1
 
 

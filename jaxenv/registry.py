@@ -181,6 +181,7 @@ def make(
         if place == before_autoreset and autoreset is not None:
             env = AutoReset(env, autoreset, reset)
         env = build(env)
+    env.check_lanes(num_envs)
     return env
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +122,14 @@ class AutoReset(Wrapper):
 
     def _begin_where(self, mask, state, timestep):
         """State and FIRST row of the next episode, right in the lanes of ``mask``; what the others hold is not used."""
+        fresh = self._begin(mask, state, timestep)
+        try:
+            chex.assert_trees_all_equal_shapes_and_dtypes((state, timestep), fresh)
+        except AssertionError as difference:
+            raise ValueError(f"{self.env}: begin and step must return the same tree: {difference}") from None
+        return fresh
+
+    def _begin(self, mask, state, timestep):
         declared = self.strategy or self.reset_strategy
         ways = {"select": self._begin_all, "compact": self._begin_blocks}
         if isinstance(declared, str):

@@ -1,12 +1,14 @@
 """Auto-reset: the rows that each mode returns, and that every way of computing them is the same."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import tree
+from jaxenv import Wrapper, tree
 from jaxenv.testing import Counting, mock_012, random_environment
 from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled, without_first
@@ -303,6 +305,18 @@ class Identity(BatchWrapper):
 def test_a_wrong_stack_or_argument_is_refused_by_name(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(mock_012(2))
+
+
+def test_a_wrapper_whose_begin_and_step_disagree_is_named_when_it_is_traced():
+    class Forgets(Wrapper):
+        def begin(self, *args, **kwargs):
+            state, timestep = self.env.begin(*args, **kwargs)
+            return state, dataclasses.replace(timestep, env_info={"extra": timestep.reward})
+
+    env = AutoReset(Forgets(mock_012(2)))
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="<Forgets<Counting>>: begin and step must return the same tree"):
+        env.step(state, jnp.zeros(2, jnp.int32))
 
 
 def test_random_lanes_end_on_their_own():
