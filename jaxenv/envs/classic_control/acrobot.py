@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip
+from jaxenv.numeric import clip, sin_cos
 
 
 @tree.struct
@@ -72,12 +72,12 @@ class Acrobot(Environment):
             rate_1=clip(state.rate_1, -self.max_rate_1, self.max_rate_1),
             rate_2=clip(state.rate_2, -self.max_rate_2, self.max_rate_2),
         )
-        above = -jnp.cos(state.theta_1) - jnp.cos(state.theta_1 + state.theta_2) > 1
+        above = -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
     def observe(self, state):
-        cos_sin = [f(angle) for angle in (state.theta_1, state.theta_2) for f in (jnp.cos, jnp.sin)]
-        return jnp.stack([*cos_sin, state.rate_1, state.rate_2], axis=-1)
+        (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
+        return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
 
     def observation_spec(self):
         high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
@@ -88,14 +88,14 @@ class Acrobot(Environment):
 
     def _slope(self, s: State, torque: jax.Array) -> State:
         p = self.params
-        sin_2, cos_2 = jnp.sin(s.theta_2), jnp.cos(s.theta_2)
+        sin_2, cos_2 = sin_cos(s.theta_2)
         coupling = p.mass_2 * p.length_1 * p.com_2
         d_1 = p.mass_1 * p.com_1**2 + p.mass_2 * (p.length_1**2 + p.com_2**2) + 2 * coupling * cos_2 + 2 * p.inertia
         d_2 = p.mass_2 * p.com_2**2 + coupling * cos_2 + p.inertia
-        phi_2 = p.mass_2 * p.com_2 * p.gravity * jnp.sin(s.theta_1 + s.theta_2)
+        phi_2 = p.mass_2 * p.com_2 * p.gravity * sin_cos(s.theta_1 + s.theta_2)[0]
         phi_1 = (
             -coupling * s.rate_2 * (s.rate_2 + 2 * s.rate_1) * sin_2
-            + (p.mass_1 * p.com_1 + p.mass_2 * p.length_1) * p.gravity * jnp.sin(s.theta_1)
+            + (p.mass_1 * p.com_1 + p.mass_2 * p.length_1) * p.gravity * sin_cos(s.theta_1)[0]
             + phi_2
         )
         centrifugal = coupling * s.rate_1**2 * sin_2 if self.dynamics == "book" else np.float32(0)

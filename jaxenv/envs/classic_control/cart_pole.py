@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.numeric import sin_cos
 
 
 @tree.struct
@@ -82,7 +83,7 @@ class CartPole(Environment):
 
 
 def _euler(state: State, force: jax.Array, p: Params) -> State:
-    sin, cos = jnp.sin(state.theta), jnp.cos(state.theta)
+    sin, cos = sin_cos(state.theta)
     push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
     theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
     x_acc = push - p.polemass_length * theta_acc * cos / p.total_mass

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip
+from jaxenv.numeric import clip, sin_cos
 
 
 @tree.struct
@@ -71,7 +71,8 @@ class MountainCar(Environment):
 
 def roll(env, state: State, push: jax.Array) -> State:
     """One step down the slope: the velocity is bounded, and the left wall stops the car."""
-    velocity = state.velocity + push - env.params.gravity * jnp.cos(3 * state.position)
+    _, cos = sin_cos(3 * state.position)
+    velocity = state.velocity + push - env.params.gravity * cos
     velocity = clip(velocity, -env.max_speed, env.max_speed)
     position = clip(state.position + velocity, env.min_position, env.max_position)
     stopped = (position == np.float32(env.min_position)) & (velocity < 0)

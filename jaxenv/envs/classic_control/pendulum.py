@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip
+from jaxenv.numeric import clip, sin_cos
 
 
 @tree.struct
@@ -57,13 +57,15 @@ class Pendulum(Environment):
         p = self.params
         torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2
-        push = 3 * p.gravity / (2 * p.length) * jnp.sin(state.theta) + 3 / (p.mass * p.length**2) * torque
+        sin, _ = sin_cos(state.theta)
+        push = 3 * p.gravity / (2 * p.length) * sin + 3 / (p.mass * p.length**2) * torque
         theta_dot = clip(state.theta_dot + push * p.dt, -self.max_speed, self.max_speed)
         theta = _wrap(state.theta + theta_dot * p.dt)
         return Transition(State(theta, theta_dot), reward=-cost, terminated=jnp.zeros_like(cost, bool))
 
     def observe(self, state):
-        return jnp.stack([jnp.cos(state.theta), jnp.sin(state.theta), state.theta_dot], axis=-1)
+        sin, cos = sin_cos(state.theta)
+        return jnp.stack([cos, sin, state.theta_dot], axis=-1)
 
     def observation_spec(self):
         high = np.array([1, 1, self.max_speed], np.float32)
