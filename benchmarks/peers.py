@@ -37,20 +37,24 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     reset = jax.vmap(env.reset, in_axes=(0, None))
     advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
 
+    def act(key):
+        key, key_action = jax.random.split(key)
+        return key, sample(jax.random.split(key_action, num_envs))
+
     def start(key):
         key, key_reset = jax.random.split(key)
         _, state = reset(jax.random.split(key_reset, num_envs), params)
-        return key, state
+        return state, *act(key)
 
     def step(carry):
-        key, state = carry
-        key, key_action = jax.random.split(key)
-        action = sample(jax.random.split(key_action, num_envs))
+        # The action is carried, as in our own loop.
+        state, key, action = carry
         key, key_step = jax.random.split(key)
         keys = jax.random.split(key_step, num_envs)
         observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
         # Its restarts cost no row of their own: every row is a step.
-        return (key, state), Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
+        row = Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
+        return (state, *act(key)), row
 
     return jax_contestant("gymnax", start, step, num_envs, num_steps, store)
 

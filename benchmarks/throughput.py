@@ -1,53 +1,20 @@
 """Environment steps a second, beside gymnax and Gymnasium's NumPy vector environments, under a random policy.
 
-``python -m benchmarks.throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``; see README.md.
+``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``; see README.md.
 """
 
 import argparse
-import functools
-import math
-import pathlib
 import statistics
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
-
-import jax
+from typing import Any
 
 import jaxenv
-from benchmarks import measure
-from benchmarks.measure import Contestant, Row, jax_contestant
+from benchmarks import command, measure
+from benchmarks.ours import default_num_steps, ours
 from benchmarks.peers import PEERS, Unavailable
 
-EPISODES = 3  # a run lasts at least so many mean episodes
-LANE_STEPS = 2**20  # and takes at least so many steps of single lanes, so that its time can be read
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
-
-
-def ours(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """This library, as ``make`` builds it."""
-    env = jaxenv.make(id, num_envs=num_envs)
-    policy = jaxenv.rollout.random_policy(env)
-
-    def step(carry):
-        state, timestep = carry
-        action = policy(timestep, env.clock(state).stream("policy"))
-        state, t = env.step(state, action)
-        return (state, t), Row(t.observation, action, t.reward, t.terminated, t.truncated, ~t.is_first())
-
-    return jax_contestant("jaxenv", env.reset, step, num_envs, num_steps, store)
-
-
-def default_num_steps(id: str, num_envs: int) -> int:
-    """Steps for at least three mean episodes of a random policy, begun by FIRST rows, and a time that can be read."""
-    return max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
-
-
-@functools.cache
-def _mean_length(id: str) -> float:
-    env = jaxenv.make(id, num_envs=64)
-    played = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0), max_steps=5000)
-    return float(played.lengths.mean())
 
 
 def compare(
@@ -111,64 +78,30 @@ def _millions(figures: dict[str, Any]) -> str:
 # --- command line ----------------------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def _id(text: str) -> str:
-    try:
-        return jaxenv.spec(text).id
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _new_file(text: str) -> pathlib.Path:
-    path = pathlib.Path(text)
-    if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"cannot write {text!r}: it must be a file in a folder that exists")
-    return path
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The settings from the command line; bad ones end the program with status 2 and one line."""
-    parser = _Parser("python -m benchmarks.throughput", description=__doc__.partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--ids", nargs="+", type=_id, default=list(DEFAULT_IDS), metavar="ID")
-    parser.add_argument("--num-envs", nargs="+", type=_positive, default=[64, 2048, 16384], metavar="B")
-    parser.add_argument(
-        "--num-steps", type=_positive, metavar="T", help="steps of each lane; by default three mean episodes or more"
-    )
-    parser.add_argument("--repeats", type=_positive, default=5, metavar="R", help="timed runs of each (default 5)")
+    parser = command.Parser("throughput", __doc__)
+    parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID")
+    parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     parser.add_argument("--store", action="store_true", help="stack whole trajectories [T, B]")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--json", type=_new_file, metavar="PATH", help="write every figure to this file")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison, prints the table and writes the file."""
     args = parse(arguments)
-    recorded, rows = measure.record(), []
+    rows = []
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
             num_steps = args.num_steps or default_num_steps(id, num_envs)
             rows.append(compare(id, num_envs, num_steps, args.repeats, args.store, args.peers))
-    print(report(rows, args.peers))
-    if args.json is not None:
-        settings = {"repeats": args.repeats, "store": args.store, "policy": "random", "autoreset": "next_step"}
-        content = {"benchmark": "throughput", "record": recorded, "settings": settings, "rows": rows}
-        measure.write_json(args.json, content)
-    return 0
+    settings = {"repeats": args.repeats, "store": args.store, "policy": "random", "autoreset": "next_step"}
+    return command.finish("throughput", args, rows, lambda rows: report(rows, args.peers), **settings)
 
 
 if __name__ == "__main__":
-    # A cached program would make the compile times meaningless.
-    jax.config.update("jax_enable_compilation_cache", False)
-    sys.exit(main())
+    from benchmarks.__main__ import main as run_part
+
+    sys.exit(run_part(["throughput", *sys.argv[1:]]))

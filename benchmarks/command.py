@@ -1,0 +1,109 @@
+"""What the parts share on the command line: arguments that are refused in one line, and the result file."""
+
+import argparse
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jaxenv
+from benchmarks import measure
+
+
+class Parser(argparse.ArgumentParser):
+    """The arguments of one part. Bad ones end the program with status 2 and one line.
+
+    Args:
+        part: its name on the command line.
+        doc: the module's docstring; its first line describes the part.
+    """
+
+    def __init__(self, part: str, doc: str):
+        super().__init__(
+            f"python -m benchmarks {part}",
+            description=doc.partition("\n")[0],
+            allow_abbrev=False,
+            formatter_class=_Help,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+    def add_sizes(self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5) -> None:
+        """Adds ``--num-envs``, ``--num-steps``, ``--repeats`` and ``--json`` with these defaults."""
+        several = "three mean episodes and 2^20 steps of single lanes, or more" if num_steps is None else None
+        self.add_argument(
+            "--num-envs", nargs="+", type=positive, default=list(num_envs), metavar="B", help="numbers of lanes"
+        )
+        self.add_argument(
+            "--num-steps",
+            type=positive,
+            default=num_steps,
+            metavar="T",
+            help="steps of each lane" + (f"; by default {several}" if several else ""),
+        )
+        self.add_argument("--repeats", type=positive, default=repeats, metavar="R", help="timed runs of each")
+        self.add_json()
+
+    def add_json(self) -> None:
+        """Adds ``--json``."""
+        self.add_argument("--json", type=new_file, metavar="PATH", help="write every figure to this file")
+
+
+class _Help(argparse.HelpFormatter):
+    """Shows defaults where there are some."""
+
+    def _get_help_string(self, action):
+        default = action.default
+        if default in (None, False, argparse.SUPPRESS, []):
+            return action.help
+        shown = " ".join(map(str, default)) if isinstance(default, list) else "%(default)s"
+        return f"{action.help or ''} (default: {shown})".strip()
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, got {text!r}")
+    return value
+
+
+def id(text: str) -> str:
+    """A registered id."""
+    try:
+        return jaxenv.spec(text).id
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def new_file(text: str) -> pathlib.Path:
+    """A path that can be written."""
+    path = pathlib.Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"cannot write {text!r}: it must be a file in a folder that exists")
+    return path
+
+
+def finish(
+    part: str,
+    args: argparse.Namespace,
+    rows: Sequence[dict[str, Any]],
+    report: Callable[[Sequence[dict[str, Any]]], str],
+    **settings: Any,
+) -> int:
+    """Prints the table, writes the result file where one is asked for, and returns the status of the program."""
+    print(report(rows))
+    if args.json is not None:
+        content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}
+        measure.write_json(args.json, content)
+    return 0
