@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_LOAD_BEFORE = os.getloadavg()  # of other programs: the benchmark has not begun when this is imported
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium")
 
 
@@ -112,22 +113,36 @@ def _per_lane(x: jax.Array) -> jax.Array:
 # --- timing ----------------------------------------------------------------------------------------------------------
 
 
-def in_turn(contestants: Sequence[Contestant], repeats: int) -> dict[str, list[Sample]]:
-    """Times every contestant ``repeats`` times, one after the other in each round, after one untimed run of each.
+def times_in_turn(runs: dict[str, Callable[[int], Any]], repeats: int) -> dict[str, list[tuple[float, Any]]]:
+    """Seconds and result of every run, ``repeats`` times, one after the other in each round, after an untimed one.
 
     Each round has its own seed and begins with another contestant, so that none has the better place.
     """
-    samples: dict[str, list[Sample]] = {c.name: [] for c in contestants}
-    for contestant in contestants:
-        contestant.run(0)
+    timed: dict[str, list[tuple[float, Any]]] = {name: [] for name in runs}
+    for run in runs.values():
+        run(0)
+    names = list(runs)
     for i in range(repeats):
-        first = i % len(contestants)
-        for contestant in [*contestants[first:], *contestants[:first]]:
+        first = i % len(names)
+        for name in names[first:] + names[:first]:
             begun = time.perf_counter()
-            result = contestant.run(i + 1)
-            seconds = time.perf_counter() - begun
+            result = runs[name](i + 1)
+            timed[name].append((time.perf_counter() - begun, result))
+    return timed
+
+
+def in_turn(contestants: Sequence[Contestant], repeats: int) -> dict[str, list[Sample]]:
+    """Times rollouts as `times_in_turn` does and counts their steps and episodes."""
+    samples: dict[str, list[Sample]] = {c.name: [] for c in contestants}
+
+    def counted(run: Callable[[int], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
+        # Whole trajectories are not kept until all is timed.
+        return lambda seed: {k: v for k, v in run(seed).items() if k in ("steps", "terminated", "truncated")}
+
+    for name, timed in times_in_turn({c.name: counted(c.run) for c in contestants}, repeats).items():
+        for seconds, result in timed:
             steps, *ends = (_count(result[k]) for k in ("steps", "terminated", "truncated"))
-            samples[contestant.name].append(Sample(seconds, steps, sum(ends)))
+            samples[name].append(Sample(seconds, steps, sum(ends)))
     return samples
 
 
@@ -155,7 +170,7 @@ def figures(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]
 
 
 def record() -> dict[str, Any]:
-    """Date, commit, device, processor, load and versions: what a figure means nothing without."""
+    """Date, commit, device, processor, load before and after, versions: what a figure means nothing without."""
     versions = {}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -169,7 +184,8 @@ def record() -> dict[str, Any]:
         "device_count": jax.device_count(),
         "cpu": _cpu_model(),
         "cpu_count": os.cpu_count(),
-        "load_average": [round(x, 2) for x in os.getloadavg()],
+        "load_average_before": [round(x, 2) for x in _LOAD_BEFORE],
+        "load_average_after": [round(x, 2) for x in os.getloadavg()],
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "python": platform.python_version(),
         "versions": versions,
@@ -196,6 +212,11 @@ def _cpu_model() -> str:
 def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
     """Writes a result file."""
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def millions(per_second: float) -> str:
+    """A rate in millions, to three digits."""
+    return f"{per_second / 1e6:.3g}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

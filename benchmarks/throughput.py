@@ -72,7 +72,7 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
 
 
 def _millions(figures: dict[str, Any]) -> str:
-    return f"{figures['steps_per_second'] / 1e6:.3g}"
+    return measure.millions(figures["steps_per_second"])
 
 
 # --- command line ----------------------------------------------------------------------------------------------------

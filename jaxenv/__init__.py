@@ -7,7 +7,6 @@ from jaxenv import testing as testing
 from jaxenv import wrappers as wrappers
 from jaxenv.environment import Environment as Environment
 from jaxenv.environment import Transition as Transition
-from jaxenv.environment import Wrapper as Wrapper
 from jaxenv.environment import reset_where as reset_where
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids
@@ -23,5 +22,6 @@ from jaxenv.timestep import restart as restart
 from jaxenv.timestep import termination as termination
 from jaxenv.timestep import transition as transition
 from jaxenv.timestep import truncation as truncation
+from jaxenv.wrapper import Wrapper as Wrapper
 
 __version__ = "0.1.0"

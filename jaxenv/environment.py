@@ -1,7 +1,8 @@
 """The protocol: a batch of environments as a pair of pure functions.
 
 An author writes what one kind of task does (`Environment.initial`, `transition`, `observe` and two specs); everything
-about lanes, clocks, time steps, episodes and checks is written once, here.
+about lanes, clocks, time steps, episodes and checks is written once, here. The file is long because it is the contract
+that authors read: half of it is docstrings.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import actions, leaves, random, specs, tree
 from jaxenv.random import Clock, Stream, Words
 from jaxenv.timestep import StepType, TimeStep, restart
 
@@ -82,11 +83,11 @@ class Environment:
         tree.register_unchecked(cls)
 
     def __post_init__(self) -> None:
-        converted = tree.map_declared(lambda d: tree.number(str(self), d), self)
+        converted = leaves.map_declared(lambda d: leaves.number(str(self), d), self)
         for field in dataclasses.fields(self):
             value = getattr(converted, field.name)
             if field.metadata.get("static"):
-                value = tree.option(str(self), field.name, tree.hashable(value), field.default)
+                value = leaves.option(str(self), field.name, leaves.hashable(value), field.default)
             object.__setattr__(self, field.name, value)
         self.check()
 
@@ -181,8 +182,8 @@ class Environment:
         """
         spec = self.action_spec()
         clock = state.clock.tick()
-        action = specs.conform(spec, action, clock.step.shape[0], str(self))
-        out = self.transition(state.task, specs.clip_discrete(spec, action), clock.stream())
+        action = actions.conform(spec, action, clock.step.shape[0], str(self))
+        out = self.transition(state.task, actions.clip_discrete(spec, action), clock.stream())
         task = _checked_task(self, state.task, out.state)
         _check_leading(
             self,
@@ -197,7 +198,7 @@ class Environment:
             reward=jnp.asarray(out.reward, jnp.float32),
             discount=jnp.where(out.terminated, np.float32(0), np.float32(1)),
             observation=self._observation(task),
-            prev_action=specs.finite(action),
+            prev_action=actions.finite(action),
             # A copy, so that donating the state never deletes the TimeStep. It costs nothing in compiled code.
             env_id=jnp.copy(clock.env_id),
             env_info=self._env_info(tree.strong(out.env_info), task),
@@ -231,7 +232,7 @@ class Environment:
         """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
         if num_lanes < 1:
             raise ValueError(f"{self}: num_envs must be at least 1, got {num_lanes}")
-        for declared in tree.declared_leaves(self):
+        for declared in leaves.declared_leaves(self):
             if declared.per_lane and np.shape(declared.value)[0] != num_lanes:
                 raise ValueError(
                     f"{self}: {declared.path} holds {np.shape(declared.value)[0]} lanes, the batch has {num_lanes}"
@@ -281,10 +282,10 @@ class Environment:
     def take(self, index: jax.Array) -> Self:
         """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched."""
 
-        def rows(d: tree.Declared):
+        def rows(d: leaves.Declared):
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value
 
-        return tree.map_declared(rows, self)
+        return leaves.map_declared(rows, self)
 
     def with_params(self, **values) -> Self:
         """A new environment whose params have other values; it reaches through wrappers.
@@ -304,9 +305,9 @@ class Environment:
 
     def _accept(self, changed: Self) -> Self:
         """Checks and converts the leaves of a changed copy, as the constructor does."""
-        converted = tree.map_declared(lambda d: tree.number(str(self), d), changed)
-        for d in tree.declared_leaves(converted):
-            if d.per_lane and tree.is_concrete(d.value) and d.value.shape[0] != self.num_envs:
+        converted = leaves.map_declared(lambda d: leaves.number(str(self), d), changed)
+        for d in leaves.declared_leaves(converted):
+            if d.per_lane and leaves.is_concrete(d.value) and d.value.shape[0] != self.num_envs:
                 raise ValueError(
                     f"{self}: {d.path} has {d.value.shape[0]} values, one per lane would be num_envs = {self.num_envs}"
                 )
@@ -342,7 +343,7 @@ class Environment:
 
     def _first_shapes(self) -> TimeStep:
         """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
-        per_lane = [np.shape(d.value)[0] for d in tree.declared_leaves(self) if d.per_lane]
+        per_lane = [np.shape(d.value)[0] for d in leaves.declared_leaves(self) if d.per_lane]
         lanes = (per_lane[0] if per_lane else self.num_envs,)
         word, number = jax.ShapeDtypeStruct(lanes, jnp.uint32), jax.ShapeDtypeStruct(lanes, jnp.int32)
         return jax.eval_shape(lambda env, *args: env.begin(*args)[1], self, (word, word), number, number)
@@ -360,7 +361,7 @@ class Environment:
         return "\n".join([*lines, f"observation {self.observation_spec()}", f"action {self.action_spec()}"])
 
     def _levels(self) -> list[str]:
-        return [f"{self.name or type(self).__name__}{_arguments(self)}"]
+        return [f"{self.name or type(self).__name__}{arguments(self)}"]
 
     def close(self) -> None:
         """Frees what the environment holds outside JAX: nothing here; suites that run processes override it."""
@@ -373,97 +374,6 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
-
-
-class Wrapper(Environment):
-    """An environment made of another one, ``env``; by itself it changes nothing.
-
-    A wrapper declares the TimeStep fields that it ``owns``; all others pass through bit-identical. One-function and
-    stateful bases are in ``jaxenv.wrappers``.
-    """
-
-    env: Environment
-
-    # Read from the environment inside, not stored again: ClassVar takes them out of the dataclass fields.
-    num_envs: ClassVar[int] = property(lambda self: self.env.num_envs)  # type: ignore[assignment,misc]
-    name: ClassVar[str] = property(lambda self: self.env.name)  # type: ignore[assignment,misc]
-
-    owns: ClassVar[frozenset[str]] = frozenset()
-    # Whether one step of the wrapper may take several of the environment, so that the clock does not count its steps.
-    steps_several: ClassVar[bool] = False
-    # Whether the wrapper removes ends that come from inside, so that a time limit must stand above it.
-    removes_ends: ClassVar[bool] = False
-
-    def begin(self, keys, env_id, episode, previous=None):
-        return self.env.begin(keys, env_id, episode, previous)
-
-    def step(self, state, action):
-        return self.env.step(state, action)
-
-    def inner(self, state: Tree) -> Tree:
-        """The state of ``env`` in a state of the wrapper."""
-        return state
-
-    def clock(self, state):
-        return self.env.clock(self.inner(state))
-
-    def starts(self, timestep):
-        return self.env.starts(timestep)
-
-    @property
-    def shows_state(self):
-        return self.env.shows_state and "observation" not in self.owns
-
-    def observation_of(self, state):
-        return self.env.observation_of(self.inner(state))
-
-    def info_of_state(self, state):
-        return self.env.info_of_state(self.inner(state))
-
-    @property
-    def unwrapped(self) -> Environment:
-        return self.env.unwrapped
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return self.env.autoreset
-
-    @property
-    def reset_strategy(self):  # type: ignore[override]
-        return self.env.reset_strategy
-
-    def observation_spec(self):
-        return self.env.observation_spec()
-
-    def action_spec(self):
-        return self.env.action_spec()
-
-    def reward_spec(self):
-        return self.env.reward_spec()
-
-    def discount_spec(self):
-        return self.env.discount_spec()
-
-    def with_params(self, **values):
-        return tree.rebuild(self, env=self.env.with_params(**values))
-
-    def close(self):
-        self.env.close()
-
-    def _levels(self):
-        return [f"{type(self).__name__}{_arguments(self)}", *self.env._levels()]
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.env!r}>"
-
-
-def layers(env: Environment) -> list[Environment]:
-    """The levels of a stack, outermost first, the environment itself last."""
-    found = [env]
-    while isinstance(env, Wrapper):
-        env = env.env
-        found.append(env)
-    return found
 
 
 def reset_where(
@@ -497,7 +407,8 @@ def reset_where(
 # --- checks at trace time --------------------------------------------------------------------------------------------
 
 
-def _arguments(env: Environment) -> str:
+def arguments(env: Environment) -> str:
+    """The options of one level as text, for ``describe``."""
     shown = []
     for field in dataclasses.fields(env):
         value = getattr(env, field.name)

@@ -11,7 +11,8 @@ import numpy as np
 
 import jaxenv.wrappers
 from jaxenv import specs, tree
-from jaxenv.environment import AutoResetMode, Environment, ResetStrategy, Wrapper, layers
+from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, ClipAction, FixedResetKey, GuardNonFinite, TimeLimit
 
 WrapperLike = Callable[[Environment], Environment] | tuple[str, Mapping[str, Any]]

@@ -15,9 +15,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up: a module imports from levels below its own (render stands beside wrappers and envs).
 LEVELS = [
     {"tree", "numeric"},
-    {"random"},
+    {"random", "leaves"},
     {"specs", "timestep"},
+    {"actions"},
     {"environment"},
+    {"wrapper"},
     {"render"},
     {"wrappers"},
     {"envs"},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import specs, tree
+from jaxenv import leaves, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.testing import Counting
 from tests.rows import assert_equal, random_actions, unrolled
@@ -167,9 +167,9 @@ def test_params_are_one_number_or_one_per_lane_judged_by_rank_alone():
     env = Walk(num_envs=2)
     assert env.params.speed.shape == ()
     assert env.params.walls.shape == (2,), "two walls are no two lanes"
-    assert not any(d.per_lane for d in tree.declared_leaves(env))
+    assert not any(d.per_lane for d in leaves.declared_leaves(env))
     lanes = env.with_params(speed=[1.0, 2.0], walls=np.array([[1.0, 9.0], [2.0, 9.0]]))
-    assert all(d.per_lane for d in tree.declared_leaves(lanes))
+    assert all(d.per_lane for d in leaves.declared_leaves(lanes))
     _, timestep = step(lanes)
     assert timestep.observation.tolist() == [1, 2]
     assert timestep.is_last().tolist() == [True, True]

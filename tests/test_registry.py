@@ -9,8 +9,9 @@ import pytest
 
 import jaxenv
 from jaxenv import registry, specs
-from jaxenv.environment import Environment, Transition, Wrapper, layers
+from jaxenv.environment import Environment, Transition
 from jaxenv.testing import Chain, Counting, mock_012
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import (
     AutoReset,
     BatchWrapper,

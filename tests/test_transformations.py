@@ -245,7 +245,7 @@ def test_nothing_changes_under_x64():
 
 
 def test_every_wrapper_stands_in_a_stack_that_these_tests_cover():
-    covered = {type(layer).__name__ for make in STACKS.values() for layer in jaxenv.environment.layers(make(2))}
+    covered = {type(layer).__name__ for make in STACKS.values() for layer in jaxenv.wrapper.layers(make(2))}
     bases = {"ActionWrapper", "ObservationWrapper", "RewardWrapper", "LaneWrapper", "BatchWrapper"}
     public = {name for name, value in vars(wrappers).items() if isinstance(value, type)}
     assert public - bases <= covered

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.environment import AutoResetMode, ResetStrategy, Wrapper, layers
+from jaxenv.environment import AutoResetMode, ResetStrategy
 from jaxenv.random import Clock
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers.base import BatchWrapper
 
 

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import specs, tree
-from jaxenv.environment import Tree, Wrapper, layers
+from jaxenv import actions, specs, tree
+from jaxenv.environment import Tree
 from jaxenv.random import Stream
 from jaxenv.timestep import TimeStep
+from jaxenv.wrapper import Wrapper, layers
 
 
 class ActionWrapper(Wrapper):
@@ -30,8 +31,8 @@ class ActionWrapper(Wrapper):
 
     def step(self, state, action):
         spec = self.action_spec()
-        given = specs.conform(spec, action, num_lanes(self, state), str(self))
-        state, timestep = self.env.step(state, self.action(specs.clip_discrete(spec, given)))
+        given = actions.conform(spec, action, num_lanes(self, state), str(self))
+        state, timestep = self.env.step(state, self.action(actions.clip_discrete(spec, given)))
         return state, with_prev_action(self, timestep, given)
 
 
@@ -150,9 +151,9 @@ class LaneWrapper(Wrapper):
         own = state.own
         if self._acts:
             spec = self.action_spec()
-            action = specs.conform(spec, action, num_lanes(self, state), str(self))
+            action = actions.conform(spec, action, num_lanes(self, state), str(self))
             stream = self._stream(self.clock(state), "before")
-            own, inner_action = self.before(own, specs.clip_discrete(spec, action), stream)
+            own, inner_action = self.before(own, actions.clip_discrete(spec, action), stream)
         else:
             inner_action = action
         inner, timestep = self.env.step(state.inner, inner_action)
@@ -238,7 +239,7 @@ def num_lanes(env: Wrapper, state: Tree) -> int:
 
 def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:
     """The row with the agent's action in ``prev_action``: as given, 0 where not finite, zeros at FIRST."""
-    given = specs.finite(given)
+    given = actions.finite(given)
     if env.autoreset is not None:
         given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)
     return dataclasses.replace(timestep, prev_action=given)

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv.environment import Wrapper
+from jaxenv.wrapper import Wrapper
 
 
 class FixedResetKey(Wrapper):

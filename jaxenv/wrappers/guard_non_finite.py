@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.environment import Wrapper, layers
 from jaxenv.timestep import StepType
+from jaxenv.wrapper import Wrapper, layers
 
 
 class GuardNonFinite(Wrapper):

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv.environment import Wrapper, layers
+from jaxenv import leaves, tree
 from jaxenv.timestep import StepType
+from jaxenv.wrapper import Wrapper, layers
 
 
 @tree.struct
@@ -50,7 +50,7 @@ class TimeLimit(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
 
     def check(self):
-        if tree.is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
+        if leaves.is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
             raise ValueError(f"TimeLimit: duration must be at least 1, got {self.duration}")
         if self.autoreset is not None:
             raise ValueError("TimeLimit: AutoReset inside would not see the limit, put TimeLimit inside AutoReset")

@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.environment import Wrapper
+from jaxenv.wrapper import Wrapper
 
 NUM_STATES = 2000
 

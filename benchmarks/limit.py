@@ -1,0 +1,155 @@
+"""CartPole beside the same work in hand-written C, one thread each.
+
+``cart_pole.c`` is compiled at run with the system's compiler. Both sides draw the same streams, play the same policy and
+restart lanes by the same rule, so that their episodes must agree.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import functools
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure
+from benchmarks.measure import Contestant
+from benchmarks.ours import default_num_steps, ours
+from benchmarks.peers import Unavailable
+
+ID = "CartPole-v1"
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math")
+_SOURCE = pathlib.Path(__file__).with_name("cart_pole.c")
+# The fields of `Lanes` in cart_pole.c, in order.
+_FIELDS = {
+    **dict.fromkeys(("x", "x_dot", "theta", "theta_dot"), np.float32),
+    **dict.fromkeys(("k0", "k1", "episode", "step"), np.uint32),
+    **dict.fromkeys(("ended", "action"), np.int32),
+    **dict.fromkeys(("observation", "reward"), np.float32),
+    **dict.fromkeys(("steps", "terminated", "truncated"), np.int32),
+}
+
+
+@functools.cache
+def program() -> ctypes.CDLL:
+    """The compiled rollout.
+
+    Raises:
+        Unavailable: if there is no C compiler, or it does not compile the source.
+    """
+    compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
+    if compiler is None:
+        raise Unavailable("no C compiler is found (cc, gcc, clang)")
+    salts = [f"-DPOLICY_{i}={word}u" for i, word in enumerate(jaxenv.random._digest("policy"))]
+    # GCC takes half of the vector registers' width where it is not told otherwise.
+    wide = ["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(folder) / "cart_pole.so"
+        line = [compiler, *FLAGS, *wide, *salts, "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-lm"]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Unavailable(f"{compiler} does not compile cart_pole.c: {done.stderr.strip().partition(chr(10))[0]}")
+        return ctypes.CDLL(str(library))
+
+
+def in_c(num_envs: int, num_steps: int) -> Contestant:
+    """The rollout in C; its result holds the same sums per lane as that of the library.
+
+    Raises:
+        Unavailable: if it cannot be compiled here.
+    """
+    rollout = program().rollout
+    rollout.restype = None
+    limit = jaxenv.spec(ID).max_episode_steps
+    lanes = {name: np.empty(num_envs, dtype) for name, dtype in _FIELDS.items()}
+    pointers = (ctypes.c_void_p * len(lanes))(*(x.ctypes.data for x in lanes.values()))
+
+    def run(seed: int) -> dict[str, Any]:
+        rollout(pointers, num_envs, num_steps, limit, ctypes.c_uint32(seed))
+        return {k: lanes[k].copy() for k in ("observation", "reward", "steps", "terminated", "truncated")}
+
+    return Contestant("C", run)
+
+
+@contextlib.contextmanager
+def one_processor() -> Iterator[bool]:
+    """Keeps this thread, and all threads that it starts, on one processor: JAX too, if it has not started yet.
+
+    Yields whether the system can do so.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs both sides in turn: a row of the result file. The ratio is that of C over the library."""
+    contestants, notes = [ours(ID, num_envs, num_steps, store=False)], []
+    try:
+        contestants.append(in_c(num_envs, num_steps))
+    except Unavailable as reason:
+        notes.append(f"no comparison: {reason}")
+    samples = measure.in_turn(contestants, repeats)
+    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
+    who = {c.name: measure.figures(c, samples[c.name]) for c in contestants}
+    for figures in who.values():
+        figures["steps_per_episode"] = sum(figures["steps"]) / max(sum(figures["episodes"]), 1)
+    ratios = {"C": rates["C"] / rates["jaxenv"]} if "C" in rates else {}
+    return {
+        "id": ID,
+        "num_envs": num_envs,
+        "num_steps": num_steps,
+        "contestants": who,
+        "ratios": ratios,
+        "notes": notes,
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """The figures as an aligned table."""
+    header = ["lanes", "steps", "jaxenv", "C", "ratio", "steps an episode: jaxenv", "C"]
+    lines = []
+    for row in rows:
+        ours, c = row["contestants"]["jaxenv"], row["contestants"].get("C")
+        rates = [measure.millions(side["steps_per_second"]) if side else "-" for side in (ours, c)]
+        lengths = [f"{side['steps_per_episode']:.3f}" if side else "-" for side in (ours, c)]
+        ratio = f"{row['ratios']['C']:.1f}x" if c else "-"
+        lines.append([str(row["num_envs"]), str(row["num_steps"]), *rates, ratio, *lengths])
+    text = [f"{ID}, million environment steps a second, one thread each; ratio: C over jaxenv."]
+    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
+    return "\n".join([*text, measure.table(header, lines), *notes])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("limit", __doc__)
+    parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs both sides, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    with one_processor() as pinned, jax.default_device(jax.devices("cpu")[0]):
+        for num_envs in args.num_envs:
+            print(f"{ID}, {num_envs} lanes ...", file=sys.stderr)
+            row = compare(num_envs, args.num_steps or default_num_steps(ID, num_envs), args.repeats)
+            note = "JAX was kept on one processor" if pinned else "this system cannot keep JAX on one processor"
+            rows.append({**row, "notes": [note, *row["notes"]]})
+    return command.finish("limit", args, rows, report, repeats=args.repeats, policy="random", flags=FLAGS)

@@ -1,0 +1,66 @@
+"""Actions on their way in: checked at trace time, cast, and kept within what a spec allows."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+
+Tree = Any
+
+
+def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
+    """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
+
+    Any integer dtype serves an integer spec, any float dtype a float one. An integer that the spec's dtype does not
+    hold becomes the nearest that it does, never another by wrapping around.
+
+    Raises:
+        ValueError: for another structure, shape, batch size or kind of dtype, naming what was wanted and given.
+    """
+    wanted, structure = tree.flatten_with_path(spec)
+    if tree.structure(action) != structure:
+        raise ValueError(
+            f"{owner}: the action's structure must be {structure} as in the action spec, got {tree.structure(action)}"
+        )
+    leaves = []
+    for (path, s), given in zip(wanted, jax.tree.leaves(action), strict=True):
+        name = f"{owner}: action {tree.path_name(path)}".rstrip()
+        shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
+        if shape != (num_lanes, *s.shape):
+            raise ValueError(f"{name} must have shape {(num_lanes, *s.shape)} (lanes, then {s}), got {shape}")
+        kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
+        if not jnp.issubdtype(dtype, kind):
+            raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")
+        if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
+            given = _saturated(given, s.dtype)
+        leaves.append(jax.lax.convert_element_type(given, s.dtype))
+    return structure.unflatten(leaves)
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Integers clipped to what ``dtype`` holds, in their own dtype."""
+    given, wanted = np.iinfo(x.dtype), np.iinfo(dtype)
+    clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
+    return clip(x, x.dtype.type(max(given.min, wanted.min)), x.dtype.type(min(given.max, wanted.max)))
+
+
+def clip_discrete(spec: Tree, action: Tree) -> Tree:
+    """Clips discrete actions to their spec; continuous ones pass (see ``wrappers.ClipAction``)."""
+
+    def clip(s, a):
+        if isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind != "b":
+            return jnp.clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
+        return a
+
+    return jax.tree.map(clip, spec, action)
+
+
+def finite(action: Tree) -> Tree:
+    """Replaces NaN and infinities by 0, as ``prev_action`` does."""
+    return jax.tree.map(
+        lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
+        action,
+    )

@@ -1,0 +1,143 @@
+"""The numeric leaves and options of environments: what is declared, what is given, and whether it fits."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.tree import rebuild
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """What an environment declares of one of its numeric leaves."""
+
+    path: str
+    value: Any
+    rank: int
+    dtype: np.dtype | None  # None: typed keys
+
+    @property
+    def per_lane(self) -> bool:
+        return np.ndim(self.value) == self.rank + 1
+
+
+def _declaration(field: dataclasses.Field) -> tuple[int, np.dtype | None] | None:
+    """Rank and dtype of a numeric field: as declared by ``leaf``, else those of its default."""
+    if "rank" in field.metadata:
+        return field.metadata["rank"], field.metadata["dtype"]
+    default = field.default
+    if isinstance(default, bool | np.bool_):
+        return 0, np.dtype(np.bool_)
+    if isinstance(default, int | np.integer):
+        return 0, np.dtype(np.int32)
+    if isinstance(default, float | np.floating):
+        return 0, np.dtype(np.float32)
+    return None
+
+
+def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
+    """Applies ``fn`` to every declared numeric leaf of an environment or params object and rebuilds the object."""
+    changes = {}
+    for field in dataclasses.fields(obj):  # type: ignore[arg-type]
+        if field.metadata.get("static"):
+            continue
+        value, path = getattr(obj, field.name), prefix + field.name
+        declared = _declaration(field)
+        if declared is not None:
+            changes[field.name] = fn(Declared(path, value, *declared))
+        elif dataclasses.is_dataclass(value):
+            changes[field.name] = map_declared(fn, value, path + ".")
+        else:
+            raise TypeError(
+                f"{type(obj).__name__}: field {field.name!r} must be static(), leaf(), a number with a default, "
+                f"or a struct of those, got {type(value).__name__}"
+            )
+    changes = {name: new for name, new in changes.items() if new is not getattr(obj, name)}
+    return rebuild(obj, **changes) if changes else obj
+
+
+def declared_leaves(obj: Any) -> list[Declared]:
+    """Every declared numeric leaf of an environment, inner ones included."""
+    found: list[Declared] = []
+
+    def note(d: Declared):
+        found.append(d)
+        return d.value
+
+    map_declared(note, obj)
+    return found
+
+
+def hashable(value: Any) -> Any:
+    """Arrays and lists as nested tuples, so that they can be part of a tree's structure."""
+    if isinstance(value, np.ndarray | jax.Array):
+        value = np.asarray(value).tolist()
+    return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def option(owner: str, name: str, value: Any, default: Any) -> Any:
+    """Checks a static argument against the type of its default: a number for a number, text for text."""
+    kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kinds is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)):
+        return value
+    if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
+        return value
+    wanted = "a number" if isinstance(default, float) else f"of type {type(default).__name__}"
+    raise ValueError(f"{owner}: {name} must be {wanted}, got {value!r}")
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether the numbers in ``value`` can be looked at now (it is no tracer, shape or axis number stand-in)."""
+    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) or (
+        isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    )
+
+
+def number(owner: str, declared: Declared) -> Any:
+    """Checks a numeric argument and converts it to its declared dtype; tracers are cast, never looked at.
+
+    Raises:
+        ValueError: if it is text, not finite, fractional for an integer, or of a rank that is neither the declared
+            one nor one more. The message names the owner, the argument and the value.
+    """
+    value, rank, dtype = declared.value, declared.rank, declared.dtype
+    name = f"{owner}: {declared.path.split('.')[-1]}"
+    if dtype is None:
+        if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
+            raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {value!r}")
+        return value
+    if is_concrete(value):
+        try:
+            array = np.asarray(value)
+            with np.errstate(over="ignore", invalid="ignore"):  # judged below
+                exact = array.astype(dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from None
+        if array.dtype.kind not in "biuf" and not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}")
+        if not (np.all(np.isfinite(array)) and np.all(np.isfinite(exact))):
+            raise ValueError(f"{name} must be finite, got {value!r}")
+        if dtype.kind in "iu" and (array.dtype.kind == "b" or np.any(exact != array)):
+            raise ValueError(f"{name} must be {dtype.name}, got {value!r}")
+        if dtype.kind == "b" and array.dtype.kind != "b":
+            raise ValueError(f"{name} must be bool, got {value!r}")
+        converted = jnp.asarray(value, dtype) if isinstance(value, jax.Array) else exact
+        if isinstance(value, np.ndarray) and value.dtype == dtype:
+            converted = value
+    elif isinstance(value, jax.Array):
+        converted = jax.lax.convert_element_type(value, dtype)
+    else:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}")
+    if converted.ndim not in (rank, rank + 1):
+        raise ValueError(
+            f"{name} must have {rank} axes, or {rank + 1} for one value per lane, got shape {converted.shape}"
+        )
+    return converted

@@ -1,0 +1,97 @@
+"""Environments made of another environment."""
+
+from typing import ClassVar
+
+from jaxenv import tree
+from jaxenv.environment import AutoResetMode, Environment, Tree, arguments
+
+
+class Wrapper(Environment):
+    """An environment made of another one, ``env``; by itself it changes nothing.
+
+    A wrapper declares the TimeStep fields that it ``owns``; all others pass through bit-identical. One-function and
+    stateful bases are in ``jaxenv.wrappers``.
+    """
+
+    env: Environment
+
+    # Read from the environment inside, not stored again: ClassVar takes them out of the dataclass fields.
+    num_envs: ClassVar[int] = property(lambda self: self.env.num_envs)  # type: ignore[assignment,misc]
+    name: ClassVar[str] = property(lambda self: self.env.name)  # type: ignore[assignment,misc]
+
+    owns: ClassVar[frozenset[str]] = frozenset()
+    # Whether one step of the wrapper may take several of the environment, so that the clock does not count its steps.
+    steps_several: ClassVar[bool] = False
+    # Whether the wrapper removes ends that come from inside, so that a time limit must stand above it.
+    removes_ends: ClassVar[bool] = False
+
+    def begin(self, keys, env_id, episode, previous=None):
+        return self.env.begin(keys, env_id, episode, previous)
+
+    def step(self, state, action):
+        return self.env.step(state, action)
+
+    def inner(self, state: Tree) -> Tree:
+        """The state of ``env`` in a state of the wrapper."""
+        return state
+
+    def clock(self, state):
+        return self.env.clock(self.inner(state))
+
+    def starts(self, timestep):
+        return self.env.starts(timestep)
+
+    @property
+    def shows_state(self):
+        return self.env.shows_state and "observation" not in self.owns
+
+    def observation_of(self, state):
+        return self.env.observation_of(self.inner(state))
+
+    def info_of_state(self, state):
+        return self.env.info_of_state(self.inner(state))
+
+    @property
+    def unwrapped(self) -> Environment:
+        return self.env.unwrapped
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return self.env.autoreset
+
+    @property
+    def reset_strategy(self):  # type: ignore[override]
+        return self.env.reset_strategy
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    def action_spec(self):
+        return self.env.action_spec()
+
+    def reward_spec(self):
+        return self.env.reward_spec()
+
+    def discount_spec(self):
+        return self.env.discount_spec()
+
+    def with_params(self, **values):
+        return tree.rebuild(self, env=self.env.with_params(**values))
+
+    def close(self):
+        self.env.close()
+
+    def _levels(self):
+        return [f"{type(self).__name__}{arguments(self)}", *self.env._levels()]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env!r}>"
+
+
+def layers(env: Environment) -> list[Environment]:
+    """The levels of a stack, outermost first, the environment itself last."""
+    found = [env]
+    while isinstance(env, Wrapper):
+        env = env.env
+        found.append(env)
+    return found

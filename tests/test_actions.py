@@ -1,0 +1,118 @@
+"""Actions on their way in: what is cast, what is clipped, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import actions, specs
+from jaxenv.specs import Array, Bounded
+
+INF = np.inf
+
+
+def keys(n, seed=0):
+    return jax.random.split(jax.random.key(seed), n)
+
+
+def sample(spec, key, outer=(), mask=None):
+    """``specs.sample``, compiled."""
+    return jax.jit(lambda key, mask: specs.sample(spec, key, outer, mask))(key, mask)
+
+
+ACTION = {"arm": Bounded((2,), np.float32, -1, 1), "grip": specs.discrete(3), "on": Array((), np.bool_)}
+
+
+def action(arm=np.float32, grip=np.int32, on=np.bool_, lanes=4):
+    return {"arm": np.zeros((lanes, 2), arm), "grip": np.ones(lanes, grip), "on": np.ones(lanes, on)}
+
+
+@pytest.mark.parametrize("grip", [np.int32, np.int64, np.uint8, np.int8, np.uint32])
+@pytest.mark.parametrize("arm", [np.float32, np.float64, np.float16, jnp.bfloat16])
+def test_conform_casts_any_integer_and_any_float(grip, arm):
+    got = actions.conform(ACTION, action(arm, grip), 4, "Env")
+    assert {k: v.dtype for k, v in got.items()} == {"arm": jnp.float32, "grip": jnp.int32, "on": jnp.bool_}
+    assert got["grip"].tolist() == [1] * 4
+
+
+def test_conform_does_not_touch_values_that_its_dtype_holds():
+    given = {**action(), "arm": np.full((4, 2), 9.0, np.float32), "grip": np.array([-7, 0, 2, 99], np.int64)}
+    got = actions.conform(ACTION, given, 4, "Env")
+    assert got["grip"].tolist() == [-7, 0, 2, 99]
+    assert got["arm"].tolist() == [[9, 9]] * 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "expected"),
+    [
+        (specs.discrete(3), np.array([2**40 + 1, -(2**40)], np.int64), [2**31 - 1, -(2**31)]),
+        (specs.discrete(3), np.array([2**32 - 1, 1], np.uint32), [2**31 - 1, 1]),
+        (Bounded((), np.uint8, 0, 9), jnp.array([-1, 300]), [0, 255]),
+        (Bounded((), np.uint32, 0, 9), jnp.array([-1, 7]), [0, 7]),
+    ],
+)
+def test_conform_never_wraps_an_integer_around(spec, given, expected):
+    got = actions.conform(spec, given, 2, "Env")
+    assert got.dtype == spec.dtype
+    assert got.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([0, 1], r"Env: the action's structure must be .*arm.* as in the action spec, got .*\[\*, \*\]"),
+        ({"arm": np.zeros((4, 2))}, "Env: the action's structure must be"),
+        (action(lanes=5), r"Env: action arm must have shape \(4, 2\) \(lanes, then Bounded\(.*\)\), got \(5, 2\)"),
+        ({**action(), "grip": np.zeros((4, 1), int)}, r"Env: action grip must have shape \(4,\) .*, got \(4, 1\)"),
+        ({**action(), "grip": np.int32(0)}, r"Env: action grip must have shape \(4,\) .*, got \(\)"),
+        (action(grip=np.float32), "Env: action grip must be int32 or of its kind, got float32"),
+        (action(grip=np.bool_), "Env: action grip must be int32 or of its kind, got bool"),
+        (action(arm=np.int32), "Env: action arm must be float32 or of its kind, got int32"),
+        (action(arm=np.complex64), "Env: action arm must be float32 or of its kind, got complex64"),
+        (action(on=np.int32), "Env: action on must be bool or of its kind, got int32"),
+        (action(on=np.float32), "Env: action on must be bool or of its kind, got float32"),
+    ],
+)
+def test_conform_names_what_was_wanted_and_what_was_given(given, message):
+    with pytest.raises(ValueError, match=message):
+        actions.conform(ACTION, given, 4, "Env")
+
+
+def test_conform_names_no_leaf_where_the_action_is_one_array():
+    with pytest.raises(ValueError, match=r"^Env: action must be int32 or of its kind, got float32$"):
+        actions.conform(specs.discrete(3), np.zeros(4, np.float32), 4, "Env")
+
+
+def test_conform_refuses_keys_as_actions():
+    with pytest.raises(ValueError, match=r"^Env: action must be int32 or of its kind, got key"):
+        actions.conform(specs.discrete(3), keys(4), 4, "Env")
+
+
+def test_conform_works_on_tracers_at_trace_time():
+    conform = jax.jit(lambda a: actions.conform(specs.discrete(3), a, 4, "Env"))
+    assert conform(jnp.ones(4, jnp.uint8)).dtype == jnp.int32
+    with pytest.raises(ValueError, match="must be int32 or of its kind, got float32"):
+        conform(jnp.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "expected"),
+    [
+        (specs.discrete(3, start=1), [-5, 1, 3, 4], [1, 1, 3, 3]),
+        (Bounded((2,), np.int32, [0, 1], [2, 5]), [[-1, 0], [3, 3], [2, 9]], [[0, 1], [2, 3], [2, 5]]),
+        (Array((), np.int32), [-5, 99], [-5, 99]),
+        (Bounded((), np.float32, 0, 1), [-5.0, 99.0], [-5.0, 99.0]),
+        (Bounded((), np.bool_, False, True), [False, True], [False, True]),
+    ],
+)
+def test_clip_discrete_clips_bounded_integers_and_nothing_else(spec, given, expected):
+    got = actions.clip_discrete({"a": spec}, {"a": jnp.array(given, spec.dtype)})["a"]
+    assert got.dtype == spec.dtype
+    assert got.tolist() == expected
+
+
+def test_finite_puts_0_for_nan_and_infinities_and_passes_integers():
+    n = jnp.arange(2)
+    got = actions.finite({"x": jnp.array([np.nan, INF, -INF, 2.0]), "n": n})
+    assert got["x"].tolist() == [0, 0, 0, 2]
+    assert got["n"] is n

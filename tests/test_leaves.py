@@ -1,0 +1,95 @@
+"""Numeric arguments of environments: what is accepted, what is refused, and in which words."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import leaves
+
+
+def declared(value, rank=0, dtype=np.float32):
+    return leaves.Declared("params.gravity", value, rank, None if dtype is None else np.dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (1, np.float32),
+        (2.5, np.float32),
+        (True, np.bool_),
+        (3.0, np.int32),
+        (np.int64(7), np.int32),
+        ([1, 2], np.int32),
+    ],
+)
+def test_number_converts_to_the_declared_dtype(value, dtype):
+    got = leaves.number("Env", declared(value, dtype=dtype))
+    assert got.dtype == dtype
+    assert got.tolist() == value if isinstance(value, list) else got.item() == value
+
+
+def test_number_keeps_arrays_of_the_declared_dtype():
+    host, device = np.ones(2, np.float32), jnp.ones(2)
+    assert leaves.number("Env", declared(host)) is host
+    assert leaves.number("Env", declared(device)).tolist() == [1, 1]
+
+
+def test_number_gives_a_strong_type():
+    assert not leaves.number("Env", declared(jnp.asarray(1.0))).weak_type
+
+
+def test_number_casts_tracers_without_looking_at_them():
+    got = jax.jit(lambda x: leaves.number("Env", declared(x)))(jnp.arange(3))
+    assert got.dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        (float("nan"), np.float32, "must be finite"),
+        (float("inf"), np.int32, "must be finite"),
+        ([0.0, -np.inf], np.float32, "must be finite"),
+        (1e300, np.float32, "must be finite"),
+        ("9.8", np.float32, "must be a number"),
+        (["9.8"], np.float32, "must be a number"),
+        (None, np.float32, "must be a number"),
+        ([1, [2, 3]], np.float32, "must be a number"),
+        (1j, np.float32, "must be a number"),
+        (10**30, np.int32, "must be a number"),
+        (2.5, np.int32, "must be int32"),
+        (2**31, np.int32, "must be int32"),
+        (True, np.int32, "must be int32"),
+        (1, np.bool_, "must be bool"),
+        ([[1.0]], np.float32, "must have 0 axes, or 1 for one value per lane"),
+        (7, None, "must be a typed key from jax.random.key"),
+    ],
+)
+def test_number_names_owner_argument_and_value_of_what_it_refuses(value, dtype, message):
+    with pytest.raises(ValueError, match=f"^Env: gravity {message}"):
+        leaves.number("Env", declared(value, dtype=dtype))
+
+
+@pytest.mark.parametrize(("shape", "rank", "per_lane"), [((), 0, False), ((3,), 0, True), ((3,), 1, False)])
+def test_per_lane_means_one_axis_more_than_declared(shape, rank, per_lane):
+    assert declared(np.zeros(shape), rank).per_lane is per_lane
+
+
+def test_number_accepts_keys_for_a_key_field():
+    key = jax.random.key(0)
+    assert leaves.number("Env", declared(key, dtype=None)) is key
+
+
+def test_map_declared_refuses_a_field_of_unknown_kind():
+    @dataclasses.dataclass
+    class Odd:
+        text: str = "x"
+
+    with pytest.raises(TypeError, match="Odd: field 'text' must be static"):
+        leaves.declared_leaves(Odd())
+
+
+def test_hashable_turns_arrays_and_lists_into_tuples():
+    assert leaves.hashable([np.array([[1, 2]]), (3, [4]), "x"]) == (((1, 2),), (3, (4,)), "x")
