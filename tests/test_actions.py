@@ -15,11 +15,6 @@ def keys(n, seed=0):
     return jax.random.split(jax.random.key(seed), n)
 
 
-def sample(spec, key, outer=(), mask=None):
-    """``specs.sample``, compiled."""
-    return jax.jit(lambda key, mask: specs.sample(spec, key, outer, mask))(key, mask)
-
-
 ACTION = {"arm": Bounded((2,), np.float32, -1, 1), "grip": specs.discrete(3), "on": Array((), np.bool_)}
 
 

@@ -151,13 +151,26 @@ def test_a_state_is_a_snapshot_that_pickles_and_resumes_bitwise():
 def test_no_array_is_shared_so_that_a_donated_state_leaves_the_row_alone():
     env = jaxenv.make("CartPole-v1", num_envs=4, autoreset="same_step")
     state, timestep = env.reset(jax.random.key(0))
-    leaves = jax.tree.leaves((state, timestep))
-    assert len({id(x) for x in leaves}) == len(leaves)
+    for rows in ((state, timestep), env.step(state, jnp.ones(4, jnp.int32))):
+        arrays = jax.tree.leaves(rows)
+        assert len({id(x) for x in arrays}) == len(arrays)
     step_ = jax.jit(env.step, donate_argnums=0)
     for _ in range(3):
         state, following = step_(state, jnp.ones(4, jnp.int32))
         assert timestep.env_id.tolist() == [0, 1, 2, 3]
         timestep = following
+
+
+def test_a_task_that_starts_with_one_array_twice_gets_two():
+    def initial(self, key):
+        zeros = jnp.zeros(key.shape, jnp.float32)
+        return {"at": zeros, "was": zeros}
+
+    def transition(self, state, action, key):
+        return Transition(state, state["at"], state["at"] > 1, {"moved": action})
+
+    state, _ = variant(initial=initial, transition=transition).reset(jax.random.key(0))
+    assert state.task["at"] is not state.task["was"]
 
 
 # --- params ----------------------------------------------------------------------------------------------------------
