@@ -1,7 +1,7 @@
 """CartPole beside the same work in hand-written C, one thread each.
 
-``cart_pole.c`` is compiled at run with the system's compiler. Both sides draw the same streams, play the same policy and
-restart lanes by the same rule, so that their episodes must agree.
+``cart_pole.c`` is compiled at run with the system's compiler. Both sides draw the same streams, play the same policy
+and restart lanes by the same rule, so that their episodes must agree.
 """
 
 import argparse

@@ -219,13 +219,7 @@ def uniform(stream: Stream, size: Size = 1, low: Any = 0.0, high: Any = 1.0) -> 
     low = _align(jnp.asarray(low, jnp.float32), stream, size)
     span = _align(jnp.asarray(high, jnp.float32), stream, size) - low
 
-    def scale(word):
-        # The choice is never the 0; it keeps the compiler from contracting product and sum, which it does for some
-        # batch sizes and not for others, so that a lane's start does not depend on B in its last bit.
-        u = unit(word)
-        return low + jnp.where(u < 1, u * span, np.float32(0))
-
-    return _each(scale, bits(stream, size))
+    return _each(lambda word: low + unit(word) * span, bits(stream, size))
 
 
 def integers(stream: Stream, size: Size, low: Any, high: Any) -> Any:

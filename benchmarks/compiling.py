@@ -1,0 +1,73 @@
+"""Compile time of a rollout, tracing included, for each id, beside gymnax."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxenv
+from benchmarks import command, measure, peers
+from benchmarks.ours import ours
+from benchmarks.peers import Unavailable
+
+SIDES = {"jaxenv": ours, "gymnax": peers.gymnax}
+
+
+def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Compiles the rollout of both sides in turn: a row of the result file. The ratio is gymnax's time over ours."""
+    seconds: dict[str, list[float]] = {name: [] for name in SIDES}
+    notes: list[str] = []
+    for i in range(repeats):
+        for name in reversed(SIDES) if i % 2 else SIDES:
+            jax.clear_caches()
+            try:
+                contestant = SIDES[name](id, num_envs, num_steps, False)
+            except Unavailable as reason:
+                notes = [str(reason)]
+            else:
+                seconds[name].append(contestant.compile_seconds)
+    medians = {name: statistics.median(values) for name, values in seconds.items() if values}
+    return {
+        "id": id,
+        "num_envs": num_envs,
+        "num_steps": num_steps,
+        "contestants": {n: {"compile_seconds": medians[n], "seconds": seconds[n]} for n in medians},
+        "ratios": {"gymnax": medians["gymnax"] / medians["jaxenv"]} if "gymnax" in medians else {},
+        "notes": notes,
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """The figures as an aligned table."""
+    header, lines = ["id", "lanes", "jaxenv", "gymnax", "ratio"], []
+    for row in rows:
+        who = row["contestants"]
+        times = [f"{who[name]['compile_seconds']:.2f}" if name in who else "-" for name in SIDES]
+        ratio = f"{row['ratios']['gymnax']:.1f}x" if row["ratios"] else "-"
+        lines.append([row["id"], str(row["num_envs"]), *times, ratio])
+    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
+    return "\n".join(["Seconds; ratio: gymnax over jaxenv.", measure.table(header, lines), *notes])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("compile", __doc__)
+    parser.add_argument(
+        "--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="which tasks, by default all"
+    )
+    parser.add_sizes(num_envs=[2048], num_steps=100, repeats=3)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compiles, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    ours("CartPole-v1", 8, 8, False)  # the first compilation of a process also starts the compiler
+    for id in args.ids:
+        for num_envs in args.num_envs:
+            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            rows.append(compare(id, num_envs, args.num_steps, args.repeats))
+    return command.finish("compile", args, rows, report, repeats=args.repeats)

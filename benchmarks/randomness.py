@@ -1,0 +1,309 @@
+"""A statistical battery (dieharder) over the words of ``jaxenv.random``, in the orders in which environments use them.
+
+``python -m benchmarks.randomness --json result.json``; see docs/randomness.md. It takes the Debian package dieharder.
+"""
+
+import argparse
+import contextlib
+import functools
+import math
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import measure
+from jaxenv import random
+from jaxenv.random import Clock, Stream
+
+WORDS = 2**20  # of one chunk, made by one call of a compiled function
+LANES = 1024
+SALTS = 4096
+EPISODE = 500  # steps of an episode where one lane is followed
+SEED = 20260
+CONTROL_ROUNDS = 6  # of the deliberately bad generator: the library's has 13
+WEAK, FAILED = 0.005, 1e-6  # dieharder's own thresholds: p-values nearer to 0 or 1 than this
+
+# --- orders ----------------------------------------------------------------------------------------------------------
+
+
+def lanes(chunk: jax.Array) -> jax.Array:
+    """One word of lanes 0 to 1023, then of the next step; lane i restarts every 20 + i % 181 steps."""
+    now = chunk * (WORDS // LANES) + jnp.arange(WORDS // LANES, dtype=jnp.uint32)[:, None]
+    length = 20 + jnp.arange(LANES, dtype=jnp.uint32) % 181
+    return _word(_clock(LANES, now // length, now % length).stream())
+
+
+def resets(chunk: jax.Array) -> jax.Array:
+    """Four words of lanes 0 to 1023 at step 0, as a reset draws them, then of the next episode."""
+    episode = chunk * (WORDS // LANES // 4) + jnp.arange(WORDS // LANES // 4, dtype=jnp.uint32)[:, None]
+    words = random.bits(_clock(LANES, episode, jnp.zeros_like(episode)).stream(), 4)
+    return jnp.stack(words, -1)
+
+
+def steps(chunk: jax.Array) -> jax.Array:
+    """One word of one lane, step after step; an episode of 500 steps after the other."""
+    now = chunk * WORDS + jnp.arange(WORDS, dtype=jnp.uint32)
+    return _word(_clock(1, now // EPISODE, now % EPISODE).stream())
+
+
+def salts(chunk: jax.Array) -> jax.Array:
+    """One word of one lane under 4096 static salts, numbers and names of consumers, then of the next step."""
+    now = chunk * (WORDS // SALTS) + jnp.arange(WORDS // SALTS, dtype=jnp.uint32)[:, None]
+    k0, k1 = _salted()
+    return _word(Stream(k0, k1, now // EPISODE, now % EPISODE))
+
+
+def blocks(chunk: jax.Array) -> jax.Array:
+    """Draws of 2^20 words: block numbers 0 to 524287, the first word of each and then the second; the next step."""
+    clock = _clock(1, chunk[None] // EPISODE, chunk[None] % EPISODE)
+    return random.bits(clock.stream(), (WORDS,))
+
+
+def keys(chunk: jax.Array) -> jax.Array:
+    """The first word of ``jax.random.key(0)``, ``key(1)``, ``key(2)`` and so on."""
+    seeds = chunk * WORDS + jnp.arange(WORDS, dtype=jnp.uint32)
+    return _word(random.stream(jax.vmap(jax.random.key)(seeds)))
+
+
+ORDERS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    f.__name__: f for f in (lanes, resets, steps, salts, blocks, keys)
+}
+
+
+def _clock(num_lanes: int, episode: jax.Array, step: jax.Array) -> Clock:
+    env_id = jnp.arange(num_lanes, dtype=jnp.int32)
+    return Clock(random.lane_words(jax.random.key(SEED), env_id), env_id, episode, step)
+
+
+def _word(stream: Stream) -> jax.Array:
+    (word,) = random.bits(stream, 1)
+    return word
+
+
+@functools.cache
+def _salted() -> tuple[np.ndarray, np.ndarray]:
+    """Key words ``uint32[SALTS]`` of one lane under each salt: half are numbers, half such names as wrappers use."""
+    k0, k1 = (np.full(1, word, np.uint32) for word in np.asarray(jax.random.key_data(jax.random.key(SEED))))
+    stream = Stream(k0, k1, k0 * 0, k0 * 0)
+    names: list[int | str] = [i // 2 if i % 2 else f"StickyActions/{i // 2}/transition" for i in range(SALTS)]
+    folded = [random.fold_in(stream, name) for name in names]
+    return np.concatenate([s.k0 for s in folded]), np.concatenate([s.k1 for s in folded])
+
+
+def chunks(order: str) -> Iterator[memoryview]:
+    """The words of an order, without end, as bytes; each chunk is computed while the one before is read."""
+    make = jax.jit(ORDERS[order])
+    ahead = make(jnp.uint32(0))
+    for number in range(1, 2**32 // WORDS):
+        chunk, ahead = ahead, make(jnp.uint32(number))
+        yield memoryview(np.asarray(chunk).reshape(-1)).cast("B")
+
+
+@contextlib.contextmanager
+def fewer_rounds(rounds: int) -> Iterator[None]:
+    """While it lasts, what is compiled draws from a generator of so few rounds that it is bad."""
+    with mock.patch.object(random, "threefry2x32", functools.partial(random.threefry2x32, rounds=rounds)):
+        yield
+
+
+# --- dieharder -------------------------------------------------------------------------------------------------------
+
+
+class Trial(NamedTuple):
+    """One call of dieharder; 0 leaves a setting as dieharder has it.
+
+    Left out: those that dieharder's list calls suspect or not to be used (5, 6, 7, 14), and 201, 204 and 208.
+    """
+
+    number: int
+    psamples: int = 100
+    ntuple: int = 0
+    tsamples: int = 0
+
+
+BATTERY = (
+    *(Trial(n) for n in (0, 1)),
+    Trial(2, psamples=30),
+    *(Trial(n) for n in (3, 4, 8, 9, 10, 11, 12, 13, 15, 16)),
+    Trial(17, psamples=30, tsamples=1_000_000),
+    Trial(100),
+    Trial(101, psamples=50),
+    Trial(102, psamples=50),
+    Trial(200, ntuple=2),
+    Trial(200, psamples=50, ntuple=5),
+    Trial(202),
+    Trial(203, ntuple=3, tsamples=100_000),
+    *(Trial(n, psamples=1) for n in (205, 206, 207, 209)),  # their p-value is exact for one sample, and that a large one
+)
+
+
+class Line(NamedTuple):
+    """One statistic of a test, as dieharder prints it."""
+
+    name: str
+    ntuple: int
+    tsamples: int
+    psamples: int
+    p: float
+    assessment: str
+
+
+def dieharder_version() -> str:
+    """The version in dieharder's banner; where there is no dieharder, the program ends with one line."""
+    if shutil.which("dieharder") is None:
+        sys.exit("dieharder is missing: on Debian and Ubuntu, apt-get install dieharder")
+    banner = subprocess.run(["dieharder", "-l"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"dieharder version (\S+)", banner)
+    return found[1] if found else "unknown"
+
+
+def examine(test: Trial, source: Iterator[memoryview]) -> tuple[list[Line], int]:
+    """Runs one test on the next words of ``source``.
+
+    Returns:
+        The lines that dieharder printed, and the words that it was given (whole chunks).
+
+    Raises:
+        RuntimeError: if dieharder printed no result.
+    """
+    # 504: name, ntuple, tsamples, psamples, p-value, assessment. -k 2: Kolmogorov-Smirnov to machine precision.
+    command = f"dieharder -g 200 -d {test.number} -p {test.psamples} -k 2 -D 504 -c | -W {WEAK} -X {FAILED}".split()
+    command += ["-n", str(test.ntuple)] if test.ntuple else []
+    command += ["-t", str(test.tsamples)] if test.tsamples else []
+    given = 0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            for chunk in source:
+                process.stdin.write(chunk)
+                given += WORDS
+        except BrokenPipeError:  # it has had enough
+            given += WORDS
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        printed = process.stdout.read().decode()
+    cells = [[cell.strip() for cell in row.split("|")] for row in printed.splitlines() if row.count("|") == 5]
+    lines = [Line(c[0], int(c[1]), int(c[2]), int(c[3]), float(c[4]), c[5]) for c in cells]
+    if not lines:
+        raise RuntimeError(f"dieharder printed no result for test {test.number}: {printed.strip()!r}")
+    return lines, given
+
+
+def judge(test: Trial, source: Iterator[memoryview]) -> tuple[list[dict[str, Any]], int]:
+    """Runs a test, and once more on fresh words with four times the samples where a statistic is WEAK.
+
+    One good p-value in a hundred is WEAK. The second verdict on that statistic counts, the first stays on record.
+    """
+    lines, given = examine(test, source)
+    rows = [{"test": test.number, "statistic": i, **line._asdict()} for i, line in enumerate(lines)]
+    if any(line.assessment == "WEAK" for line in lines):
+        longer = test._replace(psamples=4 * test.psamples)
+        if test.psamples == 1:
+            longer = test._replace(tsamples=4 * lines[0].tsamples)
+        again, more = examine(longer, source)
+        given += more
+        for row, line in zip(rows, again, strict=True):
+            if row["assessment"] == "WEAK":
+                row["again"] = {k: getattr(line, k) for k in ("tsamples", "psamples", "p", "assessment")}
+    return rows, given
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """The assessment that counts."""
+    return row.get("again", row)["assessment"]
+
+
+def run(order: str, battery: Sequence[Trial], seconds: float, words: float) -> dict[str, Any]:
+    """The battery on one order of words; no test begins after so many seconds or words."""
+    source, begun, given, rows, left_out = chunks(order), time.perf_counter(), 0, [], []
+    for test in battery:
+        if time.perf_counter() - begun > seconds or given > words:
+            left_out.append(test.number)
+            continue
+        found, more = judge(test, source)
+        given += more
+        rows += found
+        for row in found:
+            if row["assessment"] != "PASSED":
+                second = "; again: p {p:.3g} {assessment}".format(**row["again"]) if "again" in row else ""
+                print(f"  {row['name']} {row['ntuple']}: p {row['p']:.3g} {row['assessment']}{second}", file=sys.stderr)
+    return {
+        "order": order,
+        "meaning": " ".join((ORDERS[order].__doc__ or "").split()),
+        "seconds": round(time.perf_counter() - begun, 1),
+        "words": given,
+        "left_out": left_out,
+        "results": rows,
+    }
+
+
+# --- command line ----------------------------------------------------------------------------------------------------
+
+
+def report(runs: Sequence[dict[str, Any]]) -> str:
+    """A line for each order: how many p-values, how many of them WEAK at first and still so, how many FAILED."""
+    header = ["order", "words", "p-values", "passed", "weak", "weak again", "failed", "p < 0.1", "p > 0.9", "seconds"]
+    lines = []
+    for one in runs:
+        rows = one["results"]
+        first = [row["assessment"] for row in rows]
+        last = [verdict(row) for row in rows]
+        low, high = sum(row["p"] < 0.1 for row in rows), sum(row["p"] > 0.9 for row in rows)
+        counts = [len(rows), last.count("PASSED"), first.count("WEAK"), last.count("WEAK"), last.count("FAILED")]
+        lines.append([one["order"], f"{one['words']:.2g}", *map(str, [*counts, low, high]), f"{one['seconds']:.0f}"])
+    return measure.table(header, lines)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.randomness", description=__doc__.partition("\n")[0], allow_abbrev=False
+    )
+    numbers = sorted({test.number for test in BATTERY})
+    parser.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS))
+    parser.add_argument("--test", nargs="+", type=int, choices=numbers, default=numbers, help="dieharder's numbers")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no test of an order after so long")
+    parser.add_argument("--words", type=float, default=math.inf, help="begin no test of an order after so many words")
+    parser.add_argument(
+        "--control", action="store_true", help=f"test a bad generator ({CONTROL_ROUNDS} rounds), which must fail"
+    )
+    parser.add_argument("--json", type=pathlib.Path, metavar="PATH", help="write every p-value to this file")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the battery, prints the table and writes the file; status 1 where the verdict is not the one hoped for."""
+    args = parse(arguments)
+    version, recorded, runs = dieharder_version(), measure.record(), []
+    battery = [test for test in BATTERY if test.number in args.test]
+    with fewer_rounds(CONTROL_ROUNDS) if args.control else contextlib.nullcontext():
+        for order in args.orders:
+            print(f"{order} ...", file=sys.stderr)
+            runs.append(run(order, battery, args.seconds, args.words))
+    print(report(runs))
+    if args.json is not None:
+        settings = {
+            "generator": f"threefry2x32, {CONTROL_ROUNDS if args.control else 13} rounds",
+            "control": args.control,
+            "weak": WEAK,
+            "failed": FAILED,
+        }
+        content = {"benchmark": "randomness", "record": recorded, "dieharder": version, "settings": settings}
+        measure.write_json(args.json, {**content, "runs": runs})
+    failed = any(verdict(row) == "FAILED" for one in runs for row in one["results"])
+    return int(failed != args.control)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

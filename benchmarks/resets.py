@@ -1,0 +1,122 @@
+"""Ways to restart lanes, against the share of lanes that end at a step and the price of a reset."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import command, measure
+from benchmarks.ours import rollout
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.wrappers import AutoReset
+
+ROUNDS = {"cheap": 0, "dear": 100}
+# Name -> strategy and how many lanes it starts at a time.
+STRATEGIES = {
+    "select": ("select", 1),
+    "compact 16": ("compact", 16),
+    "compact 64": ("compact", 64),
+    "compact 256": ("compact", 256),
+}
+
+
+class Ending(Environment):
+    """Sixteen words a lane; every step changes them a little and ends the episode by chance.
+
+    Args:
+        share: of the lanes that end at a step.
+        rounds: of integer work on the sixteen words in a reset.
+    """
+
+    share: float = 0.01
+    rounds: int = tree.static(default=0)
+
+    def initial(self, key):
+        words = random.bits(key, (16,))
+        return jax.lax.fori_loop(0, self.rounds, lambda i, w: _mixed(w), words) if self.rounds else words
+
+    def transition(self, state, action, key):
+        (ended,) = random.bernoulli(key, 1, self.share)
+        return Transition(
+            state + action.astype(jnp.uint32)[:, None], jnp.ones(key.shape, jnp.float32), terminated=ended
+        )
+
+    def observe(self, state):
+        return random.unit(state)
+
+    def observation_spec(self):
+        return specs.Bounded((16,), np.float32, 0, 1, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2, name="action")
+
+
+def _mixed(words: jax.Array) -> jax.Array:
+    """Multiplies, shifts, and lets neighbours meet."""
+    words = words * np.uint32(0x9E3779B1)
+    words = words ^ (words >> np.uint32(15))
+    return words + jnp.roll(words, 1, axis=-1)
+
+
+def compare(price: str, share: float, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs every strategy in turn: a row of the result file. Ratios are those of the strategies over select."""
+    contestants = []
+    for name, (strategy, block) in STRATEGIES.items():
+        env = AutoReset(
+            Ending(share, rounds=ROUNDS[price], num_envs=num_envs), "next_step", strategy=strategy, block=block
+        )
+        contestants.append(rollout(name, env, num_steps))
+    samples = measure.in_turn(contestants, repeats)
+    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
+    return {
+        "reset": price,
+        "share": share,
+        "num_envs": num_envs,
+        "num_steps": num_steps,
+        "contestants": {c.name: measure.figures(c, samples[c.name]) for c in contestants},
+        "ratios": {name: rate / rates["select"] for name, rate in rates.items() if name != "select"},
+        "notes": [],
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """The figures as an aligned table."""
+    header, lines = ["reset", "lanes", "share", *STRATEGIES], []
+    for row in rows:
+        rates = [measure.millions(row["contestants"][name]["steps_per_second"]) for name in STRATEGIES]
+        lines.append([row["reset"], str(row["num_envs"]), f"{row['share']:.1%}", *rates])
+    title = "Million environment steps a second; share: of the lanes that end at a step; compact: lanes at a time."
+    return "\n".join([title, measure.table(header, lines)])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("resets", __doc__)
+    parser.add_argument("--resets", nargs="+", choices=list(ROUNDS), default=list(ROUNDS), help="prices of a reset")
+    parser.add_argument(
+        "--shares",
+        nargs="+",
+        type=command.share,
+        default=[0.001, 0.01, 0.05, 0.2],
+        metavar="P",
+        help="shares of the lanes that end at a step",
+    )
+    parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the strategies, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for price in args.resets:
+        for num_envs in args.num_envs:
+            for share in args.shares:
+                print(f"{price} reset, {num_envs} lanes, {share:.1%} end ...", file=sys.stderr)
+                num_steps = args.num_steps or max(2**19 // num_envs, 64)
+                rows.append(compare(price, share, num_envs, num_steps, args.repeats))
+    return command.finish("resets", args, rows, report, repeats=args.repeats, rounds=ROUNDS)

@@ -1,0 +1,126 @@
+"""Time and memory of a rollout against the number of lanes, beside the peers, as a table and a log-log plot."""
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxenv
+from benchmarks import command, measure, throughput
+from benchmarks.ours import default_num_steps
+from benchmarks.peers import PEERS
+
+LANES = tuple(2**n for n in range(6, 21, 2))
+
+
+def compare(id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequence[str]) -> dict[str, Any]:
+    """A row of the result file: that of the throughput, with bytes a lane and time per lane-step."""
+    row = throughput.compare(id, num_envs, num_steps, repeats, peers=peers)
+    for figures in row["contestants"].values():
+        figures["nanoseconds_per_step"] = 1e9 / figures["steps_per_second"]
+    row["contestants"]["jaxenv"].update(memory(id, num_envs))
+    return row
+
+
+def memory(id: str, num_envs: int) -> dict[str, float | None]:
+    """Bytes a lane: of state and TimeStep, of both while one compiled step runs, and of each alone.
+
+    ``step_bytes_per_lane`` counts arguments, outputs and temporaries of the compiled step, arrays that are donated once;
+    ``None`` where the back end does not tell.
+    """
+    env = jaxenv.make(id, num_envs=num_envs)
+    state, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    action = env.action_spec().batched(num_envs)
+    action = jax.ShapeDtypeStruct(action.shape, action.dtype)
+
+    def size(tree: Any) -> float:
+        return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / num_envs
+
+    analysis = jax.jit(env.step, donate_argnums=0).lower(state, action).compile().memory_analysis()
+    step = None
+    if analysis is not None:
+        parts = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
+        step = (sum(getattr(analysis, part) for part in parts) - analysis.alias_size_in_bytes) / num_envs
+    return {
+        "bytes_per_lane": size(state) + size(timestep),
+        "state_bytes_per_lane": size(state),
+        "timestep_bytes_per_lane": size(timestep),
+        "action_bytes_per_lane": size(action),
+        "step_bytes_per_lane": step,
+    }
+
+
+def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
+    """The figures as an aligned table."""
+    header = ["id", "lanes", "steps", "jaxenv ns", *(f"{peer} ns" for peer in peers)]
+    header += ["state bytes", "row bytes", "running"]
+    lines = []
+    for row in rows:
+        who = row["contestants"]
+        ours = who["jaxenv"]
+        times = [f"{who[n]['nanoseconds_per_step']:.3g}" if n in who else "-" for n in ("jaxenv", *peers)]
+        running = ours["step_bytes_per_lane"]
+        lines.append(
+            [row["id"], str(row["num_envs"]), str(row["num_steps"]), *times]
+            + [f"{ours['state_bytes_per_lane']:.0f}", f"{ours['timestep_bytes_per_lane']:.0f}"]
+            + ["-" if running is None else f"{running:.0f}"]
+        )
+    title = "Nanoseconds per environment step; bytes a lane of the state, of the TimeStep, and of a compiled step with both."
+    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
+    return "\n".join([title, measure.table(header, lines), *notes])
+
+
+def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
+    """Draws steps a second over lanes, log-log, one panel an id, one line a library."""
+    from matplotlib.figure import Figure
+
+    ids = list(dict.fromkeys(row["id"] for row in rows))
+    figure = Figure(figsize=(5 * len(ids), 4), layout="constrained")
+    for axes, id in zip(figure.subplots(1, len(ids), squeeze=False, sharey=True)[0], ids, strict=True):
+        for name in ("jaxenv", *PEERS):
+            points = [
+                (row["num_envs"], row["contestants"][name]["steps_per_second"])
+                for row in rows
+                if row["id"] == id and name in row["contestants"]
+            ]
+            if points:
+                axes.loglog(*zip(*sorted(points), strict=True), marker="o", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set(title=id, xlabel="lanes")
+        axes.grid(True, which="major", alpha=0.3)
+        axes.legend()
+    figure.axes[0].set_ylabel("environment steps a second")
+    figure.savefig(path, dpi=150)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("scaling", __doc__)
+    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="which tasks")
+    parser.add_sizes(num_envs=LANES, num_steps=None, repeats=3)
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS), help="none for no peer")
+    parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw steps a second over lanes to this PNG file")
+    return parser.parse_args(arguments)
+
+
+def _picture(text: str) -> pathlib.Path:
+    path = command.new_file(text)
+    if path.suffix != ".png":
+        raise argparse.ArgumentTypeError(f"must end with .png, got {text!r}")
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison, prints the table, draws the plot and writes the file."""
+    args, rows = parse(arguments), []
+    for id in args.ids:
+        for num_envs in args.num_envs:
+            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            num_steps = args.num_steps or default_num_steps(id, num_envs)
+            rows.append(compare(id, num_envs, num_steps, args.repeats, args.peers))
+    if args.plot is not None:
+        draw(rows, args.plot)
+    return command.finish("scaling", args, rows, lambda rows: report(rows, args.peers), repeats=args.repeats)

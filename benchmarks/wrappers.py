@@ -1,0 +1,94 @@
+"""What each wrapper costs: the time of a rollout with it over that of the same rollout without it."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+import jaxenv
+from benchmarks import command, measure
+from benchmarks.ours import rollout
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
+
+Build = Callable[[str, int], jaxenv.Environment]
+
+
+def _bare(id: str, num_envs: int) -> jaxenv.Environment:
+    return jaxenv.spec(id).make(num_envs)
+
+
+def _limited(id: str, num_envs: int) -> jaxenv.Environment:
+    return TimeLimit(_bare(id, num_envs), jaxenv.spec(id).max_episode_steps or 1000)
+
+
+# Stack -> how it is built, and the stack that it is compared with. The bare environment plays on beyond its ends.
+STACKS: dict[str, tuple[Build, str]] = {
+    "bare": (_bare, "bare"),
+    "TimeLimit": (_limited, "bare"),
+    "ClipAction": (lambda *size: ClipAction(_bare(*size)), "bare"),
+    "GuardNonFinite": (lambda *size: GuardNonFinite(_bare(*size)), "bare"),
+    "AutoReset": (lambda *size: AutoReset(_bare(*size)), "bare"),
+    "AutoReset + TimeLimit": (lambda *size: AutoReset(_limited(*size)), "AutoReset"),
+    "all of make": (jaxenv.make, "bare"),
+}
+
+
+def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs every stack in turn: a row of the result file. Ratios are times over those of the stack compared with.
+
+    FIRST rows count here: a stack with restarts computes as many rows as one without.
+    """
+    names = [name for name in STACKS if name != "ClipAction" or _continuous(id)]
+    contestants = [rollout(name, STACKS[name][0](id, num_envs), num_steps) for name in names]
+    samples = measure.in_turn(contestants, repeats)
+    seconds = {name: statistics.median(s.seconds for s in samples[name]) for name in names}
+    rows = num_envs * num_steps
+    return {
+        "id": id,
+        "num_envs": num_envs,
+        "num_steps": num_steps,
+        "contestants": {
+            c.name: {**measure.figures(c, samples[c.name]), "rows_per_second": rows / seconds[c.name]}
+            for c in contestants
+        },
+        "ratios": {name: seconds[name] / seconds[STACKS[name][1]] for name in names if name != "bare"},
+        "notes": [],
+    }
+
+
+def _continuous(id: str) -> bool:
+    return any(spec.is_continuous for spec in jax.tree.leaves(jaxenv.spec(id).make().action_spec()))
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """The figures as an aligned table."""
+    header, lines = ["stack", "id", "lanes", "Mrows/s", "time", "over"], []
+    for row in rows:
+        for name, figures in row["contestants"].items():
+            ratio, over = row["ratios"].get(name), STACKS[name][1]
+            cost = ["-", "-"] if ratio is None else [f"{ratio - 1:+.0%}", over]
+            lines.append([name, row["id"], str(row["num_envs"]), measure.millions(figures["rows_per_second"]), *cost])
+    return "\n".join(["Million rows a second, and the time that a stack adds.", measure.table(header, lines)])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("wrappers", __doc__)
+    parser.add_argument(
+        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="which tasks"
+    )
+    parser.add_sizes(num_envs=[2048, 16384], num_steps=None)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the stacks, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for id in args.ids:
+        for num_envs in args.num_envs:
+            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            rows.append(compare(id, num_envs, args.num_steps or max(2**21 // num_envs, 64), args.repeats))
+    return command.finish("wrappers", args, rows, report, repeats=args.repeats)
