@@ -193,8 +193,7 @@ class Bounded(Array):
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
-        low, high = (self._loose(b) for b in (self._minimum, self._maximum))
-        low, high = (b.tolist() if isinstance(b, np.ndarray) else b for b in (low, high))
+        low, high = (_digits(self._loose(b)) for b in (self._minimum, self._maximum))
         return f"Bounded({self.shape}, {self.dtype}, {low}, {high}{name})"
 
 
@@ -208,6 +207,13 @@ def discrete(n: int, start: int = 0, name: str = "") -> Bounded:
 def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
     """A bound of one lane with axes of length 1 in front, up to ``ndim``: rank promotion is never left to chance."""
     return bound.reshape((1,) * (ndim - bound.ndim) + bound.shape)
+
+
+def _digits(bound: Any) -> Any:
+    """A bound as nested lists of numbers with the digits that its own dtype has: 4.8, not 4.800000190734863."""
+    if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fV":
+        return bound.tolist() if isinstance(bound, np.ndarray) else bound
+    return np.array([float(str(x)) for x in bound.reshape(-1)]).reshape(bound.shape).tolist()
 
 
 def _or(value: Any, default: Any) -> Any:
