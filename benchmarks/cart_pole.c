@@ -5,7 +5,7 @@
  * of every lane, and the one inner loop over lanes has no branch, so that the compiler vectorises it. One thread.
  *
  * cc -O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC
- * with POLICY_0 and POLICY_1 defined as the digest of the policy's salt.
+ * with POLICY_0(k) and POLICY_1(k) defined as what the salts of the policy's stream make of a lane's key words.
  */
 #include <math.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ static inline Words threefry_20(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t 
 }
 
 static inline int32_t random_action(uint32_t k0, uint32_t k1, uint32_t episode, uint32_t step) {
-    return threefry_13((k0 ^ POLICY_0) * GOLDEN, (k1 ^ POLICY_1) * GOLDEN, episode, step).a >> 31;
+    return threefry_13(POLICY_0(k0), POLICY_1(k1), episode, step).a >> 31;
 }
 
 static inline float start(uint32_t word) { return -0.05f + (float)(int32_t)(word >> 8) * 0x1p-24f * 0.1f; }

@@ -28,6 +28,7 @@ from benchmarks.ours import default_num_steps, ours
 from benchmarks.peers import Unavailable
 
 ID = "CartPole-v1"
+SALTS = ("rollout", "policy")  # of the stream from which a policy draws
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math")
 _SOURCE = pathlib.Path(__file__).with_name("cart_pole.c")
 # The fields of `Lanes` in cart_pole.c, in order.
@@ -50,7 +51,7 @@ def program() -> ctypes.CDLL:
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     if compiler is None:
         raise Unavailable("no C compiler is found (cc, gcc, clang)")
-    salts = [f"-DPOLICY_{i}={word}u" for i, word in enumerate(jaxenv.random._digest("policy"))]
+    salts = [f"-DPOLICY_{word}(k)={_folded(word)}" for word in (0, 1)]
     # GCC takes half of the vector registers' width where it is not told otherwise.
     wide = ["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []
     with tempfile.TemporaryDirectory() as folder:
@@ -60,6 +61,14 @@ def program() -> ctypes.CDLL:
         if done.returncode != 0:
             raise Unavailable(f"{compiler} does not compile cart_pole.c: {done.stderr.strip().partition(chr(10))[0]}")
         return ctypes.CDLL(str(library))
+
+
+def _folded(word: int) -> str:
+    """The C expression of a key word ``k`` after ``jaxenv.random.fold_in`` of every salt."""
+    folded = "(k)"
+    for salt in SALTS:
+        folded = f"(({folded} ^ {jaxenv.random._digest(salt)[word]}u) * GOLDEN)"
+    return folded
 
 
 def in_c(num_envs: int, num_steps: int) -> Contestant:

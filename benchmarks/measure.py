@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -210,8 +211,11 @@ def _cpu_model() -> str:
 
 
 def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
-    """Writes a result file."""
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    """Writes a result file, each list of numbers on one line."""
+    text = json.dumps(content, indent=1)
+    # No string holds a line break, so that only lists match.
+    joined = re.sub(r"\[\n *([^\[\]{}]*)\n *\]", lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text)
+    path.write_text(joined + "\n")
 
 
 def millions(per_second: float) -> str:

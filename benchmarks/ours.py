@@ -26,7 +26,7 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
     policy = jaxenv.rollout.random_policy(env)
 
     def act(state, timestep):
-        return policy(timestep, env.clock(state).stream("policy"))
+        return policy(timestep, jaxenv.rollout.policy_stream(env, state))
 
     def start(key):
         state, timestep = env.reset(key)

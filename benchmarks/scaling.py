@@ -26,10 +26,10 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequenc
 
 
 def memory(id: str, num_envs: int) -> dict[str, float | None]:
-    """Bytes a lane: of state and TimeStep, of both while one compiled step runs, and of each alone.
+    """Bytes a lane: of state, TimeStep and action, and of a compiled step while it runs.
 
-    ``step_bytes_per_lane`` counts arguments, outputs and temporaries of the compiled step, arrays that are donated once;
-    ``None`` where the back end does not tell.
+    ``step_bytes_per_lane`` counts arguments, outputs and temporaries, what is donated once; ``None`` where the back end
+    does not tell.
     """
     env = jaxenv.make(id, num_envs=num_envs)
     state, timestep = jax.eval_shape(env.reset, jax.random.key(0))
@@ -56,19 +56,18 @@ def memory(id: str, num_envs: int) -> dict[str, float | None]:
 def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
     """The figures as an aligned table."""
     header = ["id", "lanes", "steps", "jaxenv ns", *(f"{peer} ns" for peer in peers)]
-    header += ["state bytes", "row bytes", "running"]
+    header += ["state bytes", "TimeStep", "running"]
     lines = []
     for row in rows:
         who = row["contestants"]
         ours = who["jaxenv"]
         times = [f"{who[n]['nanoseconds_per_step']:.3g}" if n in who else "-" for n in ("jaxenv", *peers)]
-        running = ours["step_bytes_per_lane"]
-        lines.append(
-            [row["id"], str(row["num_envs"]), str(row["num_steps"]), *times]
-            + [f"{ours['state_bytes_per_lane']:.0f}", f"{ours['timestep_bytes_per_lane']:.0f}"]
-            + ["-" if running is None else f"{running:.0f}"]
-        )
-    title = "Nanoseconds per environment step; bytes a lane of the state, of the TimeStep, and of a compiled step with both."
+        sizes = [ours[f"{what}_bytes_per_lane"] for what in ("state", "timestep", "step")]
+        sizes = ["-" if size is None else f"{size:.0f}" for size in sizes]
+        lines.append([row["id"], str(row["num_envs"]), str(row["num_steps"]), *times, *sizes])
+    title = (
+        "Nanoseconds per environment step; bytes a lane of the state, of the TimeStep, and of a compiled step running."
+    )
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     return "\n".join([title, measure.table(header, lines), *notes])
 

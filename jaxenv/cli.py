@@ -7,9 +7,11 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import importlib
 import json
 import math
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -187,7 +189,7 @@ def _advance(env: Environment, carry, *, num_steps: int):
 
     def one_step(carry, _):
         state, timestep, totals = carry
-        state, timestep = env.step(state, policy(timestep, env.clock(state).stream("policy")))
+        state, timestep = env.step(state, policy(timestep, rollout.policy_stream(env, state)))
         return (state, timestep, totals.add(timestep)), None
 
     (state, timestep, totals), _ = jax.lax.scan(one_step, (state, timestep, totals), length=num_steps)
@@ -260,6 +262,17 @@ def _finite(figures: dict[str, Any]) -> dict[str, Any]:
     return {n: None if isinstance(x, float) and not math.isfinite(x) else x for n, x in figures.items()}
 
 
+# --- bench -----------------------------------------------------------------------------------------------------------
+
+
+def _bench(args: argparse.Namespace) -> None:
+    root = pathlib.Path(jaxenv.__file__).parents[1]
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        args.parser.error("the benchmarks are not installed with the library: run this in a clone of its repository")
+    sys.path.insert(0, str(root))
+    raise SystemExit(importlib.import_module("benchmarks.__main__").main(args.arguments))
+
+
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +341,15 @@ def _parser() -> argparse.ArgumentParser:
         "(default: what the environment declares)",
     )
     command.set_defaults(run=_rollout, parser=command)
+
+    command = commands.add_parser(
+        "bench",
+        help="run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
+        add_help=False,
+        prefix_chars="\0",  # nothing is an option here: all goes to the benchmarks
+    )
+    command.add_argument("arguments", nargs="*")
+    command.set_defaults(run=_bench, parser=command)
     return parser
 
 

@@ -143,7 +143,7 @@ class Environment:
         words = random.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
-        return tree.unshare((state, timestep))
+        return tree.unshare(tree.vary_like(env_id, (state, timestep)))
 
     def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the one primitive under ``reset``, ``AutoReset`` and ``reset_where``.
@@ -285,7 +285,10 @@ class Environment:
         def rows(d: leaves.Declared):
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value
 
-        return leaves.map_declared(rows, self)
+        return leaves.map_declared(rows, self)._with_num_envs(index.shape[0])
+
+    def _with_num_envs(self, num_envs: int) -> Self:
+        return tree.rebuild(self, num_envs=num_envs)
 
     def with_params(self, **values) -> Self:
         """A new environment whose params have other values; it reaches through wrappers.
@@ -341,10 +344,15 @@ class Environment:
             env_info=self.env_info_spec(),
         )
 
+    @property
+    def spec_lanes(self) -> int:
+        """The number of lanes to derive specs with: that of the per-lane leaves, which inside a shard is not all."""
+        per_lane = [np.shape(d.value)[0] for d in leaves.declared_leaves(self) if d.per_lane]
+        return per_lane[0] if per_lane else self.num_envs
+
     def _first_shapes(self) -> TimeStep:
         """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
-        per_lane = [np.shape(d.value)[0] for d in leaves.declared_leaves(self) if d.per_lane]
-        lanes = (per_lane[0] if per_lane else self.num_envs,)
+        lanes = (self.spec_lanes,)
         word, number = jax.ShapeDtypeStruct(lanes, jnp.uint32), jax.ShapeDtypeStruct(lanes, jnp.int32)
         return jax.eval_shape(lambda env, *args: env.begin(*args)[1], self, (word, word), number, number)
 

@@ -130,8 +130,10 @@ def number(owner: str, declared: Declared) -> Any:
         if dtype.kind == "b" and array.dtype.kind != "b":
             raise ValueError(f"{name} must be bool, got {value!r}")
         converted = jnp.asarray(value, dtype) if isinstance(value, jax.Array) else exact
-        if isinstance(value, np.ndarray) and value.dtype == dtype:
-            converted = value
+        if isinstance(value, np.ndarray) and value.dtype == dtype and not value.flags.writeable:
+            converted = value  # nobody can change it
+        if isinstance(converted, np.ndarray):
+            converted.flags.writeable = False
     elif isinstance(value, jax.Array):
         converted = jax.lax.convert_element_type(value, dtype)
     else:

@@ -10,10 +10,18 @@ import jax
 import numpy as np
 
 import jaxenv.wrappers
-from jaxenv import specs, tree
+from jaxenv import leaves, specs, tree
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, ClipAction, FixedResetKey, GuardNonFinite, TimeLimit
+from jaxenv.wrappers import (
+    AutoReset,
+    BatchWrapper,
+    ClipAction,
+    FixedResetKey,
+    GuardNonFinite,
+    LaneWrapper,
+    TimeLimit,
+)
 
 WrapperLike = Callable[[Environment], Environment] | tuple[str, Mapping[str, Any]]
 
@@ -166,6 +174,8 @@ def make(
         raise ValueError(f"make: mode must be 'train' or 'eval', got {mode!r}")
     if autoreset not in ("next_step", "same_step", None):
         raise ValueError(f"make: autoreset must be 'next_step', 'same_step' or None, got {autoreset!r}")
+    if reset not in ("select", "compact", None):
+        raise ValueError(f"make: reset must be 'select', 'compact' or None, got {reset!r}")
     registered = spec(id)
     env = registered.make(num_envs, **params)
     if fixed_reset_key is not None:
@@ -175,10 +185,10 @@ def make(
     builders = [_resolve(wrapper) for wrapper in wrappers]
     if mode == "eval":
         builders = [_for_evaluation(build) for build in builders]
-    before_limit, before_autoreset = _places(env, builders)
+    before_limit, before_autoreset = _places(env, builders, autoreset)
     for place, build in enumerate([*builders, lambda env: env]):
-        if place == before_limit and np.any(np.asarray(0 if limit is None else limit) != 0):
-            env = TimeLimit(env, limit)
+        if place == before_limit:
+            env = _limited(env, limit)
         if place == before_autoreset and autoreset is not None:
             env = AutoReset(env, autoreset, reset)
         env = build(env)
@@ -221,12 +231,22 @@ def _named(env: Environment, id: str) -> Environment:
 
 def _contained(env: Environment, clip_action: bool) -> Environment:
     """The environment with what keeps bad numbers in: a guard where actions are continuous, and clipping."""
-    leaves = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
-    if leaves or env.unwrapped.can_diverge:
+    continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
+    if continuous or env.unwrapped.can_diverge:
         env = GuardNonFinite(env)
-    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in leaves):
+    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous):
         env = ClipAction(env)
     return env
+
+
+def _limited(env: Environment, limit: Any) -> Environment:
+    """The environment under a time limit; ``None`` and 0 stand for none."""
+    if limit is None or (leaves.is_concrete(limit) and not np.any(np.asarray(limit))):
+        return env
+    try:
+        return TimeLimit(env, limit)
+    except ValueError as fault:
+        raise ValueError(f"make: max_episode_steps: {fault}") from None
 
 
 def _resolve(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
@@ -245,7 +265,9 @@ def _added(outer: Environment, inner: Environment) -> list[Wrapper]:
     return layers(outer)[: -len(layers(inner))]  # type: ignore[return-value]
 
 
-def _places(env: Environment, builders: Sequence[Callable[[Environment], Environment]]) -> tuple[int, int]:
+def _places(
+    env: Environment, builders: Sequence[Callable[[Environment], Environment]], autoreset: AutoResetMode
+) -> tuple[int, int]:
     """Where among the wrappers the time limit and the restarts belong: the number of wrappers that stand inside."""
     before_limit, before_autoreset, blocking = 0, len(builders), ""
     for place, build in enumerate(builders):
@@ -256,12 +278,14 @@ def _places(env: Environment, builders: Sequence[Callable[[Environment], Environ
                 raise ValueError("make: AutoReset is made by make itself, choose it with autoreset=")
             if isinstance(wrapper, BatchWrapper) and not blocking:
                 before_autoreset, blocking = place, name
-            if wrapper.steps_several or wrapper.removes_ends:
-                if blocking:
-                    raise ValueError(
-                        f"make: {name} must stand inside the time limit and AutoReset, and {blocking} outside them: "
-                        f"put {name} before {blocking} in wrappers"
-                    )
+            before_all = wrapper.steps_several or wrapper.removes_ends
+            rewrites = autoreset == "same_step" and isinstance(wrapper, LaneWrapper) and bool(wrapper.rewrites)
+            if blocking and (before_all or rewrites or isinstance(wrapper, TimeLimit)):
+                raise ValueError(
+                    f"make: {name} must stand inside AutoReset, and {blocking} outside it: "
+                    f"put {name} before {blocking} in wrappers"
+                )
+            if before_all:
                 before_limit = place + 1
         env = built
     return before_limit, before_autoreset
@@ -271,9 +295,11 @@ def _for_evaluation(build: Callable[[Environment], Environment]) -> Callable[[En
     """The same wrappers with batch state frozen, and without those that own only the reward."""
 
     def rebuilt(env: Environment) -> Environment:
-        result = env
-        for wrapper in reversed(_added(build(env), env)):
-            if wrapper.owns == {"reward"}:
+        built = build(env)
+        added = _added(built, env)
+        result = layers(built)[len(added)]  # what the builder left inside, which it may have changed
+        for wrapper in reversed(added):
+            if wrapper.owns == {"reward"} and not wrapper.steps_several:
                 continue
             frozen = {"frozen": True} if isinstance(wrapper, BatchWrapper) else {}
             result = tree.rebuild(wrapper, env=result, **frozen)

@@ -170,6 +170,24 @@ def unshare(tree: T) -> T:
     return jax.tree.map(distinct, tree)
 
 
+def vary_like(reference: jax.Array, tree: T) -> T:
+    """Marks constants as varying over the mesh axes that ``reference`` varies over; nothing outside ``shard_map``."""
+
+    def varying(x) -> frozenset:
+        kind: Any = jax.typeof(x)
+        return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else kind.vma
+
+    axes = varying(reference)
+    if not axes:
+        return tree
+
+    def vary(x):
+        missing = tuple(axes - varying(x))
+        return jax.lax.pcast(x, missing, to="varying") if missing else x
+
+    return jax.tree.map(vary, tree)
+
+
 def detach(tree: T) -> T:
     """Stops gradients; leaves without a gradient keep their identity."""
     return jax.tree.map(
@@ -179,6 +197,8 @@ def detach(tree: T) -> T:
 
 def rebuild(obj: T, **changes) -> T:
     """A copy of a dataclass with other field values, made without running its constructor."""
+    if unknown := changes.keys() - {f.name for f in dataclasses.fields(obj)}:  # type: ignore[arg-type]
+        raise TypeError(f"{type(obj).__name__} has no field {sorted(unknown)[0]!r}")
     new = object.__new__(type(obj))
     for field in dataclasses.fields(obj):  # type: ignore[arg-type]
         object.__setattr__(new, field.name, changes.get(field.name, getattr(obj, field.name)))

@@ -2,15 +2,17 @@
 
 from typing import ClassVar
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv.environment import AutoResetMode, Environment, Tree, arguments
 
 
 class Wrapper(Environment):
     """An environment made of another one, ``env``; by itself it changes nothing.
 
-    A wrapper declares the TimeStep fields that it ``owns``; all others pass through bit-identical. One-function and
-    stateful bases are in ``jaxenv.wrappers``.
+    A wrapper declares the TimeStep fields that it ``owns``: those it may rewrite. All others pass through
+    bit-identical, and what stands outside relies on it: ``AutoReset`` observes states anew where no wrapper owns the
+    observation.
+    One-function and stateful bases are in ``jaxenv.wrappers``.
     """
 
     env: Environment
@@ -63,17 +65,29 @@ class Wrapper(Environment):
     def reset_strategy(self):  # type: ignore[override]
         return self.env.reset_strategy
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
+            raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
+
     def observation_spec(self):
+        """That of ``env``; shapes and dtypes without bounds where the wrapper owns the observation."""
+        if "observation" in self.owns:
+            return specs.unbatched(self._first_shapes().observation)
         return self.env.observation_spec()
 
     def action_spec(self):
         return self.env.action_spec()
 
     def reward_spec(self):
-        return self.env.reward_spec()
+        """That of ``env``; the shape without bounds where the wrapper owns the reward."""
+        return Environment.reward_spec(self) if "reward" in self.owns else self.env.reward_spec()
 
     def discount_spec(self):
         return self.env.discount_spec()
+
+    def _with_num_envs(self, num_envs):
+        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
 
     def with_params(self, **values):
         return tree.rebuild(self, env=self.env.with_params(**values))

@@ -1,5 +1,6 @@
 """The command line: what it prints, and that faulty input costs one line and exit code 2."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -221,6 +222,27 @@ def test_faulty_input_to_rollout_costs_one_line_and_exit_code_2(capsys, argv, me
 @pytest.mark.parametrize(("argv", "message"), [([], "required: COMMAND"), (["fly"], "invalid choice: 'fly'")])
 def test_a_command_that_is_missing_or_unknown_is_refused(capsys, argv, message):
     assert message in refusal(capsys, *argv)
+
+
+# --- bench -----------------------------------------------------------------------------------------------------------
+
+
+def test_bench_passes_everything_on_to_the_benchmarks(capsys):
+    assert cli.main(["bench", "--help"]) == 0
+    assert "python -m benchmarks PART [options]" in capsys.readouterr().out
+    assert "no part 'fly'; the parts are throughput" in refusal(capsys, "bench", "fly", "--json", "a.json")
+    assert "argument --num-envs: must be a whole number" in refusal(capsys, "bench", "limit", "--num-envs", "-3")
+
+
+def test_bench_returns_the_status_of_the_part(monkeypatch):
+    benchmarks = importlib.import_module("benchmarks.__main__")
+    monkeypatch.setattr(benchmarks, "main", lambda arguments: 1 if arguments == ["compare", "a", "b"] else 0)
+    assert cli.main(["bench", "compare", "a", "b"]) == 1
+
+
+def test_bench_says_that_it_needs_a_clone(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(jaxenv, "__file__", str(tmp_path / "jaxenv" / "__init__.py"))
+    assert "run this in a clone" in refusal(capsys, "bench", "limit")
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

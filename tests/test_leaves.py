@@ -33,7 +33,12 @@ def test_number_converts_to_the_declared_dtype(value, dtype):
 
 def test_number_keeps_arrays_of_the_declared_dtype():
     host, device = np.ones(2, np.float32), jnp.ones(2)
-    assert leaves.number("Env", declared(host)) is host
+    kept = leaves.number("Env", declared(host))
+    host[:] = 9
+    assert kept.tolist() == [1, 1], "the caller's array is his own"
+    assert leaves.number("Env", declared(kept)) is kept
+    with pytest.raises(ValueError, match="read-only"):
+        kept[:] = 9
     assert leaves.number("Env", declared(device)).tolist() == [1, 1]
 
 

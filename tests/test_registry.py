@@ -28,6 +28,7 @@ from jaxenv.wrappers import (
 class Repeat(Wrapper):
     """Steps three times."""
 
+    owns = frozenset({"reward"})
     steps_several = True
 
     def step(self, state, action):
@@ -60,9 +61,10 @@ class Mean(BatchWrapper):
     def init(self, timestep):
         return {"total": jnp.float32(0), "rows": jnp.float32(0)}
 
-    def after(self, shared, timestep):
-        lanes = np.float32(timestep.step_type.shape[0])
-        return {"total": shared["total"] + jnp.sum(timestep.reward), "rows": shared["rows"] + lanes}, timestep
+    def after(self, shared, lanes, timestep, learn):
+        rows = np.float32(timestep.step_type.shape[0])
+        seen = {"total": shared["total"] + jnp.sum(timestep.reward), "rows": shared["rows"] + rows}
+        return seen, lanes, timestep
 
 
 class Double(RewardWrapper):
@@ -302,10 +304,30 @@ def test_lanes_end_at_limits_of_their_own():
     assert timestep.truncated.tolist() == [True, False]
 
 
-def test_limits_of_another_number_of_lanes_are_refused_at_reset():
-    env = jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
+def test_limits_of_another_number_of_lanes_are_refused():
     with pytest.raises(ValueError, match="duration holds 3 lanes, the batch has 2"):
-        env.reset(jax.random.key(0))
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
+)
+    ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
+)
+def test_a_wrong_limit_is_named_as_the_caller_wrote_it(limit, fault):
+    with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
+
+
+def test_evaluation_keeps_what_a_callable_did_to_the_environment():
+    lighter = [lambda env: env.with_params(gravity=1.6)]
+    for mode in ("train", "eval"):
+        assert jaxenv.make("CartPole-v1", wrappers=lighter, mode=mode).unwrapped.params.gravity == np.float32(1.6)
+
+
+def test_a_fixed_reset_key_stands_around_the_environment_itself():
+    with pytest.raises(ValueError, match="put it around the environment itself, not around <Remember"):
+        jaxenv.wrappers.FixedResetKey(Remember(jaxenv.spec("CartPole-v1").make()), jax.random.key(0))
 
 
 # --- the order of a stack --------------------------------------------------------------------------------------------
@@ -341,7 +363,7 @@ def test_an_order_that_cannot_be_is_refused_by_what_to_swap(wrappers, inside, ou
     with pytest.raises(ValueError, match="in wrappers") as error:
         jaxenv.make("Chain-v0", wrappers=wrappers)
     assert str(error.value) == (
-        f"make: {inside} must stand inside the time limit and AutoReset, and {outside} outside them: "
+        f"make: {inside} must stand inside AutoReset, and {outside} outside it: "
         f"put {inside} before {outside} in wrappers"
     )
 
@@ -373,7 +395,7 @@ def test_reset_is_the_strategy_of_autoreset(reset):
     [
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset": "fast"}, "strategy must be 'select', 'compact' or None, got 'fast'"),
+        ({"reset": "fast"}, "reset must be 'select', 'compact' or None, got 'fast'"),
     ],
 )
 def test_unknown_modes_are_answered_with_the_known_ones(kwargs, message):

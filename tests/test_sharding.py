@@ -50,7 +50,7 @@ whole = jax.device_get(jax.jit(rollout)(env, jnp.arange(16, dtype=jnp.int32), ac
 axes = jax.tree.map(lambda x: P("lanes") if x.ndim else P(), env)
 shards = jax.jit(
     jax.shard_map(
-        rollout, mesh=mesh, in_specs=(axes, P("lanes"), P(None, "lanes")), out_specs=P(None, "lanes"), check_vma=False
+        rollout, mesh=mesh, in_specs=(axes, P("lanes"), P(None, "lanes")), out_specs=P(None, "lanes")
     )
 )
 text = shards.lower(env, jnp.arange(16, dtype=jnp.int32), actions).compile().as_text()

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.environment import Environment
-from jaxenv.rollout.policy import act
+from jaxenv.rollout.policy import act, policy_stream
 
 
 @tree.struct
@@ -85,7 +85,7 @@ def evaluate(
         state, timestep, memory, record, count, steps = carry
         if recurrent:
             memory = tree.where(env.starts(timestep), initial_memory, memory)
-        out = act(policy, timestep, env.clock(state).stream("policy"), memory, recurrent)
+        out = act(policy, timestep, policy_stream(env, state), memory, recurrent)
         state, timestep = env.step(state, out.action)
         # Rows past the quota have no place in the record: the index is out of range and the write is dropped.
         at = record.returns.at[lane, count]

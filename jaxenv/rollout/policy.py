@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxenv import specs, tree
 from jaxenv.environment import Environment
-from jaxenv.random import Stream
+from jaxenv.random import Stream, Words
 from jaxenv.timestep import TimeStep
 
 
@@ -39,6 +39,17 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
         return specs.sample(spec, key, mask=mask)
 
     return policy
+
+
+def policy_stream(env: Environment, state: Any, words: Words | None = None) -> Stream:
+    """The numbers that a policy draws in a state: of the lanes' own keys, or of other key ``words``.
+
+    No environment can draw them too: two salts lie between them and the task's own stream.
+    """
+    clock = env.clock(state)
+    if words is not None:
+        clock = dataclasses.replace(clock, key=words)
+    return clock.stream("rollout", "policy")
 
 
 def act(policy: Callable, timestep: TimeStep, key: Stream, memory: Any, recurrent: bool) -> PolicyStep:

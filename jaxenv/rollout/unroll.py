@@ -8,7 +8,7 @@ import jax
 
 from jaxenv import random, tree
 from jaxenv.environment import Environment
-from jaxenv.rollout.policy import act
+from jaxenv.rollout.policy import act, policy_stream
 from jaxenv.timestep import TimeStep
 
 
@@ -81,7 +81,7 @@ def unroll(
         state, timestep, memory = carry
         if recurrent:
             memory = tree.where(env.starts(timestep), initial_memory, memory)
-        stream = dataclasses.replace(env.clock(state), key=words).stream("policy")
+        stream = policy_stream(env, state, words)
         out = act(policy, timestep, stream, memory, recurrent)
         row = Experience(timestep, out.action, out.info)
         if paths is not None:

@@ -77,6 +77,12 @@ class AutoReset(Wrapper):
     def autoreset(self):
         return self.mode
 
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    def reward_spec(self):
+        return self.env.reward_spec()
+
     def inner(self, state):
         return state.inner
 
@@ -96,7 +102,8 @@ class AutoReset(Wrapper):
     def step(self, state, action):
         stepped, timestep = self.env.step(state.inner, action)
         if self.mode == "next_step":
-            fresh, first = self._begin_where(state.ended, stepped, timestep)
+            # What outlives the episode is taken from where it ended: the step that was ignored must leave no trace.
+            fresh, first = self._begin_where(state.ended, state.inner, timestep)
             inner = tree.where(state.ended, fresh, stepped)
             observation = self._observation_where(state.ended, inner, first, timestep)
             row = tree.where(state.ended, _unseen(first), _unseen(timestep))
@@ -148,12 +155,15 @@ class AutoReset(Wrapper):
         count = jnp.sum(mask, dtype=jnp.int32)
         slots = -(-lanes // block) * block
 
+        def list_none(mask):
+            return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
+
         def list_ended(mask):
             slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
             numbers = jnp.arange(lanes, dtype=jnp.int32)
-            return jnp.full(slots, lanes, jnp.int32).at[slot].set(numbers, mode="drop", unique_indices=True)
+            return list_none(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
 
-        ended = jax.lax.cond(count > 0, list_ended, lambda mask: jnp.full(slots, lanes, jnp.int32), mask)
+        ended = jax.lax.cond(count > 0, list_ended, list_none, mask)
         # Reverse-mode differentiation cannot pass a loop of unknown length: nothing differentiable may enter it.
         env = tree.detach(self.env)
 

@@ -50,7 +50,7 @@ class ObservationWrapper(Wrapper):
 
     def observation_spec(self):
         """Shapes and dtypes of what ``observation`` returns, without bounds."""
-        return mapped_spec(self.observation, self.env.observation_spec(), self.num_envs)
+        return mapped_spec(self.observation, self.env.observation_spec(), self.spec_lanes)
 
     @property
     def shows_state(self):
@@ -82,7 +82,7 @@ class RewardWrapper(Wrapper):
 
     def reward_spec(self):
         """Shape of what ``reward`` returns, without bounds."""
-        return mapped_spec(self.reward, self.env.reward_spec(), self.num_envs).replace(name="reward")
+        return mapped_spec(self.reward, self.env.reward_spec(), self.spec_lanes).replace(name="reward")
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
@@ -110,9 +110,12 @@ class LaneWrapper(Wrapper):
     """Carries state per lane that begins anew with every episode. Write ``init`` and what you need of the rest.
 
     The base calls ``init`` by mask wherever an episode starts, so a wrapper is right on either side of ``AutoReset``.
-    Each hook gets a stream of its own, a function of the clock and of the wrapper's class and place among its class.
-    In ``same_step`` streams a lane wrapper that rewrites observations or actions belongs inside ``AutoReset``.
+    The fields that ``after`` rewrites must be declared in ``owns``. Each hook gets a stream of its own, a function of
+    the clock and of the wrapper's class and place among its class. In ``same_step`` streams a lane wrapper that
+    rewrites observations or actions belongs inside ``AutoReset``.
     """
+
+    owns: ClassVar[frozenset[str]] = frozenset()
 
     def init(self, timestep: TimeStep, key: Stream) -> Tree:
         """The wrapper's state for an episode that starts with the observation on ``timestep``: leaves ``[B, ...]``."""
@@ -128,9 +131,9 @@ class LaneWrapper(Wrapper):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.autoreset == "same_step" and self.owns & {"observation", "prev_action"}:
+        if self.autoreset == "same_step" and self.rewrites:
             raise ValueError(
-                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.owns))}, which outside a same_step "
+                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.rewrites))}, which outside a same_step "
                 "AutoReset cannot be right on the row that ends one episode and shows the next: put it inside AutoReset"
             )
 
@@ -141,7 +144,7 @@ class LaneWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         clock = self.env.clock(state)
         own = tree.strong(self.init(timestep, self._stream(clock, "init")))
-        own, timestep = self.after(own, timestep, self._stream(clock, "after"))
+        own, timestep = self._after(own, timestep, clock)
         if self._acts:
             zeros = specs.zeros(self.action_spec(), env_id.shape)
             timestep = dataclasses.replace(timestep, prev_action=zeros)
@@ -157,22 +160,32 @@ class LaneWrapper(Wrapper):
         else:
             inner_action = action
         inner, timestep = self.env.step(state.inner, inner_action)
-        clock = self.env.clock(inner)
-        own, timestep = self._advance(own, timestep, clock)
+        own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
         if self._acts:
             timestep = with_prev_action(self, timestep, action)
         return LaneState(inner, tree.strong(own)), timestep
 
-    def _advance(self, own, timestep, clock):
+    def _advance(self, own, timestep, ticked, clock):
+        """Own state and row after a step; ``ticked`` is the clock that was, a step later, ``clock`` the one that is."""
         if self.autoreset is None:  # Episodes begin by `begin` alone.
-            return self.after(own, timestep, self._stream(clock, "after"))
+            return self._after(own, timestep, ticked)
         fresh = tree.strong(self.init(timestep, self._stream(clock, "init")))
         if self.autoreset == "next_step":
-            own = tree.where(timestep.is_first(), fresh, own)
-            return self.after(own, timestep, self._stream(clock, "after"))
+            first = timestep.is_first()
+            return self._after(tree.where(first, fresh, own), timestep, tree.where(first, clock, ticked))
         # same_step: the LAST row still belongs to the episode that it ends.
-        own, timestep = self.after(own, timestep, self._stream(clock, "after"))
-        return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), timestep
+        own, row = self._after(own, timestep, ticked)
+        return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), row
+
+    def _after(self, own, timestep, clock):
+        own, row = self.after(own, timestep, self._stream(clock, "after"))
+        check_owned(self, timestep, row)
+        return own, row
+
+    @property
+    def rewrites(self) -> frozenset[str]:
+        """Of observation and action, what the wrapper changes: such wrappers stand inside a ``same_step`` AutoReset."""
+        return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self._acts else frozenset())
 
     @property
     def _acts(self) -> bool:
@@ -181,24 +194,26 @@ class LaneWrapper(Wrapper):
     def _stream(self, clock, hook: str) -> Stream:
         name = type(self).__name__
         ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
-        return clock.stream(f"{name}/{ordinal}/{hook}")
+        return clock.stream("wrapper", f"{name}/{ordinal}/{hook}")
 
 
 @tree.struct
 class BatchState:
-    """State of a wrapper with batch state: that of ``env`` and what all lanes share."""
+    """State of a wrapper with batch state: that of ``env``, what all lanes share, and what each lane has of its own."""
 
     inner: Tree
     shared: tree.Shared
+    lanes: Tree
 
 
 class BatchWrapper(Wrapper):
     """Carries state of the whole batch, a running mean say, that survives episodes. Write ``init`` and ``after``.
 
-    It stands outside ``AutoReset`` and sees every row of every lane once. ``frozen`` stops the learning: ``after`` is
-    still called, and what it makes of the state is dropped. A lane that starts anew through ``reset_where`` is passed
-    through the statistics as they are.
+    It stands outside ``AutoReset``. ``frozen`` stops the learning. A lane that starts anew through ``reset_where`` is
+    passed through the statistics as they are.
     """
+
+    owns: ClassVar[frozenset[str]] = frozenset()
 
     frozen: bool = tree.static(default=False, kw_only=True)
 
@@ -206,8 +221,16 @@ class BatchWrapper(Wrapper):
         """The statistics before any row was seen; leaves need not lead with ``[B]``."""
         raise NotImplementedError(f"{type(self).__name__}.init")
 
-    def after(self, shared: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
-        """Takes a batch of rows: new statistics and the rows to pass out."""
+    def init_lanes(self, timestep: TimeStep) -> Tree:
+        """State per lane, leaves ``[B, ...]``, that begins anew with every episode; none by default."""
+        return ()
+
+    def after(self, shared: Tree, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
+        """Takes a batch of rows: new statistics, new state per lane and the rows to pass out.
+
+        With ``learn=False`` (frozen, or rows of which some are not real) the rows must not enter the statistics: what
+        is returned for them is dropped, and the rows are to be passed through those that were given.
+        """
         raise NotImplementedError(f"{type(self).__name__}.after")
 
     def inner(self, state):
@@ -215,18 +238,28 @@ class BatchWrapper(Wrapper):
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        if previous is not None:
-            _, timestep = self.after(previous.shared.value, timestep)
-            return BatchState(state, previous.shared), timestep
-        return self._see(state, tree.strong(self.init(timestep)), timestep)
+        lanes = tree.strong(self.init_lanes(timestep))
+        if previous is None:
+            return self._see(state, tree.strong(self.init(timestep)), lanes, timestep, not self.frozen)
+        # Of these rows only those of restarted lanes will be seen by anybody.
+        return self._see(state, previous.shared.value, lanes, timestep, False)
 
     def step(self, state, action):
         inner, timestep = self.env.step(state.inner, action)
-        return self._see(inner, state.shared.value, timestep)
+        shared, lanes, learn = state.shared.value, state.lanes, not self.frozen
+        if self.autoreset is None:
+            return self._see(inner, shared, lanes, timestep, learn)
+        fresh = tree.strong(self.init_lanes(timestep))
+        if self.autoreset == "next_step":
+            lanes = tree.where(timestep.is_first(), fresh, lanes)
+            return self._see(inner, shared, lanes, timestep, learn)
+        new, row = self._see(inner, shared, lanes, timestep, learn)
+        return dataclasses.replace(new, lanes=tree.where(self.env.starts(timestep), fresh, new.lanes)), row
 
-    def _see(self, inner, shared, timestep):
-        new, timestep = self.after(shared, timestep)
-        return BatchState(inner, tree.Shared(shared if self.frozen else tree.strong(new))), timestep
+    def _see(self, inner, shared, lanes, timestep, learn: bool):
+        new, lanes, row = self.after(shared, lanes, timestep, learn)
+        check_owned(self, timestep, row)
+        return BatchState(inner, tree.Shared(tree.strong(new) if learn else shared), tree.strong(lanes)), row
 
 
 # --- what the bases share --------------------------------------------------------------------------------------------
@@ -235,6 +268,18 @@ class BatchWrapper(Wrapper):
 def num_lanes(env: Wrapper, state: Tree) -> int:
     """Number of lanes in a state."""
     return env.clock(state).env_id.shape[0]
+
+
+def check_owned(wrapper: Wrapper, given: TimeStep, row: TimeStep) -> None:
+    """Raises a ``ValueError`` at trace time if a row was changed in a field that the wrapper does not own."""
+    for field in dataclasses.fields(TimeStep):
+        before, after = (jax.tree.leaves(getattr(t, field.name)) for t in (given, row))
+        same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
+        if not same and field.name not in wrapper.owns:
+            raise ValueError(
+                f"{type(wrapper).__name__}.after: it changes {field.name} and owns "
+                f"{', '.join(sorted(wrapper.owns)) or 'nothing'}: add {field.name!r} to owns"
+            )
 
 
 def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:

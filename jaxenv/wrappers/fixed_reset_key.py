@@ -20,6 +20,10 @@ class FixedResetKey(Wrapper):
 
     key: Any = tree.key_leaf()
 
+    def check(self):
+        if self.env is not self.env.unwrapped:
+            raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
+
     def begin(self, keys, env_id, episode, previous=None):
         fixed = random.lane_words(self.key, env_id)
         state, timestep = self.env.begin(fixed, env_id, jnp.zeros_like(episode), previous)

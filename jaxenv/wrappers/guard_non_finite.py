@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers.fixed_reset_key import FixedResetKey
 
 
 class GuardNonFinite(Wrapper):
@@ -29,8 +30,15 @@ class GuardNonFinite(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
 
     def check(self):
-        if wrong := [type(layer).__name__ for layer in layers(self.env) if getattr(layer, "owns", None)]:
+        inside = layers(self.env)[:-1]
+        if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    def reward_spec(self):
+        return self.env.reward_spec()
 
     @property
     def shows_state(self):
@@ -57,7 +65,11 @@ class GuardNonFinite(Wrapper):
             reward=tree.where(abnormal, jnp.zeros_like(timestep.reward), timestep.reward),
             discount=jnp.where(abnormal, np.float32(1), timestep.discount),
             observation=self.observation_of(kept),
-            env_info={**_zero_where_not_finite(timestep.env_info), "abnormal": abnormal},
+            env_info={
+                **_zero_where_not_finite(timestep.env_info),
+                **self.env.info_of_state(kept),
+                "abnormal": abnormal,
+            },
         )
 
 

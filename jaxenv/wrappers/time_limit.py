@@ -60,6 +60,11 @@ class TimeLimit(Wrapper):
         # One inner step is one tick of the clock unless something inside steps several times: then nothing is carried.
         return any(isinstance(layer, Wrapper) and layer.steps_several for layer in layers(self.env))
 
+    @staticmethod
+    def _reached_inside(timestep):
+        """What a limit inside this one reports, where there is one."""
+        return timestep.env_info.get("time_limit_reached", np.False_)
+
     def inner(self, state):
         return state.inner if self._own_count else state
 
@@ -79,6 +84,6 @@ class TimeLimit(Wrapper):
             timestep,
             step_type=jnp.where(reached, np.int32(StepType.LAST), timestep.step_type),
             discount=discount,
-            env_info={**timestep.env_info, "time_limit_reached": reached},
+            env_info={**timestep.env_info, "time_limit_reached": reached | self._reached_inside(timestep)},
         )
         return (TimeLimitState(inner, elapsed) if self._own_count else inner), timestep

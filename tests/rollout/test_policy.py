@@ -8,7 +8,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.rollout import random_policy, unroll
+from jaxenv.rollout import policy_stream, random_policy, unroll
 from jaxenv.testing import random_environment
 
 LANES = 1024
@@ -21,7 +21,7 @@ def actions(action_spec):
     @jax.jit
     def act(key):
         state, timestep = env.reset(key)
-        return random_policy(env)(timestep, env.clock(state).stream("policy"))
+        return random_policy(env)(timestep, policy_stream(env, state))
 
     action = jax.device_get(act(jax.random.key(0)))
     specs.validate(action_spec, action, LANES)

@@ -75,6 +75,31 @@ def test_what_an_environment_carries_survives_its_episodes(strategy):
     assert rows.observation[:, 2].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
 
 
+class Regret(Counting):
+    """Carries the sum of its actions over episodes and shows it."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, state=dataclasses.replace(out.state, episode=state.episode + action))
+
+    def carry(self, old, new):
+        return dataclasses.replace(new, episode=old.episode)
+
+    def observe(self, state):
+        return state.episode
+
+
+@pytest.mark.parametrize("strategy", ["select", "compact"])
+def test_the_action_after_last_leaves_no_trace_in_what_is_carried(strategy):
+    lengths = np.full((2, 1), 2)
+    rows = {
+        mode: unrolled(AutoReset(Regret(lengths, num_envs=2), mode, strategy), jnp.ones((6, 2), jnp.int32))
+        for mode in ("next_step", "same_step")
+    }
+    assert rows["next_step"].observation[:, 0].tolist() == [0, 1, 2, 2, 3, 4, 4]
+    assert rows["same_step"].observation[:5, 0].tolist() == [0, 1, 2, 3, 4]
+
+
 def test_a_length_of_one_ends_on_the_very_first_step():
     rows = unrolled(counting([[1], [1]]), jnp.zeros((4, 2), jnp.int32))
     assert rows.step_type[:, 0].tolist() == [FIRST, LAST, FIRST, LAST, FIRST]
@@ -289,8 +314,8 @@ class Identity(BatchWrapper):
     def init(self, timestep):
         return ()
 
-    def after(self, shared, timestep):
-        return shared, timestep
+    def after(self, shared, lanes, timestep, learn):
+        return shared, lanes, timestep
 
 
 @pytest.mark.parametrize(
@@ -337,8 +362,8 @@ def test_a_shared_statistic_is_not_mistaken_for_lanes():
         def init(self, timestep):
             return jnp.zeros(3)
 
-        def after(self, shared, timestep):
-            return shared + timestep.reward.sum(), timestep
+        def after(self, shared, lanes, timestep, learn):
+            return shared + timestep.reward.sum(), lanes, timestep
 
     env = Mean(counting([[2], [3], [4]]))
     state, timestep = env.reset(jax.random.key(0))

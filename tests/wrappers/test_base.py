@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import random, specs
+from jaxenv import Wrapper, random, specs
 from jaxenv.testing import Counting
 from jaxenv.wrappers import (
     ActionWrapper,
@@ -87,18 +87,21 @@ class Return(LaneWrapper):
 
 
 class RewardMean(BatchWrapper):
-    """Takes the mean over all rows seen so far off the reward."""
+    """Takes the mean over all rows seen so far off the reward, and counts each lane's rows since its start."""
 
     owns = frozenset({"reward"})
 
     def init(self, timestep):
         return {"sum": jnp.zeros(()), "count": jnp.zeros((), jnp.int32)}
 
-    def after(self, shared, timestep):
-        new = {"sum": shared["sum"] + timestep.reward.sum(), "count": shared["count"] + timestep.reward.size}
-        return new, dataclasses.replace(
-            timestep, reward=timestep.reward - new["sum"] / new["count"].astype(jnp.float32)
-        )
+    def init_lanes(self, timestep):
+        return jnp.zeros_like(timestep.env_id)
+
+    def after(self, shared, lanes, timestep, learn):
+        if learn:
+            shared = {"sum": shared["sum"] + timestep.reward.sum(), "count": shared["count"] + timestep.reward.size}
+        mean = shared["sum"] / jnp.maximum(shared["count"], 1).astype(jnp.float32)
+        return shared, lanes + 1, dataclasses.replace(timestep, reward=timestep.reward - mean)
 
 
 # --- one function ----------------------------------------------------------------------------------------------------
@@ -157,7 +160,33 @@ def test_fields_that_a_wrapper_does_not_own_are_bit_identical(wrapper):
 # --- state per lane --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrapper", [Sum, Echoes, Return])
+class Noise(LaneWrapper):
+    """Adds noise to the reward, 0 at FIRST."""
+
+    owns = frozenset({"reward"})
+
+    def init(self, timestep, key):
+        return ()
+
+    def after(self, own, timestep, key):
+        (noise,) = random.normal(key, 1)
+        reward = jnp.where(timestep.is_first(), 0, timestep.reward + noise)
+        return own, dataclasses.replace(timestep, reward=reward)
+
+
+def test_a_drawing_lane_wrapper_outside_same_step_gives_the_rewards_of_next_step():
+    actions = jnp.full((40, 3), 2, jnp.int32)
+    inside, outside = (
+        unrolled(env, actions)
+        for env in (AutoReset(Noise(counting()), "same_step"), Noise(AutoReset(counting(), "same_step")))
+    )
+    np.testing.assert_array_equal(inside.reward, outside.reward)
+    for lane, expected in enumerate(without_first(unrolled(AutoReset(Noise(counting())), actions))):
+        length = len(expected.reward)
+        np.testing.assert_array_equal(inside.reward[:length, lane], expected.reward)
+
+
+@pytest.mark.parametrize("wrapper", [Sum, Echoes, Return, Noise])
 def test_a_lane_wrapper_gives_the_same_stream_inside_and_outside_auto_reset(wrapper):
     actions = random_actions(counting(), 30)
     inside, outside = (
@@ -212,6 +241,44 @@ def test_rewriting_observations_outside_same_step_is_refused_and_says_where_to_g
     Return(AutoReset(counting(), "same_step"))
 
 
+def test_a_wrapper_that_changes_what_it_does_not_own_is_refused_by_name():
+    class Sly(Return):
+        owns = frozenset()
+
+    with pytest.raises(ValueError, match=r"Sly.after: it changes env_info and owns nothing: add 'env_info' to owns"):
+        Sly(counting()).reset(jax.random.key(0))
+
+    with pytest.raises(TypeError, match="Silent: a wrapper that overrides step must declare the fields that it owns"):
+
+        class Silent(Wrapper):
+            def step(self, state, action):
+                return self.env.step(state, action)
+
+
+def test_acting_outside_same_step_is_refused_even_if_prev_action_is_not_declared():
+    class Undeclared(Echoes):
+        owns = frozenset()
+
+    with pytest.raises(ValueError, match="Undeclared: it rewrites prev_action"):
+        Undeclared(AutoReset(counting(), "same_step"))
+
+
+def test_specs_follow_what_a_wrapper_owns():
+    class Twice(LaneWrapper):
+        owns = frozenset({"reward", "observation"})
+
+        def init(self, timestep, key):
+            return ()
+
+        def after(self, own, timestep, key):
+            reward = jnp.stack([timestep.reward] * 2, axis=-1)
+            return own, dataclasses.replace(timestep, reward=reward, observation=timestep.observation * 2.0)
+
+    env = Twice(jaxenv.spec("CartPole-v1").make(num_envs=3))
+    assert env.reward_spec() == specs.Array((2,), np.float32)
+    assert env.observation_spec() == specs.Array((4,), np.float32)
+
+
 # --- state of the batch ----------------------------------------------------------------------------------------------
 
 
@@ -229,7 +296,7 @@ def test_frozen_batch_state_stays_as_it_is():
     state, timestep = env.step(state, jnp.full(3, 2, jnp.int32))
     assert state.shared.value["sum"] == 0
     assert state.shared.value["count"] == 0
-    np.testing.assert_allclose(timestep.reward, [0, 0, 0], atol=1e-6)
+    assert timestep.reward.tolist() == [2, 2, 2]
 
 
 def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
@@ -239,8 +306,23 @@ def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
     restarted, row = jaxenv.reset_where(env, state, timestep, jnp.array([True, False, False]))
     assert_equal(jax.device_get(restarted.shared.value), jax.device_get(state.shared.value))
     assert row.step_type.tolist() == [FIRST, MID, LAST]
-    mean = 6 / (6 + 3)
-    np.testing.assert_allclose(row.reward, [-mean, 1, 1], rtol=1e-6)
+    mean, shown = 6 / 6, timestep.reward.tolist()
+    np.testing.assert_allclose(row.reward, [-mean, *shown[1:]], rtol=1e-6)
+    assert restarted.lanes.tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_lane_leaves_of_a_batch_wrapper_begin_anew_with_every_episode(mode):
+    env = RewardMean(AutoReset(counting(), mode))
+    state, timestep = env.reset(jax.random.key(0))
+    step = jax.jit(env.step)
+    since = np.ones(3, int)
+    for _ in range(12):
+        state, timestep = step(state, jnp.zeros(3, jnp.int32))
+        since = np.where(timestep.step_type == FIRST, 1, since + 1)
+        if mode == "same_step":
+            since = np.where(timestep.step_type == LAST, 0, since)
+        assert state.lanes.tolist() == since.tolist()
 
 
 def test_with_params_and_close_reach_through_wrappers():

@@ -29,6 +29,9 @@ class Accumulate(Environment):
         state = total + (bad if self.breaks == "state" else 0)
         return Transition(state, reward, total >= 10, {"double": 2 * state})
 
+    def state_info(self, state):
+        return {"total": state}
+
     def observe(self, state):
         return jnp.where((state == 3) & (self.breaks == "observation"), jnp.inf, state)
 
@@ -49,6 +52,7 @@ def test_a_lane_that_stops_being_finite_ends_as_truncated_and_alone(breaks):
     assert rows.observation[:, 0].tolist() == [1, 2, 2, 1, 2, 2], "the observation before the bad step"
     assert rows.env_info["abnormal"][:, 0].tolist() == [False, False, True, False, False, True]
     assert np.isfinite(rows.env_info["double"]).all()
+    assert rows.env_info["total"][:, 0].tolist() == [1, 2, 2, 1, 2, 2], "it describes the state that is kept"
     assert rows.observation[:, 1].tolist() == [1, 5, 6, 7, 8, 9]
     assert not rows.env_info["abnormal"][:, 1].any()
 

@@ -68,6 +68,7 @@ def test_a_terminal_limit_gives_discount_0():
 class TwoSteps(LaneWrapper):
     """Steps twice: for the count of a limit around it."""
 
+    owns = frozenset()
     steps_several = True
 
     def init(self, timestep, key):
@@ -148,3 +149,5 @@ def test_a_limit_inside_a_limit_does_not_count_twice():
     base = Counting(np.array([100]), num_envs=1)
     once, twice = TimeLimit(base, 4), TimeLimit(TimeLimit(base, 9), 4)
     assert_equal(rows(AutoReset(twice), 10).step_type, rows(AutoReset(once), 10).step_type)
+    inner = rows(AutoReset(TimeLimit(TimeLimit(base, 3), 9)), 3)
+    assert inner.env_info["time_limit_reached"][:, 0].tolist() == [False, False, False, True]
