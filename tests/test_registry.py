@@ -312,8 +312,6 @@ def test_limits_of_another_number_of_lanes_are_refused():
 @pytest.mark.parametrize(
     ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
 )
-    ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
-)
 def test_a_wrong_limit_is_named_as_the_caller_wrote_it(limit, fault):
     with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
