@@ -10,11 +10,13 @@ PARTS = {
     "throughput": "environment steps a second, beside the peers",
     "scaling": "time and memory against the number of lanes, beside the peers, as a table and a plot",
     "compile": "compile time of a rollout, beside gymnax",
-    "resets": "select against compact, over the share of lanes that end and the price of a reset",
+    "resets": "ways to restart lanes, over the share that ends and the price of a reset, and for the ids",
+    "seeds": "several seeds under vmap, beside as many lanes in one batch",
     "generator": "random words a second, beside JAX's own generators and Philox",
     "wrappers": "what each wrapper costs",
     "stepping": "time of one call of the jitted step from Python",
     "limit": "CartPole beside the same work in hand-written C, one thread each",
+    "suite": "all of the above into a folder of result files",
     "compare": "two result files: what became slower",
 }
 # Where the module has another name than the part: a module `compile` would hide the function in its own file.
@@ -33,12 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         said = f"no part {part!r}" if part else "a part is missing"
         print(f"python -m benchmarks: {said}; the parts are {', '.join(PARTS)}", file=sys.stderr)
         return 2
+    return run_part(part, arguments[1:])
+
+
+def run_part(part: str, arguments: Sequence[str]) -> int:
+    """Runs one part by its name and returns its status."""
     module = importlib.import_module(f"benchmarks.{_MODULES.get(part, part)}")
     # A cached program would make the compile times meaningless.
     cached = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     try:
-        return module.main(arguments[1:])
+        return module.main(arguments)
     finally:
         jax.config.update("jax_enable_compilation_cache", cached)
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _LOAD_BEFORE = os.getloadavg()  # of other programs: the benchmark has not begun when this is imported
-PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium")
+PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool")
 
 
 class Row(NamedTuple):
@@ -165,6 +165,18 @@ def figures(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]
         "steps": [s.steps for s in samples],
         "episodes": [s.episodes for s in samples],
     }
+
+
+def copy_bandwidth(num_bytes: int = 2**28, repeats: int = 5) -> float:
+    """Bytes a second that the device reads and writes while it changes a large array; the best of several runs."""
+    change = jax.jit(lambda x: x + np.float32(1))
+    x = jax.block_until_ready(change(jnp.zeros(num_bytes // 4, jnp.float32)))
+    best = 0.0
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        x = jax.block_until_ready(change(x))
+        best = max(best, 2 * num_bytes / (time.perf_counter() - begun))
+    return best
 
 
 # --- records ---------------------------------------------------------------------------------------------------------

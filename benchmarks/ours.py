@@ -17,8 +17,8 @@ def ours(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     return rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps, store)
 
 
-def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False) -> Contestant:
-    """A rollout of any stack.
+def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False, seeds: int = 0) -> Contestant:
+    """A rollout of any stack; with ``seeds`` of so many at once, under ``vmap``.
 
     The action is drawn at the end of the loop's body and carried, on all sides of a comparison: so it is an array that
     the step reads, as that of a learner is, and not something that the compiler works out again in every consumer.
@@ -38,7 +38,17 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
         row = Row(t.observation, action, t.reward, t.terminated, t.truncated, ~t.is_first())
         return (state, t, act(state, t)), row
 
-    return jax_contestant(name, start, step, env.num_envs, num_steps, store)
+    if not seeds:
+        return jax_contestant(name, start, step, env.num_envs, num_steps, store)
+
+    def step_all(carry):
+        carry, row = jax.vmap(step)(carry)
+        return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), row)
+
+    start_all = jax.vmap(start)
+    return jax_contestant(
+        name, lambda key: start_all(jax.random.split(key, seeds)), step_all, seeds * env.num_envs, num_steps, store
+    )
 
 
 def default_num_steps(id: str, num_envs: int) -> int:

@@ -1,6 +1,7 @@
 """Rollouts of the peers, each in the way its own users write them, under the same uniform random policy."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -79,34 +80,78 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
     if difference := _difference(jaxenv.spec(id).make(), env, _GYMNASIUM_NAMES):
         raise Unavailable(f"gymnasium plays another {id}: {difference}")
 
-    def run(seed: int) -> dict[str, Any]:
+    def start(seed: int) -> None:
         env.reset(seed=seed)
         env.action_space.seed(seed)
+
+    return _in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, store)
+
+
+def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+    """Runs EnvPool in its synchronous mode, with as many threads as it takes by itself.
+
+    Raises:
+        Unavailable: if EnvPool cannot be imported or has no such id.
+    """
+    try:
+        import envpool
+    except ImportError as error:
+        raise Unavailable(f"envpool cannot be imported: {error}") from None
+    if id not in envpool.list_all_envs():
+        raise Unavailable(f"envpool has no {id}")
+    limit = jaxenv.spec(id).max_episode_steps
+    settings = {} if limit is None else {"max_episode_steps": limit}
+    env = envpool.make(id, env_type="gymnasium", num_envs=num_envs, **settings)
+    # It has no batched action space. Its seed is one of the constructor, so that only the policy's numbers differ.
+    space = env.action_space
+    rng = np.random.default_rng()
+
+    def sample():
+        if hasattr(space, "n"):
+            return rng.integers(space.n, size=num_envs)
+        return rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(space.dtype)
+
+    return _in_python("envpool", lambda seed: env.reset(), sample, env.step, num_envs, num_steps, store)
+
+
+def _in_python(
+    name: str,
+    start: Callable[[int], Any],
+    sample: Callable[[], np.ndarray],
+    step: Callable[[np.ndarray], tuple],
+    num_envs: int,
+    num_steps: int,
+    store: bool,
+) -> Contestant:
+    """The loop of a vector environment with Gymnasium's interface, which restarts on the step after an end."""
+
+    def run(seed: int) -> dict[str, Any]:
+        start(seed)
         totals = dict.fromkeys(("steps", "observation", "reward", "terminated", "truncated"), 0)
         stored: dict[str, list] = {k: [] for k in Row._fields}
         ended = np.zeros(num_envs, bool)
         for _ in range(num_steps):
-            action = env.action_space.sample()
-            observation, reward, terminated, truncated, _ = env.step(action)
+            action = sample()
+            observation, reward, terminated, truncated, _ = step(action)
             # The row after an end begins the next episode: it is no step.
             row = Row(observation, action, reward, terminated, truncated, ~ended)
             ended = terminated | truncated
             if store:
-                for name, value in row._asdict().items():
-                    stored[name].append(value)
+                for field, value in row._asdict().items():
+                    stored[field].append(value)
             else:
                 totals["steps"] += np.count_nonzero(row.is_step)
-                for name in ("observation", "reward", "terminated", "truncated"):
-                    totals[name] += getattr(row, name).sum()
+                for field in ("observation", "reward", "terminated", "truncated"):
+                    totals[field] += getattr(row, field).sum()
         if not store:
             return totals
-        whole = {name: np.stack(values) for name, values in stored.items()}
+        whole = {field: np.stack(values) for field, values in stored.items()}
         return {**whole, "steps": whole.pop("is_step")}
 
-    return Contestant("gymnasium", run)
+    return Contestant(name, run)
 
 
-PEERS = {"gymnax": gymnax, "gymnasium": gymnasium}
+PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool}
 
 
 # --- the same task on both sides -------------------------------------------------------------------------------------

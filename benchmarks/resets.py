@@ -1,4 +1,4 @@
-"""Ways to restart lanes, against the share of lanes that end at a step and the price of a reset."""
+"""Ways to restart lanes, against the share of lanes that end at a step and the price of a reset, and for the ids."""
 
 import argparse
 import sys
@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import command, measure
-from benchmarks.ours import rollout
-from jaxenv import random, specs, tree
+from benchmarks.ours import default_num_steps, rollout
+from jaxenv import ids, make, random, spec, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.wrappers import AutoReset
 
@@ -19,6 +19,7 @@ ROUNDS = {"cheap": 0, "dear": 100}
 # Name -> strategy and how many lanes it starts at a time.
 STRATEGIES = {
     "select": ("select", 1),
+    "guarded": ("guarded", 1),
     "compact 16": ("compact", 16),
     "compact 64": ("compact", 64),
     "compact 256": ("compact", 256),
@@ -63,20 +64,16 @@ def _mixed(words: jax.Array) -> jax.Array:
     return words + jnp.roll(words, 1, axis=-1)
 
 
-def compare(price: str, share: float, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs every strategy in turn: a row of the result file. Ratios are those of the strategies over select."""
+def compare(what: dict[str, Any], env: Environment, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs ``env`` under every strategy in turn: a row of the result file. Ratios are those over select."""
     contestants = []
     for name, (strategy, block) in STRATEGIES.items():
-        env = AutoReset(
-            Ending(share, rounds=ROUNDS[price], num_envs=num_envs), "next_step", strategy=strategy, block=block
-        )
-        contestants.append(rollout(name, env, num_steps))
+        contestants.append(rollout(name, AutoReset(env, "next_step", strategy=strategy, block=block), num_steps))
     samples = measure.in_turn(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     return {
-        "reset": price,
-        "share": share,
-        "num_envs": num_envs,
+        **what,
+        "num_envs": env.num_envs,
         "num_steps": num_steps,
         "contestants": {c.name: measure.figures(c, samples[c.name]) for c in contestants},
         "ratios": {name: rate / rates["select"] for name, rate in rates.items() if name != "select"},
@@ -84,12 +81,22 @@ def compare(price: str, share: float, num_envs: int, num_steps: int, repeats: in
     }
 
 
+def _out_of_phase(id: str, num_envs: int) -> Environment:
+    """A registered id whose lanes do not all end together where it is the time limit that ends them."""
+    limit = spec(id).max_episode_steps
+    if limit is not None:
+        limit = np.random.default_rng(0).integers(limit // 2, limit * 3 // 2, num_envs).astype(np.int32)
+    return make(id, num_envs=num_envs, max_episode_steps=limit, autoreset=None)
+
+
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """The figures as an aligned table."""
-    header, lines = ["reset", "lanes", "share", *STRATEGIES], []
+    header, lines = ["reset or id", "lanes", "share", *STRATEGIES], []
     for row in rows:
         rates = [measure.millions(row["contestants"][name]["steps_per_second"]) for name in STRATEGIES]
-        lines.append([row["reset"], str(row["num_envs"]), f"{row['share']:.1%}", *rates])
+        selected = row["contestants"]["select"]
+        share = row.get("share", sum(selected["episodes"]) / sum(selected["steps"]))
+        lines.append([row.get("reset") or row["id"], str(row["num_envs"]), f"{share:.1%}", *rates])
     title = "Million environment steps a second; share: of the lanes that end at a step; compact: lanes at a time."
     return "\n".join([title, measure.table(header, lines)])
 
@@ -97,7 +104,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The settings from the command line; bad ones end the program with status 2 and one line."""
     parser = command.Parser("resets", __doc__)
-    parser.add_argument("--resets", nargs="+", choices=list(ROUNDS), default=list(ROUNDS), help="prices of a reset")
+    parser.add_argument("--resets", nargs="*", choices=list(ROUNDS), default=list(ROUNDS), help="prices of a reset")
+    parser.add_argument("--ids", nargs="*", type=command.id, default=list(ids()), metavar="ID", help="none for none")
     parser.add_argument(
         "--shares",
         nargs="+",
@@ -118,5 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for share in args.shares:
                 print(f"{price} reset, {num_envs} lanes, {share:.1%} end ...", file=sys.stderr)
                 num_steps = args.num_steps or max(2**19 // num_envs, 64)
-                rows.append(compare(price, share, num_envs, num_steps, args.repeats))
+                env = Ending(share, rounds=ROUNDS[price], num_envs=num_envs)
+                rows.append(compare({"reset": price, "share": share}, env, num_steps, args.repeats))
+    for id in args.ids:
+        for num_envs in args.num_envs:
+            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            num_steps = args.num_steps or default_num_steps(id, num_envs)
+            rows.append(compare({"id": id}, _out_of_phase(id, num_envs), num_steps, args.repeats))
     return command.finish("resets", args, rows, report, repeats=args.repeats, rounds=ROUNDS)

@@ -16,12 +16,21 @@ from benchmarks.peers import PEERS
 LANES = tuple(2**n for n in range(6, 21, 2))
 
 
-def compare(id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequence[str]) -> dict[str, Any]:
-    """A row of the result file: that of the throughput, with bytes a lane and time per lane-step."""
+def compare(
+    id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequence[str], bandwidth: float
+) -> dict[str, Any]:
+    """A row of the result file: that of the throughput, with bytes a lane and time per lane-step.
+
+    Its ``memory_limit_nanoseconds`` is the time that the traffic alone takes at ``bandwidth`` (bytes a second): state
+    and action read, state and TimeStep written. Where the caches hold all of it a step can be faster.
+    """
     row = throughput.compare(id, num_envs, num_steps, repeats, peers=peers)
     for figures in row["contestants"].values():
         figures["nanoseconds_per_step"] = 1e9 / figures["steps_per_second"]
-    row["contestants"]["jaxenv"].update(memory(id, num_envs))
+    sizes = memory(id, num_envs)
+    traffic = sizes["bytes_per_lane"] + sizes["state_bytes_per_lane"] + sizes["action_bytes_per_lane"]
+    limit = 1e9 * traffic / bandwidth
+    row["contestants"]["jaxenv"].update(sizes, traffic_bytes_per_step=traffic, memory_limit_nanoseconds=limit)
     return row
 
 
@@ -56,17 +65,20 @@ def memory(id: str, num_envs: int) -> dict[str, float | None]:
 def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
     """The figures as an aligned table."""
     header = ["id", "lanes", "steps", "jaxenv ns", *(f"{peer} ns" for peer in peers)]
-    header += ["state bytes", "TimeStep", "running"]
+    header += ["memory ns", "share", "state bytes", "TimeStep", "running"]
     lines = []
     for row in rows:
         who = row["contestants"]
         ours = who["jaxenv"]
         times = [f"{who[n]['nanoseconds_per_step']:.3g}" if n in who else "-" for n in ("jaxenv", *peers)]
+        limit = ours["memory_limit_nanoseconds"]
+        times += [f"{limit:.3g}", f"{limit / ours['nanoseconds_per_step']:.0%}"]
         sizes = [ours[f"{what}_bytes_per_lane"] for what in ("state", "timestep", "step")]
         sizes = ["-" if size is None else f"{size:.0f}" for size in sizes]
         lines.append([row["id"], str(row["num_envs"]), str(row["num_steps"]), *times, *sizes])
     title = (
-        "Nanoseconds per environment step; bytes a lane of the state, of the TimeStep, and of a compiled step running."
+        "Nanoseconds per environment step; memory: what its traffic alone takes, and its share of jaxenv's time;\n"
+        "bytes a lane of the state, of the TimeStep, and of a compiled step running."
     )
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     return "\n".join([title, measure.table(header, lines), *notes])
@@ -115,11 +127,14 @@ def _picture(text: str) -> pathlib.Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison, prints the table, draws the plot and writes the file."""
     args, rows = parse(arguments), []
+    bandwidth = measure.copy_bandwidth()
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
             num_steps = args.num_steps or default_num_steps(id, num_envs)
-            rows.append(compare(id, num_envs, num_steps, args.repeats, args.peers))
+            rows.append(compare(id, num_envs, num_steps, args.repeats, args.peers, bandwidth))
     if args.plot is not None:
         draw(rows, args.plot)
-    return command.finish("scaling", args, rows, lambda rows: report(rows, args.peers), repeats=args.repeats)
+    print(f"copy bandwidth: {bandwidth / 1e9:.3g} GB/s", file=sys.stderr)
+    settings = {"repeats": args.repeats, "copy_bytes_per_second": bandwidth}
+    return command.finish("scaling", args, rows, lambda rows: report(rows, args.peers), **settings)

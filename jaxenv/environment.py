@@ -20,7 +20,7 @@ from jaxenv.timestep import StepType, TimeStep, restart
 T = TypeVar("T")
 Tree: TypeAlias = Any
 AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
-ResetStrategy: TypeAlias = Literal["select", "compact"]
+ResetStrategy: TypeAlias = Literal["select", "guarded", "compact"]
 
 
 @tree.struct

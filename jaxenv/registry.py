@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
@@ -163,7 +163,8 @@ def make(
         wrappers: innermost first: callables ``env -> env``, or ``(name, kwargs)`` with a name in ``jaxenv.wrappers``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
-        reset: how lanes are restarted, ``"select"`` or ``"compact"``; ``None`` for what the environment declares.
+        reset: how lanes are restarted, as `AutoReset` does with its ``strategy``: ``"select"``, ``"guarded"``, ``"compact"``;
+            ``None`` for what the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``) from which every episode of a lane starts alike.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
 
@@ -174,8 +175,8 @@ def make(
         raise ValueError(f"make: mode must be 'train' or 'eval', got {mode!r}")
     if autoreset not in ("next_step", "same_step", None):
         raise ValueError(f"make: autoreset must be 'next_step', 'same_step' or None, got {autoreset!r}")
-    if reset not in ("select", "compact", None):
-        raise ValueError(f"make: reset must be 'select', 'compact' or None, got {reset!r}")
+    if reset not in (*get_args(ResetStrategy), None):
+        raise ValueError(f"make: reset must be 'select', 'guarded', 'compact' or None, got {reset!r}")
     registered = spec(id)
     env = registered.make(num_envs, **params)
     if fixed_reset_key is not None:

@@ -3,6 +3,8 @@
 import copy
 import importlib
 import json
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -89,6 +91,41 @@ def test_numpy_environment_counts_no_step_where_an_episode_begins(run):
     assert theirs["compile_seconds"] is None
 
 
+def test_envpool_takes_the_limit_and_actions_of_every_lane(run, monkeypatch):
+    # In its place: Gymnasium's vector environment behind EnvPool's interface, whose action space is that of one lane.
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Pool:
+        def __init__(self, id, env_type, num_envs, max_episode_steps):
+            assert (id, env_type, num_envs, max_episode_steps) == ("CartPole-v1", "gymnasium", LANES, 500)
+            self.envs = gymnasium.make_vec(id, num_envs, vectorization_mode="vector_entry_point")
+            self.action_space, self.reset = self.envs.single_action_space, self.envs.reset
+
+        def step(self, action):
+            assert action.shape == (LANES,)
+            return self.envs.step(action)
+
+    fake = types.SimpleNamespace(make=Pool, list_all_envs=lambda: ["CartPole-v1"])
+    monkeypatch.setitem(sys.modules, "envpool", fake)
+    row, other = run("throughput", "--ids", "CartPole-v1", "CardGame-v0", "--peers", "envpool")["rows"]
+    theirs = row["contestants"]["envpool"]
+    assert 0 < theirs["episodes"][0] - LANES <= LANES * STEPS - theirs["steps"][0] <= theirs["episodes"][0]
+    assert other["notes"] == ["envpool has no CardGame-v0"]
+
+
+def test_suite_runs_every_part_into_files_of_one_name(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(program, "run_part", lambda part, arguments: ran.append([part, *arguments]) or part == "limit")
+    assert (
+        module("suite").main(["--folder", str(tmp_path), "--prefix", "here", "--num-envs", "8", "--repeats", "2"]) == 1
+    )
+    for part, *arguments in ran:
+        module(part).parse(arguments)  # ends the program where a part would refuse them
+    assert {line[0] for line in ran} == program.PARTS.keys() - {"suite", "compare"}
+    files = [line[line.index("--json") + 1] for line in ran]
+    assert len(set(files)) == len(ran) and all(name.startswith(str(tmp_path / "here")) for name in files)
+
+
 def test_result_file_records_where_the_figures_come_from(run):
     content = run("throughput", "--ids", "CardGame-v0", "--peers", "gymnax")
     assert content["settings"]["repeats"] == 1
@@ -146,6 +183,9 @@ def test_scaling_counts_the_bytes_of_state_and_row(run, tmp_path):
     assert figures["timestep_bytes_per_lane"] == 3 * 4 + 4 * 4 + 2 * 4 + 1
     assert figures["action_bytes_per_lane"] == 4
     assert figures["nanoseconds_per_step"] == pytest.approx(1e9 / figures["steps_per_second"])
+    traffic = 2 * (2 * 4 + 3 * 4 + 4 * 4 + 1) + (3 * 4 + 4 * 4 + 2 * 4 + 1) + 4
+    assert figures["traffic_bytes_per_step"] == traffic
+    assert figures["memory_limit_nanoseconds"] > 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -158,13 +198,26 @@ def test_compile_times_stand_beside_gymnax(run):
 
 
 def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
-    (row,) = run("resets", "--resets", "cheap", "--shares", "0.2")["rows"]
-    assert row["contestants"].keys() == {"select", "compact 16", "compact 64", "compact 256"}
-    steps, episodes = (
-        {name: figures[what] for name, figures in row["contestants"].items()} for what in ("steps", "episodes")
-    )
-    assert len({tuple(counts) for counts in steps.values()}) == len({tuple(n) for n in episodes.values()}) == 1
-    assert (row["reset"], row["share"]) == ("cheap", 0.2)
+    toy, id = run("resets", "--resets", "cheap", "--shares", "0.2", "--ids", "CartPole-v1")["rows"]
+    for row in toy, id:
+        assert row["contestants"].keys() == {"select", "guarded", "compact 16", "compact 64", "compact 256"}
+        steps, episodes = (
+            {name: figures[what] for name, figures in row["contestants"].items()} for what in ("steps", "episodes")
+        )
+        assert len({tuple(counts) for counts in steps.values()}) == len({tuple(n) for n in episodes.values()}) == 1
+        assert sum(episodes["select"]) > 0
+    assert (toy["reset"], toy["share"], id["id"]) == ("cheap", 0.2, "CartPole-v1")
+
+
+def test_seeds_under_vmap_play_as_many_steps_as_one_batch(run):
+    rows = run("seeds", "--ids", "CartPole-v1", "--seeds", "3")["rows"]
+    assert [row["strategy"] for row in rows] == ["select", "guarded", "compact"]
+    under_vmap = {tuple(row["contestants"]["under vmap"]["steps"]) for row in rows}
+    assert len(under_vmap) == 1
+    for row in rows:
+        # FIRST rows are no steps: at most one in nine or so in episodes of CartPole.
+        for side in row["contestants"].values():
+            assert 0.8 * 3 * LANES * STEPS < side["steps"][0] < 3 * LANES * STEPS
 
 
 def test_the_share_of_lanes_that_end_is_the_one_asked_for():
@@ -355,7 +408,7 @@ def test_compare_reads_what_a_part_wrote(run, tmp_path, capsys):
         ("throughput", ["--ids", "CartPole-v7"], "no environment 'CartPole-v7'; the closest ids are"),
         ("throughput", ["--num-envs", "0"], "must be a whole number of at least 1, got '0'"),
         ("throughput", ["--repeats", "two"], "must be a whole number of at least 1, got 'two'"),
-        ("throughput", ["--peers", "envpool"], "invalid choice: 'envpool'"),
+        ("throughput", ["--peers", "brax"], "invalid choice: 'brax'"),
         ("throughput", ["--json", "no/such/folder/a.json"], "it must be a file in a folder that exists"),
         ("scaling", ["--plot", "plot.jpg"], "must end with .png, got 'plot.jpg'"),
         ("resets", ["--shares", "1.5"], "must be a number from 0 to 1, got '1.5'"),

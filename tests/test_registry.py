@@ -383,7 +383,7 @@ def test_autoreset_is_the_mode_of_the_stack(autoreset):
     assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
 
 
-@pytest.mark.parametrize("reset", ["select", "compact", None])
+@pytest.mark.parametrize("reset", ["select", "guarded", "compact", None])
 def test_reset_is_the_strategy_of_autoreset(reset):
     assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
 
@@ -393,7 +393,7 @@ def test_reset_is_the_strategy_of_autoreset(reset):
     [
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset": "fast"}, "reset must be 'select', 'compact' or None, got 'fast'"),
+        ({"reset": "fast"}, "reset must be 'select', 'guarded', 'compact' or None, got 'fast'"),
     ],
 )
 def test_unknown_modes_are_answered_with_the_known_ones(kwargs, message):
@@ -486,7 +486,7 @@ def test_evaluation_keeps_the_arguments_of_wrappers():
 
 
 @pytest.mark.parametrize("key_shape", [(), (3,)])
-@pytest.mark.parametrize("reset", ["select", "compact"])
+@pytest.mark.parametrize("reset", ["select", "guarded", "compact"])
 def test_a_fixed_reset_key_starts_every_episode_of_a_lane_alike(key_shape, reset):
     fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
     env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)

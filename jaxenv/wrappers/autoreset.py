@@ -1,14 +1,15 @@
 """Restart lanes whose episode ended, inside ``step``."""
 
 import dataclasses
-from typing import ClassVar
+import functools
+from typing import ClassVar, get_args
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import leaves, tree
 from jaxenv.environment import AutoResetMode, ResetStrategy
 from jaxenv.random import Clock
 from jaxenv.wrapper import Wrapper, layers
@@ -32,9 +33,11 @@ class AutoReset(Wrapper):
     shows the next episode's first observation. The one that the step led to is in ``env_info["final_observation"]``,
     which holds the step's own observation on every row. The stream is that of ``next_step`` without its FIRST rows.
 
-    Both strategies give the same lanes. ``"select"`` starts all lanes and keeps the starts that are needed;
-    ``"compact"`` gathers the lanes that ended and starts those, ``block`` at a time. Gradients stop at the start
-    of an episode.
+    All strategies give the same lanes. ``"select"`` starts all lanes at every step and keeps what is needed;
+    ``"guarded"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and starts those,
+    ``block`` at a time. Under ``vmap`` (over seeds, say) the lanes of all batches count as one batch. Gradients stop at
+    the start of an episode. Of lanes that are sharded by ``jit`` only ``"select"`` needs no word from other devices;
+    under ``shard_map`` all three do without.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action`` and ``env_info`` on the rows where an
     episode begins; all other rows pass through.
@@ -42,7 +45,7 @@ class AutoReset(Wrapper):
     Args:
         env: anything without an ``AutoReset`` and without batch state.
         mode: ``"next_step"`` or ``"same_step"``.
-        strategy: ``"select"``, ``"compact"``, or ``None`` for what the environment declares for the platform.
+        strategy: ``"select"``, ``"guarded"``, ``"compact"``, or ``None`` for what the environment declares.
         block: how many lanes ``compact`` starts at a time.
 
     Raises:
@@ -61,8 +64,10 @@ class AutoReset(Wrapper):
     def check(self):
         if self.mode not in ("next_step", "same_step"):
             raise ValueError(f"AutoReset: mode must be 'next_step' or 'same_step', got {self.mode!r}")
-        if self.strategy not in ("select", "compact", None):
-            raise ValueError(f"AutoReset: strategy must be 'select', 'compact' or None, got {self.strategy!r}")
+        if self.strategy not in (*get_args(ResetStrategy), None):
+            raise ValueError(
+                f"AutoReset: strategy must be 'select', 'guarded', 'compact' or None, got {self.strategy!r}"
+            )
         if self.block < 1:
             raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):
@@ -138,44 +143,89 @@ class AutoReset(Wrapper):
         return fresh
 
     def _begin(self, mask, state, timestep):
+        ways = {
+            "select": _begin_all,
+            "guarded": _over_batches(_begin_all_if_any),
+            "compact": _over_batches(functools.partial(_begin_in_blocks, self.block)),
+        }
+        # No gradient passes the start of an episode, and none may enter a branch or a loop of unknown length.
+        arguments = tree.detach((self.env, mask, state, timestep))
         declared = self.strategy or self.reset_strategy
-        ways = {"select": self._begin_all, "compact": self._begin_blocks}
         if isinstance(declared, str):
-            return ways[declared](mask, state, timestep)
-        chosen = {platform: ways[name] for platform, name in declared.items()}
-        return jax.lax.platform_dependent(mask, state, timestep, **chosen)
+            return ways[declared](*arguments)
+        return jax.lax.platform_dependent(*arguments, **{platform: ways[name] for platform, name in declared.items()})
 
-    def _begin_all(self, mask, state, timestep):
-        clock = self.env.clock(state)
-        return tree.detach(self.env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
 
-    def _begin_blocks(self, mask, state, timestep):
-        lanes = mask.shape[0]
-        block = min(self.block, lanes)
-        count = jnp.sum(mask, dtype=jnp.int32)
-        slots = -(-lanes // block) * block
+# --- the strategies: environment, mask, state and row to state and FIRST row, right in the lanes of the mask ----------
 
-        def list_none(mask):
-            return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
 
-        def list_ended(mask):
-            slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
-            numbers = jnp.arange(lanes, dtype=jnp.int32)
-            return list_none(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
+def _begin_all(env, mask, state, timestep):
+    clock = env.clock(state)
+    return env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state)
 
-        ended = jax.lax.cond(count > 0, list_ended, list_none, mask)
-        # Reverse-mode differentiation cannot pass a loop of unknown length: nothing differentiable may enter it.
-        env = tree.detach(self.env)
 
-        def begin_block(i, buffers):
-            rows = jax.lax.dynamic_slice(ended, (i * block,), (block,))
-            previous = tree.gather(buffers[0], rows)
-            clock = env.clock(previous)
-            fresh = env.take(rows).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
-            return _scatter(buffers, fresh, rows)
+def _begin_all_if_any(env, mask, state, timestep):
+    return jax.lax.cond(jnp.any(mask), _begin_all, lambda env, mask, *now: now, env, mask, state, timestep)
 
-        blocks = (count + np.int32(block - 1)) // np.int32(block)
-        return jax.lax.fori_loop(np.int32(0), blocks, begin_block, tree.detach((state, timestep)))
+
+def _begin_in_blocks(block, env, mask, state, timestep):
+    lanes = mask.shape[0]
+    block = min(block, lanes)
+    count = jnp.sum(mask, dtype=jnp.int32)
+    slots = -(-lanes // block) * block
+
+    def list_none(mask):
+        return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
+
+    def list_ended(mask):
+        slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
+        numbers = jnp.arange(lanes, dtype=jnp.int32)
+        return list_none(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
+
+    ended = jax.lax.cond(count > 0, list_ended, list_none, mask)
+
+    def begin_block(i, buffers):
+        rows = jax.lax.dynamic_slice(ended, (i * block,), (block,))
+        previous = tree.gather(buffers[0], rows)
+        clock = env.clock(previous)
+        fresh = env.take(rows).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
+        return _scatter(buffers, fresh, rows)
+
+    blocks = (count + np.int32(block - 1)) // np.int32(block)
+    return jax.lax.fori_loop(np.int32(0), blocks, begin_block, (state, timestep))
+
+
+def _over_batches(begin):
+    """``begin`` with a rule for ``vmap``: S batches of B lanes, side by side, are one batch of S * B.
+
+    JAX's own rule would take both branches of a guard at every step, and run a loop for all batches until the last one
+    is done.
+    """
+    begin = jax.custom_batching.custom_vmap(begin)
+
+    @begin.def_vmap
+    def side_by_side(size, batched, env, *rows):
+        lanes = rows[0].shape[-1]
+        batched_env, *batched_rows = batched
+        flags = iter(leaves.declared_leaves(batched_env))
+
+        def beside(x, batched):
+            x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
+            return x.reshape(size * lanes, *x.shape[2:])
+
+        def parameter(d):
+            batched = next(flags).value
+            if not batched and not d.per_lane:
+                return d.value
+            one_a_batch = batched and d.value.ndim == d.rank + 1
+            return jnp.repeat(d.value, lanes, axis=0) if one_a_batch else beside(d.value, batched)
+
+        rows = jax.tree.map(beside, rows, tuple(batched_rows))
+        fresh = begin(leaves.map_declared(parameter, env), *rows)
+        fresh = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), fresh)
+        return fresh, jax.tree.map(lambda _: True, fresh)
+
+    return begin
 
 
 def _unseen(timestep):
@@ -186,11 +236,9 @@ def _scatter(buffers, rows, index):
     """Writes ``rows`` at ``index`` (out-of-range entries are dropped). Lane keys and ids never change, so they stay."""
 
     def write(buffer, row):
-        if isinstance(buffer, tree.Shared):
-            return buffer
         if isinstance(buffer, Clock):
             episode, step = write(buffer.episode, row.episode), write(buffer.step, row.step)
             return dataclasses.replace(buffer, episode=episode, step=step)
         return buffer.at[index].set(row, mode="drop")
 
-    return jax.tree.map(write, buffers, rows, is_leaf=lambda node: isinstance(node, tree.Shared | Clock))
+    return jax.tree.map(write, buffers, rows, is_leaf=lambda node: isinstance(node, Clock))

@@ -1,6 +1,7 @@
 """Auto-reset: the rows that each mode returns, and that every way of computing them is the same."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ def counting(lengths, mode="next_step", strategy="select", **kwargs):
 # --- the rows, written down ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], strategy=strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (5, 1)))
@@ -35,7 +36,7 @@ def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     assert rows.prev_action.tolist() == [[0, 0, 0], [1, 2, 3], [1, 2, 3], [0, 2, 3], [1, 0, 0], [1, 2, 3]]
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 def test_same_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], "same_step", strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (4, 1)))
@@ -66,7 +67,7 @@ def test_an_ended_lane_leaves_its_neighbours_untouched():
             np.testing.assert_array_equal(getattr(together, name)[:, lane], getattr(alone, name)[:, 0], err_msg=name)
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 def test_what_an_environment_carries_survives_its_episodes(strategy):
     env = counting([[2], [1], [3]], strategy=strategy, stride=10)
     rows = unrolled(env, jnp.zeros((7, 3), jnp.int32))
@@ -89,7 +90,7 @@ class Regret(Counting):
         return state.episode
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 def test_the_action_after_last_leaves_no_trace_in_what_is_carried(strategy):
     lengths = np.full((2, 1), 2)
     rows = {
@@ -139,10 +140,39 @@ def selected(request):
     return request.param, actions, rows
 
 
-@pytest.mark.parametrize("block", [1, 8, 64])
-def test_compact_equals_select_bitwise_on_integers(selected, block):
+@pytest.mark.parametrize(("strategy", "block"), [("guarded", 64), ("compact", 1), ("compact", 8), ("compact", 64)])
+def test_every_strategy_equals_select_bitwise_on_integers(selected, strategy, block):
     mode, actions, rows = selected
-    assert_equal(unrolled(out_of_phase(mode, "compact", block), actions), rows)
+    assert_equal(unrolled(out_of_phase(mode, strategy, block), actions), rows)
+
+
+@pytest.mark.parametrize("strategy", ["guarded", "compact"])
+def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_batches(strategy):
+    lengths = np.random.default_rng(0).integers(1, 6, (LANES, 7))
+    actions = jnp.ones((20, LANES), jnp.int32)
+
+    def played(strategy, more, limit):
+        # A batch has lengths of its own for each lane, a batch of batches one limit for all of them.
+        env = AutoReset(
+            TimeLimit(Counting(lengths + more, stride=100, num_envs=LANES), limit), "next_step", strategy, 8
+        )
+        return jax.lax.scan(env.step, env.reset(jax.random.key(0))[0], actions)[1]
+
+    more, limits = jnp.arange(3), jnp.array([3, 5])
+    inner = jax.vmap(functools.partial(played, strategy), in_axes=(0, None))
+    together = jax.device_get(jax.jit(jax.vmap(inner, in_axes=(None, 0)))(more, limits))
+    alone = jax.jit(functools.partial(played, "select"))
+    for i, j in np.ndindex(2, 3):
+        expected = jax.device_get(alone(more[j], limits[i]))
+        assert_equal(jax.tree.map(lambda x, i=i, j=j: x[i, j], together), expected)
+
+
+@pytest.mark.parametrize("strategy", ["guarded", "compact"])
+def test_under_vmap_the_guard_on_ended_lanes_stays(strategy):
+    env = out_of_phase("next_step", strategy)
+    states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
+    text = str(jax.make_jaxpr(jax.vmap(env.step))(states, jnp.zeros((3, LANES), jnp.int32)))
+    assert "cond[" in text  # JAX's own rule turns branches into selections
 
 
 def test_same_step_is_next_step_without_its_first_rows():
@@ -200,7 +230,7 @@ def test_a_strategy_per_platform_is_the_one_for_this_platform():
 # --- gradients, keys, clocks -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
 def test_gradients_stop_where_an_episode_begins(strategy, param, value):
     """Lane 0 begins anew on the third row: neither its past nor how it was started may have a slope there."""
@@ -218,7 +248,7 @@ def test_gradients_stop_where_an_episode_begins(strategy, param, value):
     assert slope[1, 2] == 0
 
 
-@pytest.mark.parametrize("strategy", ["select", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
 def test_the_clock_keeps_keys_and_ids_and_counts_episodes(strategy):
     env = counting([[2], [1], [3]], strategy=strategy)
     start, _ = env.reset(jax.random.key(0))
@@ -324,7 +354,10 @@ class Identity(BatchWrapper):
         (lambda env: AutoReset(AutoReset(env)), "already has an AutoReset"),
         (lambda env: AutoReset(Identity(env)), "put it outside AutoReset"),
         (lambda env: AutoReset(env, "later"), "mode must be 'next_step' or 'same_step', got 'later'"),
-        (lambda env: AutoReset(env, strategy="fast"), "strategy must be 'select', 'compact' or None, got 'fast'"),
+        (
+            lambda env: AutoReset(env, strategy="fast"),
+            "strategy must be 'select', 'guarded', 'compact' or None, got 'fast'",
+        ),
         (lambda env: AutoReset(env, block=0), "block must be at least 1, got 0"),
     ],
 )
