@@ -1,4 +1,4 @@
-"""The command ``jaxenv``: what there is, and how fast it runs.
+"""The command ``jaxenv``: what there is, how fast it runs, and whether it keeps its promises.
 
 Results go to stdout, the progress bar and errors to stderr. Faulty input ends with one line and exit code 2.
 """
@@ -25,10 +25,13 @@ import jaxenv
 from jaxenv import registry, rollout, specs, tree
 from jaxenv.environment import Environment
 from jaxenv.rollout.statistics import EpisodeTotals, summarise
+from jaxenv.testing import PROPERTIES, Report, check_env
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0, 2 for faulty input, 130 for Ctrl-C, 141 for a closed pipe.
+    """Runs one command and returns its exit code.
+
+    It is 0, 1 for a failed check, 2 for faulty input, 130 for Ctrl-C, 141 for a closed pipe.
 
     Args:
         argv: the arguments, those of the process by default.
@@ -212,8 +215,8 @@ def _chunks(num_steps: int, num_envs: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, fed with numbers of steps; nothing where stderr is no terminal or rich is not installed."""
+def _progress(total: int, what: str = "steps") -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, fed with numbers of ``what``; nothing where stderr is no terminal or rich is not installed."""
     progress: Any = None
     if sys.stderr.isatty():
         with contextlib.suppress(ImportError):
@@ -225,7 +228,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: None
         return
     with progress:
-        task = progress.add_task("steps", total=total)
+        task = progress.add_task(what, total=total)
         yield lambda count: progress.advance(task, count)
 
 
@@ -260,6 +263,29 @@ def _one_line(fault: Exception) -> str:
 def _finite(figures: dict[str, Any]) -> dict[str, Any]:
     """JSON knows no NaN and no infinity: null stands for them."""
     return {n: None if isinstance(x, float) and not math.isfinite(x) else x for n, x in figures.items()}
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> None:
+    if bool(args.id) == args.all:
+        args.parser.error("one ID is required, or --all")
+    numbers = sorted(set(args.properties)) or list(PROPERTIES)
+    if unknown := [n for n in numbers if n not in PROPERTIES]:
+        args.parser.error(f"no property {unknown[0]}, the properties are {', '.join(map(str, PROPERTIES))}")
+    try:
+        envs = [registry.load(id) for id in (registry.ids() if args.all else [args.id])]
+    except ValueError as fault:
+        args.parser.error(_one_line(fault))
+    reports: list[Report] = []
+    with _progress(len(envs) * len(numbers), "checks") as done:
+        for env in envs:
+            key = jax.random.key(args.seed)
+            reports.append(check_env(env, key=key, properties=numbers, progress=lambda _: done(1)))
+    print("\n\n".join(map(str, reports)))
+    if not all(report.ok for report in reports):
+        raise SystemExit(1)
 
 
 # --- bench -----------------------------------------------------------------------------------------------------------
@@ -336,11 +362,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--reset",
-        choices=("select", "compact"),
-        help="how lanes are restarted: all computed and some kept, or only those that ended "
+        choices=("select", "guarded", "compact"),
+        help="how lanes are restarted: all computed and some kept, the same where any ended, or only those that ended "
         "(default: what the environment declares)",
     )
     command.set_defaults(run=_rollout, parser=command)
+
+    command = commands.add_parser(
+        "check",
+        help="look whether an environment keeps its promises: a table of properties, exit code 1 if one fails",
+        description="Looks at one property after another and prints a table. The exit code is 1 if one failed.",
+        epilog="example: jaxenv check CartPole-v1 --properties 18 20 21",
+        formatter_class=_Help,
+    )
+    command.add_argument("id", metavar="ID", nargs="?", help="which environment, as `jaxenv list` names it")
+    command.add_argument("--all", action="store_true", help="check every environment")
+    command.add_argument(
+        "--properties", metavar="N", type=_integer(1), nargs="+", default=[], help="their numbers (default: all)"
+    )
+    command.add_argument("--seed", metavar="S", type=_integer(0), default=0, help="where all randomness comes from")
+    command.set_defaults(run=_check, parser=command)
 
     command = commands.add_parser(
         "bench",

@@ -193,16 +193,17 @@ class Environment:
         )
         if jnp.result_type(out.terminated) != jnp.bool_:
             raise ValueError(f"{self}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
-        return EnvState(clock, task), TimeStep(
+        timestep = TimeStep(
             step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
             reward=jnp.asarray(out.reward, jnp.float32),
             discount=jnp.where(out.terminated, np.float32(0), np.float32(1)),
             observation=self._observation(task),
             prev_action=actions.finite(action),
-            # A copy, so that donating the state never deletes the TimeStep. It costs nothing in compiled code.
-            env_id=jnp.copy(clock.env_id),
+            env_id=clock.env_id,
             env_info=self._env_info(tree.strong(out.env_info), task),
         )
+        # Copies where both show one array, so that donating the state never deletes the row. Compiled code has none.
+        return tree.unshare((EnvState(clock, task), timestep))
 
     def _observation(self, task: Tree) -> Tree:
         spec, observation = self.observation_spec(), self.observe(task)

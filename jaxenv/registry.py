@@ -163,7 +163,7 @@ def make(
         wrappers: innermost first: callables ``env -> env``, or ``(name, kwargs)`` with a name in ``jaxenv.wrappers``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
-        reset: how lanes are restarted, as `AutoReset` does with its ``strategy``: ``"select"``, ``"guarded"``, ``"compact"``;
+        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"guarded"`` or ``"compact"``;
             ``None`` for what the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``) from which every episode of a lane starts alike.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.

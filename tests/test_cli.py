@@ -248,7 +248,7 @@ def test_bench_says_that_it_needs_a_clone(capsys, monkeypatch, tmp_path):
 # --- help ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("argv", [[], ["list"], ["rollout"]])
+@pytest.mark.parametrize("argv", [[], ["list"], ["rollout"], ["check"]])
 def test_every_command_has_a_help(capsys, argv):
     assert cli.main([*argv, "--help"]) == 0
     assert capsys.readouterr().out.startswith(" ".join(["usage: jaxenv", *argv]))
@@ -323,3 +323,48 @@ def test_a_reader_that_closes_the_pipe_gets_no_traceback():
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def test_check_prints_a_table_of_properties(capsys):
+    assert cli.main(["check", "CardGame-v0", "--properties", "1", "24", "40"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    title, *rows = out.splitlines()
+    assert title == "<AutoReset<CardGame-v0>>: 2 passed, 0 failed, 1 not applicable"
+    assert [row.split()[0] for row in rows] == ["1", "24", "40"]
+    assert rows[-1].endswith("env_info has no action_mask")
+
+
+def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
+    class LosesItsLanes(jaxenv.testing.Chain):
+        def transition(self, state, action, key):
+            raise RuntimeError("lost")
+
+    monkeypatch.setattr(cli.registry, "load", lambda id: LosesItsLanes(name=id))
+    assert cli.main(["check", "Lost-v0", "--properties", "1", "2"]) == 1
+    out, _ = capsys.readouterr()
+    assert "<Lost-v0>: 0 passed, 1 failed, 1 not applicable" in out
+    assert "RuntimeError: lost" in out
+
+
+def test_check_all_takes_every_environment(capsys):
+    assert cli.main(["check", "--all", "--properties", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("1 passed, 0 failed, 0 not applicable") == len(jaxenv.ids())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "one ID is required, or --all"),
+        (["CardGame-v0", "--all"], "one ID is required, or --all"),
+        (["CardGame-v9"], "no environment 'CardGame-v9'"),
+        (["CardGame-v0", "--properties", "4"], "no property 4, the properties are 1, 2, 3"),
+        (["CardGame-v0", "--properties", "many"], "got 'many'"),
+    ],
+)
+def test_faulty_input_to_check_costs_one_line_and_exit_code_2(capsys, argv, message):
+    assert message in refusal(capsys, "check", *argv)

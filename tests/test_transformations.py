@@ -110,10 +110,15 @@ def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
         assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize("reset", ["select", "guarded", "compact"])
 @pytest.mark.parametrize(
-    ("id", "param", "value"),
-    [("CartPole-v1", "force", 10.0), ("Pendulum-v1", "mass", 1.0), ("Acrobot-v1", "torque", 1.0)],
+    ("id", "param", "value", "reset"),
+    [
+        ("CartPole-v1", "force", 10.0, "select"),
+        ("CartPole-v1", "force", 10.0, "guarded"),
+        ("CartPole-v1", "force", 10.0, "compact"),
+        ("Pendulum-v1", "mass", 1.0, "select"),
+        ("Acrobot-v1", "torque", 1.0, "compact"),
+    ],
 )
 def test_the_gradient_through_five_steps_equals_finite_differences(id, param, value, reset):
     env = jaxenv.make(id, num_envs=3, reset=reset)
@@ -226,7 +231,7 @@ for name, make in STACKS.items():
 """
 
 
-RUN = ("CartPole-v1", "Pendulum-v1", "CardGame-v0", "dict spaces")
+RUN = ("CartPole-v1", "dict spaces")
 
 
 def test_nothing_changes_under_x64():

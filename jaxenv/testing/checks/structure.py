@@ -1,0 +1,107 @@
+"""What reset and step return: trees, shapes, dtypes. Nothing but the last check computes anything."""
+
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.testing.compare import host, is_key, leaf_name, require_equal
+from jaxenv.testing.report import Failure
+from jaxenv.testing.subject import LANES, Subject, action_shapes, replay, shapes
+
+Tree = Any
+
+
+def same_tree(subject: Subject) -> None:
+    """What step returns has tree, shapes, dtypes and weak types of what reset returned, and so on from there."""
+    env = subject.given
+    first, later = shapes(env)
+    _require_same_types("reset", first, "step", later)
+    again = jax.eval_shape(lambda env, *given: env.step(*given), env, later[0], action_shapes(env))
+    _require_same_types("step", later, "the step after it", again)
+    keys = jax.eval_shape(lambda env, keys: env.reset(keys), env, subject.keys[0])
+    _require_same_types("reset by one key", first, "reset by a key per lane", keys)
+
+
+def _require_same_types(one: str, a: Tree, other: str, b: Tree) -> None:
+    left, right = ({leaf_name(t, path): x for path, x in jax.tree_util.tree_leaves_with_path(t)} for t in (a, b))
+    if missing := sorted(left.keys() ^ right.keys()):
+        owner = one if missing[0] in left else other
+        raise Failure(f"{one} and {other} return different trees: only {owner} has {missing[0]}")
+    if tree.structure(a) != tree.structure(b):
+        raise Failure(f"{one} and {other} return trees of different classes or static fields")
+    for name, x in left.items():
+        if _kind(x) != _kind(right[name]):
+            raise Failure(f"{name} is {_kind(x)} from {one} and {_kind(right[name])} from {other}")
+
+
+def _kind(x: Any) -> str:
+    return f"{'weak ' if getattr(x, 'weak_type', False) else ''}{x.dtype}{list(x.shape)}"
+
+
+def leading_lanes(subject: Subject) -> None:
+    """Every leaf of state and TimeStep leads with the lanes, whatever their number."""
+    for count in (LANES, LANES - 2):
+        env = subject.of_lanes(count)
+        for method, returned in zip(("reset", "step"), shapes(env), strict=True):
+            found = jax.tree_util.tree_leaves_with_path(returned, is_leaf=lambda x: isinstance(x, tree.Shared))
+            for path, x in found:
+                if not isinstance(x, tree.Shared) and x.shape[:1] != (count,):
+                    raise Failure(f"{method} of {count} lanes: {leaf_name(returned, path)} has shape {x.shape}")
+
+
+def matches_spec(subject: Subject) -> None:
+    """The TimeStep has structure, shapes and dtypes of ``time_step_spec``; step_type int32, reward, discount float32.
+
+    Bounds are looked at by property 35, on all rows of a rollout.
+    """
+    env = subject.given
+    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
+    for field, dtype in (("step_type", np.int32), ("reward", np.float32), ("discount", np.float32)):
+        if getattr(spec, field).dtype != dtype:
+            raise Failure(f"time_step_spec: {field} is {getattr(spec, field).dtype}, it must be {np.dtype(dtype)}")
+    for method, (_, timestep) in zip(("reset", "step"), shapes(env), strict=True):
+        try:
+            specs.validate(spec, timestep, LANES)
+        except ValueError as fault:
+            raise Failure(f"{method}: {fault}") from None
+
+
+def strict_types(subject: Subject) -> None:
+    """Reset and step mix neither dtypes nor ranks by implicit promotion, which hides mistakes."""
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        try:
+            shapes(subject.of_lanes(LANES))
+        except (TypeError, ValueError) as fault:
+            raise Failure(str(fault)) from None
+
+
+def cond_chooses(subject: Subject) -> None:
+    """``lax.cond`` may choose between what reset and what step returned."""
+
+    def choose(env, key, action, flag):
+        start = env.reset(key)
+        return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
+
+    env = subject.given
+    try:
+        jax.eval_shape(choose, env, subject.key, action_shapes(env), np.True_)
+    except TypeError as fault:
+        raise Failure(f"lax.cond refuses: {fault}") from None
+
+
+def continues_from_a_file(subject: Subject) -> None:
+    """A state that was flattened, or pickled and read again, continues to the same bits."""
+    made = subject.rollout
+    before, actions = made.before, made.actions
+    wanted = replay(subject.stack, before, actions)
+    leaves, structure = tree.flatten(before)
+    require_equal(
+        wanted, replay(subject.stack, structure.unflatten(leaves), actions), "as it was and unflattened", first_step=1
+    )
+    if any(is_key(x) for x in leaves):
+        raise Failure("the state holds typed keys, which cannot be pickled: carry plain words")
+    read = pickle.loads(pickle.dumps(host(before)))
+    require_equal(wanted, replay(subject.stack, read, actions), "as it was and read from a file", first_step=1)

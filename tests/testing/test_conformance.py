@@ -1,0 +1,205 @@
+"""The conformance kit: sound environments pass, and every check rejects a broken twin."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree, wrappers
+from jaxenv.environment import Environment
+from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
+from jaxenv.testing.report import Result, Status
+from tests.testing.twins import TWINS, Walk
+
+# --- sound environments ----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def counting_report() -> Report:
+    return check_env(Counting(np.array([1, 3, 2])))
+
+
+@pytest.mark.parametrize("number", PROPERTIES)
+def test_a_counting_toy_has_the_property(number):
+    counting_report()[number].raise_if_failed()
+
+
+def test_no_property_falls_silent_that_applies_to_a_counting_toy():
+    assert silent(counting_report()) == {21, 27, 28, 40, 43, 48}
+
+
+def test_cart_pole_has_every_property_that_applies():
+    report = check_env(jaxenv.make("CartPole-v1"), raise_on_failure=True)
+    assert silent(report) == {40, 48}
+
+
+def silent(report: Report) -> set[int]:
+    return {r.number for r in report if r.status is Status.NOT_APPLICABLE}
+
+
+# Those that cost little once the shared rollout is compiled.
+CHEAP = (1, 2, 3, 5, 6, 11, 12, 15, 20, 21, 24, 26, 28, 35, 36, 37, 41, 42, 44)
+
+
+class Shifted(wrappers.ObservationWrapper):
+    def observation(self, observation):
+        return observation + 1
+
+
+class Doubled(wrappers.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+class Swapped(wrappers.ActionWrapper):
+    def action(self, action):
+        return 1 - action
+
+
+class Tally(wrappers.LaneWrapper):
+    """Adds the number of rows since FIRST to env_info."""
+
+    owns = frozenset({"env_info"})
+
+    def init(self, timestep, key):
+        return jnp.zeros_like(timestep.step_type)
+
+    def after(self, own, timestep, key):
+        return own + 1, tree.set_field(timestep, "env_info", {**timestep.env_info, "rows": own})
+
+
+class Mean(wrappers.BatchWrapper):
+    """Carries the sum of all rewards."""
+
+    def init(self, timestep):
+        return jnp.zeros(())
+
+    def after(self, shared, lanes, timestep, learn):
+        return shared + jnp.sum(timestep.reward), lanes, timestep
+
+
+def _spaces() -> Environment:
+    observation = {"image": specs.Bounded((2, 2, 1), np.uint8, 0, 255), "nothing": specs.Array((0,), np.float32)}
+    action = {"move": specs.Bounded((2,), np.float32, -1, 1), "press": specs.Bounded((3,), np.int32, 0, [1, 2, 3])}
+    return random_environment(observation, action, specs.Bounded((2,), np.float32, -1, 1), 0.2)
+
+
+WRAPPED = {
+    "Chain": Chain,
+    "CardGame-v0": lambda: jaxenv.make("CardGame-v0"),
+    "Pendulum-v1": lambda: jaxenv.make("Pendulum-v1"),
+    "dict spaces": _spaces,
+    "TimeLimit": lambda: wrappers.TimeLimit(Walk(), 9),
+    "AutoReset same_step": lambda: wrappers.AutoReset(Walk(), "same_step", "compact"),
+    "ClipAction": lambda: wrappers.ClipAction(_spaces()),
+    "RescaleAction": lambda: jaxenv.make("Pendulum-v1", wrappers=[("RescaleAction", {})]),
+    "GuardNonFinite": lambda: wrappers.GuardNonFinite(Walk()),
+    "FixedResetKey": lambda: wrappers.FixedResetKey(Walk(), jax.random.key(3)),
+    "ObservationWrapper": lambda: Shifted(Walk()),
+    "RewardWrapper": lambda: Doubled(wrappers.AutoReset(Walk())),
+    "ActionWrapper": lambda: Swapped(Walk()),
+    "LaneWrapper": lambda: Tally(wrappers.AutoReset(Walk())),
+    "BatchWrapper": lambda: Mean(wrappers.AutoReset(Walk())),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_sound_stack_passes(name):
+    check_env(WRAPPED[name](), properties=CHEAP, raise_on_failure=True)
+
+
+# --- broken twins ----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def sound_passes(make, number: int) -> bool:
+    return check_env(make(), properties=[number])[number].status is Status.PASSED
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_broken_twin_is_rejected_and_its_sound_one_is_not(name):
+    twin = TWINS[name]
+    report = check_env(twin.broken(), properties=twin.rejected_by)
+    assert [r.number for r in report.failed] == list(twin.rejected_by), str(report)
+    assert all(sound_passes(twin.sound, number) for number in twin.rejected_by)
+
+
+def test_every_property_rejects_some_twin():
+    assert {number for twin in TWINS.values() for number in twin.rejected_by} == set(PROPERTIES)
+
+
+def test_a_batch_mean_passes_permutation_and_fails_independence():
+    report = check_env(TWINS["batch mean leaking"].broken(), properties=[19, 20])
+    assert [r.status for r in report] == [Status.PASSED, Status.FAILED]
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
+
+
+def test_evidence_names_field_step_lane_and_both_values():
+    report = check_env(TWINS["terminal reward lost"].broken(), properties=[45])
+    assert report[45].evidence.startswith("reward without AutoReset and in next_step at step 1, lane 0: ")
+    assert report[45].evidence.endswith(" and 0.0")
+
+
+def test_the_report_is_a_table():
+    results = (
+        Result(1, "short", Status.PASSED),
+        Result(20, "a longer name", Status.FAILED, "at step 3, lane 1: " + "0.25 and 0.5 " * 12),
+        Result(40, "masks", Status.NOT_APPLICABLE, "no mask"),
+    )
+    report = Report("<Toy>", results)
+    title, first, *long, last = str(report).splitlines()
+    assert title == "<Toy>: 1 passed, 1 failed, 1 not applicable"
+    assert first == "   1  passed          short"
+    assert last == "  40  not applicable  masks          no mask"
+    assert len(long) > 1
+    assert {len(line) - len(line.lstrip()) for line in long[1:]} == {long[0].index("at step 3")}
+    assert (report.ok, report.failed, report[40]) == (False, results[1:2], results[2])
+    with pytest.raises(AssertionError, match=r"1 failed.*\n  20  failed"):
+        report.raise_if_failed()
+    with pytest.raises(AssertionError, match="property 20, a longer name: at step 3, lane 1"):
+        results[1].raise_if_failed()
+    with pytest.raises(KeyError, match="no property 7"):
+        report[7]
+
+
+def test_failure_of_the_ground_spares_the_rest():
+    report = check_env(TWINS["weak types"].broken())
+    assert [r.number for r in report.failed] == [1]
+    assert {r.evidence for r in report if r.number > 1} >= {"not looked at: 1 failed"}
+    assert len(report.results) == len(PROPERTIES)
+
+
+def test_an_exception_is_evidence_and_no_crash():
+    class Crashes(Walk):
+        def initial(self, key):
+            raise RuntimeError("out of order")
+
+    report = check_env(Crashes(), properties=[1, 24])
+    assert report[1].evidence == "RuntimeError: out of order"
+    with pytest.raises(AssertionError, match="out of order"):
+        check_env(Crashes(), properties=[1], raise_on_failure=True)
+
+
+def test_progress_is_told_every_result():
+    seen = []
+    report = check_env(Chain(), properties=[24, 1], progress=seen.append)
+    assert tuple(seen) == report.results
+    assert [r.number for r in seen] == [1, 24]
+
+
+def test_every_property_says_what_it_promises():
+    assert all(p.says.endswith(".") and p.name for p in PROPERTIES.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"properties": [4]}, "no property 4, the properties are 1, 2"), ({"num_steps": 3}, "at least 16, got 3")],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check_env(Chain(), **arguments)

@@ -1,0 +1,541 @@
+"""Broken environments and wrappers, each wrong in one way, beside the sound ones that they come from.
+
+Every twin is a fault that somebody shipped or nearly did. ``TWINS`` says which property of ``check_env`` rejects it.
+"""
+
+import dataclasses
+import random as python_random
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.wrapper import Wrapper
+from jaxenv.wrappers import AutoReset, RewardWrapper, TimeLimit
+
+# --- sound ----------------------------------------------------------------------------------------------------------
+
+
+@tree.struct
+class Params:
+    """``stride``: how far a step goes; ``spread``: how far from 0 a walk may start."""
+
+    stride: float = 0.3
+    spread: float = 0.5
+
+
+@tree.struct
+class Place:
+    """``x``: float32 ``[B]``."""
+
+    x: jax.Array
+
+
+class Walk(Environment):
+    """Steps left or right from a random place near 0, and ends beyond -1 and 1: floats, a random start, params."""
+
+    params: Params = Params()
+
+    def initial(self, key):
+        return Place(*random.uniform(key, 1, -self.params.spread, self.params.spread))
+
+    def transition(self, state, action, key):
+        x = jnp.clip(state.x + self.params.stride * (2 * action - 1).astype(jnp.float32), -4, 4)
+        return Transition(Place(x), reward=x, terminated=jnp.abs(x) > 1)
+
+    def observe(self, state):
+        return state.x[:, None]
+
+    def observation_spec(self):
+        return specs.Bounded((1,), np.float32, -4, 4, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2, name="action")
+
+    def state_info(self, state):
+        return {"action_mask": jnp.ones((*state.x.shape, 2), bool)}
+
+
+class DictWalk(Walk):
+    """The same with a dict for its state."""
+
+    def initial(self, key):
+        return {"x": super().initial(key).x}
+
+    def transition(self, state, action, key):
+        out = super().transition(Place(state["x"]), action, key)
+        return dataclasses.replace(out, state={"x": out.state.x})
+
+    def observe(self, state):
+        return state["x"][:, None]
+
+    def state_info(self, state):
+        return {}
+
+
+def walk() -> Environment:
+    return Walk()
+
+
+def limited() -> Environment:
+    return TimeLimit(Walk(), 20)
+
+
+def restarted() -> Environment:
+    return AutoReset(TimeLimit(Walk(), 20))
+
+
+# --- structure ------------------------------------------------------------------------------------------------------
+
+
+class Stepped(Wrapper):
+    """A wrapper whose ``change`` is applied to every row that ``step`` returns."""
+
+    owns = frozenset({"reward", "observation", "discount", "env_info"})
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        return state, self.change(timestep)
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+
+class WeakReward(Stepped):
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=jnp.where(timestep.is_last(), 1.0, 0.0))
+
+
+class HalfReward(Stepped):
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=timestep.reward.astype(jnp.float16))
+
+
+class TotalInInfo(Stepped):
+    """A number of the whole batch among the lanes'."""
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.change(timestep)
+
+    def change(self, timestep):
+        return tree.set_field(timestep, "env_info", {**timestep.env_info, "total": jnp.sum(timestep.reward)})
+
+
+class SpecForgotten(TotalInInfo):
+    """Two numbers where the spec says one."""
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, observation=jnp.tile(timestep.observation, (1, 2)))
+
+
+class MixesTypes(Walk):
+    """Adds an integer to a float."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, reward=out.reward + action)
+
+
+class LocalState(Walk):
+    """The class of its state stands in a function, where no other process finds it."""
+
+    def initial(self, key):
+        return _local_class()(super().initial(key).x)
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, state=type(state)(out.state.x))
+
+
+def _local_class():
+    if not _LOCAL:
+
+        @tree.struct
+        class Local:
+            x: jax.Array
+
+        _LOCAL.append(Local)
+    return _LOCAL[0]
+
+
+_LOCAL: list[type] = []
+
+# --- transformations ------------------------------------------------------------------------------------------------
+
+
+class Paying(Walk):
+    """A walk whose reward is changed by ``extra(state, action)``."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, reward=out.reward + self.extra(out.state.x, action))
+
+
+class KnowsItIsTraced(Paying):
+    def extra(self, x, action):
+        return jnp.full_like(x, isinstance(x, jax.core.Tracer))
+
+
+class Retraced(Paying):
+    """Pays more with every trace."""
+
+    traces = 0
+
+    def extra(self, x, action):
+        Retraced.traces += 1
+        return jnp.full_like(x, Retraced.traces)
+
+
+@tree.struct
+class StaticParams:
+    """The stride is part of the program."""
+
+    stride: float = tree.static(default=0.3)
+    spread: float = 0.5
+
+
+class StaticStride(Walk):
+    params: StaticParams = StaticParams()
+
+
+class HostCallback(Paying):
+    def extra(self, x, action):
+        jax.debug.callback(_nothing, x)
+        return jnp.zeros_like(x)
+
+
+class HostComputes(Paying):
+    def extra(self, x, action):
+        return jax.pure_callback(np.zeros_like, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+def _nothing(x):
+    pass
+
+
+class SharedLeaf(Walk):
+    def reset(self, key, env_id=None):
+        state, timestep = super().reset(key, env_id)
+        return state, dataclasses.replace(timestep, env_id=state.clock.env_id)
+
+
+# --- batch ----------------------------------------------------------------------------------------------------------
+
+
+class MeanLeaks(Paying):
+    def extra(self, x, action):
+        return jnp.full_like(x, jnp.mean(x))
+
+
+class SumOfNothing(Paying):
+    """Adds zero, computed from all lanes."""
+
+    def extra(self, x, action):
+        return jnp.full_like(x, 0 * jnp.sum(x))
+
+
+class PaysByPlace(Paying):
+    """Looks at where a lane stands, not at its id."""
+
+    def extra(self, x, action):
+        return jnp.arange(x.shape[0], dtype=jnp.float32)
+
+
+class NeighboursFrozen(AutoReset):
+    """When a lane begins anew, the others stand still."""
+
+    def step(self, state, action):
+        new, row = super().step(state, action)
+        if self.mode == "same_step":
+            return new, row
+        frozen = jnp.any(state.ended) & ~state.ended
+        return tree.where(frozen, state, new), row
+
+
+class Squeezed(Walk):
+    def observe(self, state):
+        return jnp.squeeze(state.x)[..., None]
+
+
+class StartsByNumberOfLanes(Walk):
+    def initial(self, key):
+        return Place(super().initial(key).x / key.shape[0])
+
+
+class BroadcastsActions(Wrapper):
+    owns = frozenset({"prev_action"})
+
+    def step(self, state, action):
+        count = self.clock(state).step.shape[0]
+        return self.env.step(state, jnp.broadcast_to(action[:1], (count,)))
+
+
+class OneLanesParams(Walk):
+    def transition(self, state, action, key):
+        stride = jnp.ravel(self.params.stride)[0]
+        return Walk(Params(stride, self.params.spread)).transition(state, action, key)
+
+
+# --- randomness and purity ------------------------------------------------------------------------------------------
+
+
+class PythonRandom(Paying):
+    def extra(self, x, action):
+        return jnp.full_like(x, python_random.random())
+
+
+class OneKeyForAll(Walk):
+    def initial(self, key):
+        return super().initial(jax.tree.map(lambda word: jnp.full_like(word, word[0]), key))
+
+
+class SameStart(Walk):
+    def initial(self, key):
+        return super().initial(dataclasses.replace(key, c0=jnp.zeros_like(key.c0)))
+
+
+class CounterInClass(Paying):
+    count = 0
+
+    def extra(self, x, action):
+        type(self).count += 1
+        return jnp.full_like(x, self.count)
+
+
+class DictMutated(DictWalk):
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        state["x"] = out.state["x"]
+        return out
+
+
+class Assignable(Walk):
+    """Nothing stops whoever assigns its fields."""
+
+
+Assignable.__setattr__ = object.__setattr__
+
+
+class ByIdentity:
+    """Equal to nothing but itself."""
+
+
+class StaticByIdentity(Walk):
+    tag: ByIdentity = tree.static(default=ByIdentity())
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+class TightBounds(Walk):
+    def observation_spec(self):
+        return specs.Bounded((1,), np.float32, -1, 1, "observation")
+
+
+class VacuousBounds(Walk):
+    def observation_spec(self):
+        return specs.Bounded((1,), np.float32, -np.inf, np.inf, "observation")
+
+
+class Runaway(Walk):
+    """Grows without end."""
+
+    def transition(self, state, action, key):
+        x = 4 * state.x
+        return Transition(Place(x), jnp.zeros_like(x), jnp.zeros_like(x, bool))
+
+    def observation_spec(self):
+        return specs.Array((1,), np.float32, "observation")
+
+
+class RoundAndRound(Wrapper):
+    """Takes actions modulo their number."""
+
+    owns = frozenset({"prev_action"})
+
+    def step(self, state, action):
+        return self.env.step(state, action % 2)
+
+
+class NothingPastTheEnd(Walk):
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, state=Place(jnp.where(jnp.abs(state.x) > 1, jnp.nan, out.state.x)))
+
+
+class NothingLegal(Walk):
+    def state_info(self, state):
+        return {"action_mask": jnp.stack([state.x > 0, state.x > 0.5], axis=-1)}
+
+
+# --- episodes -------------------------------------------------------------------------------------------------------
+
+
+class PaidAtFirst(RewardWrapper):
+    def reward(self, reward):
+        return reward + 1
+
+    def _paid(self, timestep):
+        return dataclasses.replace(timestep, reward=self.reward(timestep.reward))
+
+
+class IgnoredActionShown(AutoReset):
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, prev_action=action)
+
+
+class InnerActionShown(Wrapper):
+    """Swaps the actions, and shows the agent those that it did not choose."""
+
+    owns = frozenset({"prev_action"})
+
+    def step(self, state, action):
+        return self.env.step(state, 1 - action)
+
+
+class NeverFirst(AutoReset):
+    """Hides where episodes begin."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, step_type=jnp.maximum(row.step_type, 1))
+
+
+class GammaInside(Stepped):
+    """Ends what follows whenever the walk goes left, without saying LAST."""
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, discount=jnp.where(timestep.reward < 0, 0 * timestep.discount, 1))
+
+
+class LimitTerminates(TimeLimit):
+    """Reports a time limit as a termination."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        reached = row.env_info["time_limit_reached"]
+        return state, dataclasses.replace(row, discount=jnp.where(reached, np.float32(0), row.discount))
+
+
+class LimitWins(TimeLimit):
+    """Reports a termination at the limit as a truncation."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        reached = row.env_info["time_limit_reached"]
+        return state, dataclasses.replace(row, discount=jnp.where(reached, np.float32(1), row.discount))
+
+
+class LimitLate(TimeLimit):
+    """Ends an episode one step after its limit."""
+
+    def step(self, state, action):
+        return tree.rebuild(TimeLimit(self.env, 1), duration=self.duration + 1).step(state, action)
+
+
+class RewardLost(AutoReset):
+    """Pays nothing on the step that ends an episode."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, reward=jnp.where(row.is_last(), np.float32(0), row.reward))
+
+
+class FinalObservationLost(AutoReset):
+    """Shows the next episode's first observation for the last one of this."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        if self.mode == "next_step":
+            return state, row
+        return state, tree.set_field(row, "env_info.final_observation", row.observation)
+
+
+class StartsByPlace(Walk):
+    """Starts a lane by where it stands: among the lanes that ended it stands elsewhere."""
+
+    def initial(self, key):
+        return Place(jnp.arange(key.shape[0], dtype=jnp.float32) / 16)
+
+
+class PaysAndEnds(Stepped):
+    """Owns the reward alone, and changes the discount too."""
+
+    owns = frozenset({"reward"})
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=2 * timestep.reward, discount=0.5 * timestep.discount)
+
+
+class Paid(Stepped):
+    owns = frozenset({"reward"})
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=2 * timestep.reward)
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Twin:
+    """A broken environment, the sound one it comes from, and the properties that must reject it."""
+
+    broken: Callable[[], Environment]
+    sound: Callable[[], Environment]
+    rejected_by: tuple[int, ...]
+
+
+TWINS: dict[str, Twin] = {
+    "weak types": Twin(lambda: WeakReward(Walk()), walk, (1,)),
+    "wrong dtype from step": Twin(lambda: HalfReward(Walk()), walk, (1,)),
+    "wrong dtype from step, seen by cond": Twin(lambda: HalfReward(Walk()), walk, (6, 11)),
+    "a leaf without lanes": Twin(lambda: TotalInInfo(Walk()), walk, (2,)),
+    "spec forgotten": Twin(lambda: SpecForgotten(Walk()), walk, (3,)),
+    "mixes dtypes": Twin(MixesTypes, walk, (5,)),
+    "state that cannot be pickled": Twin(LocalState, walk, (7,)),
+    "asks whether it is traced": Twin(KnowsItIsTraced, walk, (8,)),
+    "params in the program": Twin(StaticStride, walk, (9,)),
+    "counts its traces": Twin(Retraced, walk, (10, 26, 55)),
+    "host callback": Twin(HostCallback, walk, (12,)),
+    "computed by the host": Twin(HostComputes, walk, (12, 13)),
+    "shared leaf on reset": Twin(SharedLeaf, restarted, (15,)),
+    "batch mean leaking": Twin(MeanLeaks, walk, (18, 20)),
+    "neighbours frozen when one lane resets": Twin(lambda: NeighboursFrozen(Walk()), restarted, (18, 20)),
+    "lane told by its place": Twin(PaysByPlace, walk, (18, 19)),
+    "NaN leaking through a batch sum": Twin(SumOfNothing, walk, (21,)),
+    "one lane squeezed away": Twin(Squeezed, walk, (22,)),
+    "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, (23,)),
+    "wrong batch size broadcast": Twin(lambda: BroadcastsActions(Walk()), walk, (24,)),
+    "one lane's params for all": Twin(OneLanesParams, walk, (25,)),
+    "Python's random numbers": Twin(PythonRandom, walk, (26,)),
+    "one key for all lanes": Twin(OneKeyForAll, walk, (27,)),
+    "same start every episode": Twin(SameStart, walk, (28,)),
+    "counter in self": Twin(CounterInClass, walk, (31, 33)),
+    "caller's dict mutated": Twin(DictMutated, DictWalk, (32,)),
+    "fields can be assigned": Twin(Assignable, walk, (33,)),
+    "static field compared by identity": Twin(StaticByIdentity, walk, (33,)),
+    "bounds too tight": Twin(TightBounds, walk, (35,)),
+    "bounds vacuous": Twin(VacuousBounds, walk, (35,)),
+    "grows without end": Twin(Runaway, walk, (36,)),
+    "actions modulo their number": Twin(lambda: RoundAndRound(Walk()), walk, (37,)),
+    "NaN past the end": Twin(NothingPastTheEnd, walk, (39,)),
+    "nothing legal": Twin(NothingLegal, walk, (40,)),
+    "reward at FIRST": Twin(lambda: PaidAtFirst(Walk()), walk, (41,)),
+    "prev_action shows the ignored action": Twin(lambda: IgnoredActionShown(Walk()), restarted, (41,)),
+    "prev_action shows another action": Twin(lambda: InnerActionShown(Walk()), walk, (41,)),
+    "no FIRST after LAST": Twin(lambda: NeverFirst(Walk()), restarted, (41,)),
+    "discount 0 amid an episode": Twin(lambda: GammaInside(Walk()), walk, (42,)),
+    "time limit reported as termination": Twin(lambda: LimitTerminates(Walk(), 20), limited, (43,)),
+    "termination reported as time limit": Twin(lambda: LimitWins(Walk(), 20), limited, (43, 44)),
+    "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, (43, 47)),
+    "terminal reward lost": Twin(lambda: RewardLost(Walk()), restarted, (45,)),
+    "final observation lost": Twin(lambda: FinalObservationLost(Walk()), restarted, (45, 46)),
+    "a discount that is not its own": Twin(lambda: PaysAndEnds(Walk()), lambda: Paid(Walk()), (48,)),
+    "start told by the lane's place": Twin(StartsByPlace, walk, (46,)),
+}
