@@ -56,9 +56,6 @@ class Acrobot(Environment):
     max_rate_2: float = tree.static(default=9 * math.pi)
     dynamics: str = tree.static(default="book")
 
-    # Behind the guard the Runge-Kutta step is not worked out again in every fusion; measured in benchmarks/README.md.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
-
     def check(self):
         if self.dynamics not in ("book", "nips"):
             raise ValueError(f"Acrobot: dynamics must be 'book' or 'nips', got {self.dynamics!r}")
