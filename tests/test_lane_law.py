@@ -92,7 +92,7 @@ def test_an_integer_toy_out_of_phase_is_bitwise_the_same_for_every_batch_size(mo
         assert_equal(rows(size), jax.tree.map(lambda x, size=size: x[:, :size], big))
 
 
-@pytest.mark.parametrize("id", FLOATS)
+@pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1"])  # `jaxenv check --all` does it with every id
 def test_one_step_from_injected_states_agrees_to_1e_5_for_every_batch_size(id):
     big = jaxenv.make(id, num_envs=SIZES[-1])
     state, timestep = jax.jit(big.reset)(jax.random.key(5))

@@ -117,7 +117,6 @@ def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
         ("CartPole-v1", "force", 10.0, "guarded"),
         ("CartPole-v1", "force", 10.0, "compact"),
         ("Pendulum-v1", "mass", 1.0, "select"),
-        ("Acrobot-v1", "torque", 1.0, "compact"),
     ],
 )
 def test_the_gradient_through_five_steps_equals_finite_differences(id, param, value, reset):
