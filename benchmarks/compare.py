@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks import command, measure
+from benchmarks.peers import PEERS
 
 TOLERANCE = 0.1
 # Figure -> whether more is better.
@@ -24,9 +25,7 @@ MORE_IS_BETTER = {
     "bytes_per_lane": False,
     "step_bytes_per_lane": False,
 }
-OTHERS = frozenset(
-    {"gymnax", "gymnasium", "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
-)
+OTHERS = frozenset({*PEERS, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"})
 
 
 class Change(NamedTuple):

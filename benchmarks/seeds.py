@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, rollout
+from jaxenv.environment import ResetStrategy
 
-STRATEGIES = ("select", "guarded", "compact")
+STRATEGIES = get_args(ResetStrategy)
 
 
 def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:

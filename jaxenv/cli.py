@@ -16,14 +16,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import jax
 import numpy as np
 
 import jaxenv
 from jaxenv import registry, rollout, specs, tree
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, ResetStrategy
 from jaxenv.rollout.statistics import EpisodeTotals, summarise
 from jaxenv.testing import PROPERTIES, Report, check_env
 
@@ -362,7 +362,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--reset",
-        choices=("select", "guarded", "compact"),
+        choices=get_args(ResetStrategy),
         help="how lanes are restarted: all computed and some kept, the same where any ended, or only those that ended "
         "(default: what the environment declares)",
     )

@@ -17,6 +17,7 @@ import numpy as np
 Tree = Any
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
+A = TypeVar("A", jax.Array, np.ndarray)
 
 
 def static(**kwargs) -> Any:
@@ -119,7 +120,7 @@ def _is_shared(node) -> bool:
 # --- masks over lanes ------------------------------------------------------------------------------------------------
 
 
-def expand(mask: jax.Array, ndim: int) -> jax.Array:
+def expand(mask: A, ndim: int) -> A:
     """Appends axes of length 1 to ``mask`` (``[B]``) until it has ``ndim`` axes, so that it selects whole rows."""
     return mask.reshape(mask.shape + (1,) * (ndim - mask.ndim))
 

@@ -373,6 +373,14 @@ def test_compare_flags_what_became_more_than_a_tenth_slower(tmp_path, capsys, ch
     assert ("REGRESSION" in capsys.readouterr().out) == bool(status)
 
 
+@pytest.mark.parametrize("peer", peers.PEERS)
+def test_compare_never_flags_a_peer(tmp_path, peer):
+    before, after = ({**RESULT, "rows": [{"contestants": {peer: {"steps_per_second": rate}}}]} for rate in (1e6, 5e5))
+    (change,) = compare.changes(before, after)
+    assert change.worse == 2
+    assert not change.flagged
+
+
 def test_compare_judges_compile_times_of_their_own_part(tmp_path):
     assert compared(tmp_path, benchmark="compile", jaxenv=("compile_seconds", 1.3)) == 1
 

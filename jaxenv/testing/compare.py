@@ -71,7 +71,7 @@ def require_equal(
             raise Failure(f"{name} is {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}")
         differs = ~_same(x, y, tolerance)
         if where is not None:
-            differs &= over_rows(where, x.ndim)
+            differs &= tree.expand(where, x.ndim)
         if np.any(differs):
             at = tuple(int(i) for i in np.argwhere(differs)[0])
             raise Failure(f"{name}{place(at, axes, first_step)}: {x[at]} and {y[at]}")
@@ -90,15 +90,10 @@ def require_finite(values: Tree, what: str, *, where: np.ndarray | None = None, 
     for path, x in jax.tree_util.tree_leaves_with_path(values):
         x = _plain(x)
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & over_rows(where, x.ndim)
+            wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & tree.expand(where, x.ndim)
             if np.any(wrong):
                 at = tuple(int(i) for i in np.argwhere(wrong)[0])
                 raise Failure(f"{what}: {leaf_name(values, path)}{place(at, first_step=first_step)} is {x[at]}")
-
-
-def over_rows(mask: np.ndarray, ndim: int) -> np.ndarray:
-    """``mask`` with axes of length 1 appended until it has ``ndim``."""
-    return mask.reshape(mask.shape + (1,) * (ndim - mask.ndim))
 
 
 def leaf_name(values: Tree, path: tuple) -> str:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import leaves, tree
-from jaxenv.testing.compare import ROUNDING, host, lanes, over_rows, require_equal, require_finite, steps
+from jaxenv.testing.compare import ROUNDING, host, lanes, require_equal, require_finite, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import (
     LANES,
@@ -224,7 +224,7 @@ def per_lane(env: Any, names: list[str], *, varied: bool) -> Any:
         value = np.asarray(d.value)
         rows = np.broadcast_to(value, (LANES, *value.shape)).copy()
         if varied and rows.dtype.kind == "f":
-            rows *= over_rows(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), rows.ndim)
+            rows *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), rows.ndim)
         return rows
 
     return leaves.map_declared(spread, env)

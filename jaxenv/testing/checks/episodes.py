@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.testing.compare import ROUNDING, host, lanes, over_rows, place, require_equal, steps
+from jaxenv.testing.compare import ROUNDING, host, lanes, place, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, LIMITS, NO_LIMIT, Rollout, Subject, replay, restarting, sample_actions, start
 from jaxenv.timestep import StepType, TimeStep
@@ -41,7 +41,7 @@ def grammar(subject: Subject) -> str:
     }
     for field, (values, wanted) in at_first.items():
         for path, x in jax.tree_util.tree_leaves_with_path(values):
-            wrong = (x != np.asarray(wanted, x.dtype)) & over_rows(kind == FIRST, x.ndim)
+            wrong = (x != np.asarray(wanted, x.dtype)) & tree.expand(kind == FIRST, x.ndim)
             _require_nowhere(wrong, f"at FIRST {field} {tree.path_name(path)}".rstrip(), x)
     given = steps(rows.prev_action, slice(1, None))
     require_equal(made.actions, given, "action and prev_action", where=kind[1:] != FIRST, first_step=1)

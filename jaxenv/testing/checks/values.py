@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.testing.compare import ROUNDING, host, over_rows, place, require_equal, require_finite, steps
+from jaxenv.testing.compare import ROUNDING, host, place, require_equal, require_finite, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import Subject, replay, run, start
 from jaxenv.timestep import StepType
@@ -132,7 +132,7 @@ def _pushed(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
     """Half of the actions (every other step) beyond one of their bounds."""
     bound = specs.aligned(spec.minimum if by < 0 else spec.maximum, actions.ndim).astype(actions.dtype)
     far = np.broadcast_to(bound + np.asarray(by, actions.dtype), actions.shape)
-    odd = over_rows(np.arange(actions.shape[0]) % 2 == 1, actions.ndim)
+    odd = tree.expand(np.arange(actions.shape[0]) % 2 == 1, actions.ndim)
     return np.where(odd, far, actions)
 
 
