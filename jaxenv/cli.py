@@ -26,6 +26,7 @@ from jaxenv import registry, rollout, specs, tree
 from jaxenv.environment import Environment, ResetStrategy
 from jaxenv.rollout.statistics import EpisodeTotals, summarise
 from jaxenv.testing import PROPERTIES, Report, check_env
+from jaxenv.testing.report import Status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -278,14 +279,40 @@ def _check(args: argparse.Namespace) -> None:
         envs = [registry.load(id) for id in (registry.ids() if args.all else [args.id])]
     except ValueError as fault:
         args.parser.error(_one_line(fault))
+    with contextlib.suppress(RuntimeError):  # too late where something was computed before; then 17 says so
+        jax.config.update("jax_num_cpu_devices", 4)
     reports: list[Report] = []
+    seconds: list[float] = []
     with _progress(len(envs) * len(numbers), "checks") as done:
         for env in envs:
+            begun = time.perf_counter()
             key = jax.random.key(args.seed)
             reports.append(check_env(env, key=key, properties=numbers, progress=lambda _: done(1)))
-    print("\n\n".join(map(str, reports)))
+            seconds.append(time.perf_counter() - begun)
+    if args.json:
+        print(json.dumps([_as_data(*pair) for pair in zip(reports, seconds, strict=True)]))
+    elif args.markdown:
+        print(_as_markdown(reports, seconds, numbers))
+    else:
+        print("\n\n".join(map(str, reports)))
     if not all(report.ok for report in reports):
         raise SystemExit(1)
+
+
+def _as_data(report: Report, seconds: float) -> dict[str, Any]:
+    return {"target": report.target, "seconds": round(seconds, 1), "results": list(map(dataclasses.asdict, report))}
+
+
+def _as_markdown(reports: list[Report], seconds: list[float], numbers: list[int]) -> str:
+    """A row per environment with the numbers of what did not simply pass, and a row per property."""
+    lines = ["| environment | passed | failed | not applicable | opted out | seconds |", "|---|---|---|---|---|---|"]
+    for report, took in zip(reports, seconds, strict=True):
+        of = {s: [str(r.number) for r in report if r.status is s] for s in Status}
+        told = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
+        lines.append(f"| `{report.target}` | {len(of[Status.PASSED])} | {' | '.join(told)} | {took:.0f} |")
+    lines += ["", "| | property | what is promised |", "|---|---|---|"]
+    lines += [f"| {n} | {PROPERTIES[n].name} | {PROPERTIES[n].says} |" for n in numbers]
+    return "\n".join(lines)
 
 
 # --- bench -----------------------------------------------------------------------------------------------------------
@@ -381,6 +408,9 @@ def _parser() -> argparse.ArgumentParser:
         "--properties", metavar="N", type=_integer(1), nargs="+", default=[], help="their numbers (default: all)"
     )
     command.add_argument("--seed", metavar="S", type=_integer(0), default=0, help="where all randomness comes from")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON array instead, one object per environment")
+    form.add_argument("--markdown", action="store_true", help="print one row per environment, and the properties")
     command.set_defaults(run=_check, parser=command)
 
     command = commands.add_parser(

@@ -7,6 +7,7 @@ that authors read: half of it is docstrings.
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, dataclass_transform
 
 import jax
@@ -76,6 +77,10 @@ class Environment:
     can_diverge: ClassVar[bool] = False
     # Whether a finite state always gives a finite observation, so that a guard need not look at it.
     finite_observation: ClassVar[bool] = False
+    # Whether one step is a smooth function of params, state and action, so that gradients equal finite differences.
+    smooth: ClassVar[bool] = False
+    # Promises of `jaxenv.testing.PROPERTIES` that the class does not make: number to reason.
+    opt_outs: ClassVar[Mapping[int, str]] = {}
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -120,6 +125,13 @@ class Environment:
     def carry(self, old: Tree, new: Tree) -> Tree:
         """What an episode starts with, given the last task state and a fresh one: keeps what outlives an episode."""
         return new
+
+    def initial_bounds(self) -> tuple[Tree, Tree] | None:
+        """Where ``initial`` draws uniformly: the lower and upper ends, two trees like one lane's task state.
+
+        A statement for tests to hold ``initial`` to; ``None``, the default, states nothing.
+        """
+        return None
 
     def check(self) -> None:
         """Checks the constructor's arguments; raises ``ValueError`` naming class, argument and value."""
@@ -203,7 +215,7 @@ class Environment:
             env_info=self._env_info(tree.strong(out.env_info), task),
         )
         # Copies where both show one array, so that donating the state never deletes the row. Compiled code has none.
-        return tree.unshare((EnvState(clock, task), timestep))
+        return tree.unshare(tree.vary_like(clock.env_id, (EnvState(clock, task), timestep)))
 
     def _observation(self, task: Tree) -> Tree:
         spec, observation = self.observation_spec(), self.observe(task)
@@ -360,17 +372,39 @@ class Environment:
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """The stack as text: one line a level from the outside in, then specs and what the state weighs."""
-        state, _ = jax.eval_shape(lambda env, key: env.reset(key), self, jax.random.key(0))
-        state_bytes = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)) // self.num_envs
-        lines = [
-            *self._levels(),
-            f"lanes {self.num_envs}, autoreset {self.autoreset}, {state_bytes} bytes of state a lane",
-        ]
-        return "\n".join([*lines, f"observation {self.observation_spec()}", f"action {self.action_spec()}"])
+        """The stack as text: one line a level from the outside in, then its lanes and specs.
 
-    def _levels(self) -> list[str]:
-        return [f"{self.name or type(self).__name__}{arguments(self)}"]
+        A level tells the bytes of state that it adds to a lane, what is shared by all lanes apart, and observation and
+        action where they are not those of the level inside.
+        """
+        levels = self._levels()
+        weights = [_state_bytes(level) for level in levels]
+        rows = []
+        for level, (own, shared), inside in zip(levels, weights, [*levels[1:], None], strict=True):
+            below = weights[len(rows) + 1] if inside is not None else (0, 0)
+            parts = [f"+{own - below[0]} B"] if own > below[0] else []
+            parts += [f"+{shared - below[1]} B shared"] if shared > below[1] else []
+            for what, spec in (("observation", "observation_spec"), ("action", "action_spec")):
+                shown, inner = _short(getattr(level, spec)()), inside and _short(getattr(inside, spec)())
+                parts += [f"{what} {shown}"] if shown != inner else []
+            rows.append((level._title(), ", ".join(parts)))
+        width = max(len(title) for title, _ in rows)
+        lines = [f"{title:<{width}}  {text}".rstrip() for title, text in rows]
+        shared = f" and {weights[0][1]} shared" if weights[0][1] else ""
+        return "\n".join(
+            [
+                *lines,
+                f"lanes {self.num_envs}, autoreset {self.autoreset}, {weights[0][0]} bytes of state a lane{shared}",
+                f"observation {self.observation_spec()}",
+                f"action {self.action_spec()}",
+            ]
+        )
+
+    def _levels(self) -> list["Environment"]:
+        return [self]
+
+    def _title(self) -> str:
+        return f"{self.name or type(self).__name__}{arguments(self)}"
 
     def close(self) -> None:
         """Frees what the environment holds outside JAX: nothing here; suites that run processes override it."""
@@ -424,8 +458,28 @@ def arguments(env: Environment) -> str:
         if field.name in ("num_envs", "name") or dataclasses.is_dataclass(value):
             continue
         per_lane = np.ndim(value) > field.metadata.get("rank", 0) and not field.metadata.get("static")
+        if isinstance(value, np.ndarray) and not value.ndim:
+            value = value[()]  # which shows float32 as short as it is
         shown.append(f"{field.name}=<per lane>" if per_lane else f"{field.name}={value}")
     return f"({', '.join(shown)})" if shown else ""
+
+
+def _state_bytes(env: Environment) -> tuple[int, int]:
+    """What a lane's state weighs, and what all lanes share."""
+    state, _ = jax.eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
+    shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]
+    total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
+    return (total - together) // env.num_envs, together
+
+
+def _short(spec: Tree) -> str:
+    """Dtypes and shapes of a tree of specs: ``{'image': uint8[4, 4, 3]}``."""
+    return str(jax.tree.map(lambda s: _Plain(f"{s.dtype}{list(s.shape)}"), spec))
+
+
+class _Plain(str):
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _check_leading(env: Environment, method: str, outputs: Tree, batch: tuple[int, ...]) -> None:

@@ -153,7 +153,10 @@ def _digest(salt: str | int) -> tuple[int, int]:
 
 
 def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
-    """The Threefry-2x32 block function: two key words and two counter words to two random words, elementwise."""
+    """The Threefry-2x32 block function: two key words and two counter words to two random words.
+
+    All are ``uint32`` of shapes that broadcast (``[B]``, say); it works elementwise.
+    """
     u32 = np.uint32
     schedule = (k0, k1, k0 ^ k1 ^ u32(_PARITY))
     x0, x1 = c0 + k0, c1 + k1
@@ -230,7 +233,7 @@ def integers(stream: Stream, size: Size, low: Any, high: Any) -> Any:
 
 
 def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The upper word of the 64-bit product of two uint32, in 32-bit arithmetic (x64 is off by default)."""
+    """The upper word of the 64-bit product of two uint32 of one shape, in 32-bit arithmetic (x64 is off by default)."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + ((a0 * b0) >> half)
@@ -244,7 +247,7 @@ def bernoulli(stream: Stream, size: Size = 1, p: Any = 0.5) -> Any:
 
 
 def normal(stream: Stream, size: Size = 1) -> Any:
-    """Standard normal float32, by inversion; the tails reach 5.4 standard deviations."""
+    """Standard normal float32 (n of ``[B]``, or ``[B, *size]``), by inversion; tails reach 5.4 standard deviations."""
 
     def invert(word):
         # Midpoints of 2**24 cells of (-1, 1), exact because the integer is centred first: symmetric, and never an end.
@@ -256,7 +259,7 @@ def normal(stream: Stream, size: Size = 1) -> Any:
 
 
 def exponential(stream: Stream, size: Size = 1) -> Any:
-    """Standard exponential float32 (mean 1), at most 16.7."""
+    """Standard exponential float32 (mean 1; n of ``[B]``, or ``[B, *size]``), at most 16.7."""
     return _each(lambda word: -jnp.log1p(-unit(word)), bits(stream, size))
 
 

@@ -162,10 +162,13 @@ def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields)
 
 
 def termination(observation, reward, *, batch_shape=None, **fields) -> TimeStep:
-    """A LAST row on which the task ended: discount 0."""
+    """A LAST row on which the task ended: discount 0. ``reward`` is float32 ``[B]`` or ``[B, R]``, as in `transition`."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
 def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
-    """A LAST row on which something else ended the episode, a time limit say: its value still counts."""
+    """A LAST row on which something else ended the episode, a time limit say: its value still counts.
+
+    ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``, as in `transition`.
+    """
     return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

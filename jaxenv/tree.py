@@ -113,7 +113,8 @@ class Shared:
     value: Tree
 
 
-def _is_shared(node) -> bool:
+def is_shared(node: Any) -> bool:
+    """Whether a node of a tree is `Shared`."""
     return isinstance(node, Shared)
 
 
@@ -132,20 +133,20 @@ def where(mask: jax.Array, new: T, old: T) -> T:
     """
 
     def select(b, a):
-        if a is b or _is_shared(b):
+        if a is b or is_shared(b):
             return b
         return jnp.where(expand(mask, jnp.ndim(b)), a, b)
 
-    return jax.tree.map(select, old, new, is_leaf=_is_shared)
+    return jax.tree.map(select, old, new, is_leaf=is_shared)
 
 
 def gather(tree: T, index: jax.Array) -> T:
     """Rows ``index`` (``int32[K]``, out-of-range entries clamped) of every leaf; ``Shared`` subtrees pass through."""
 
     def rows(x):
-        return x if _is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
+        return x if is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
 
-    return jax.tree.map(rows, tree, is_leaf=_is_shared)
+    return jax.tree.map(rows, tree, is_leaf=is_shared)
 
 
 def zeros(shapes: Tree) -> Tree:
@@ -172,7 +173,10 @@ def unshare(tree: T) -> T:
 
 
 def vary_like(reference: jax.Array, tree: T) -> T:
-    """Marks constants as varying over the mesh axes that ``reference`` varies over; nothing outside ``shard_map``."""
+    """Marks constants as varying over the mesh axes that ``reference`` varies over; nothing outside ``shard_map``.
+
+    ``Shared`` subtrees stay as they are: all shards may hold the same.
+    """
 
     def varying(x) -> frozenset:
         kind: Any = jax.typeof(x)
@@ -183,10 +187,12 @@ def vary_like(reference: jax.Array, tree: T) -> T:
         return tree
 
     def vary(x):
+        if is_shared(x):
+            return x
         missing = tuple(axes - varying(x))
         return jax.lax.pcast(x, missing, to="varying") if missing else x
 
-    return jax.tree.map(vary, tree)
+    return jax.tree.map(vary, tree, is_leaf=is_shared)
 
 
 def detach(tree: T) -> T:

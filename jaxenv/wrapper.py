@@ -1,13 +1,14 @@
 """Environments made of another environment."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from jaxenv import specs, tree
 from jaxenv.environment import AutoResetMode, Environment, Tree, arguments
 
 
 class Wrapper(Environment):
-    """An environment made of another one, ``env``; by itself it changes nothing.
+    """An environment made of another one, ``env``; by itself it changes nothing. All arrays lead with its ``[B]`` lanes.
 
     A wrapper declares the TimeStep fields that it ``owns``: those it may rewrite. All others pass through
     bit-identical, and what stands outside relies on it: ``AutoReset`` observes states anew where no wrapper owns the
@@ -26,6 +27,8 @@ class Wrapper(Environment):
     steps_several: ClassVar[bool] = False
     # Whether the wrapper removes ends that come from inside, so that a time limit must stand above it.
     removes_ends: ClassVar[bool] = False
+    # Constructor arguments with which the wrapper changes nothing, where there are any: probability 0, repeat 1.
+    identity: ClassVar[Mapping[str, Any]] = {}
 
     def begin(self, keys, env_id, episode, previous=None):
         return self.env.begin(keys, env_id, episode, previous)
@@ -96,7 +99,10 @@ class Wrapper(Environment):
         self.env.close()
 
     def _levels(self):
-        return [f"{type(self).__name__}{arguments(self)}", *self.env._levels()]
+        return [self, *self.env._levels()]
+
+    def _title(self):
+        return f"{type(self).__name__}{arguments(self)}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.env!r}>"

@@ -1,7 +1,9 @@
 """What the source must not contain, and what an import must not do."""
 
 import ast
+import inspect
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -16,10 +18,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = [
     {"tree", "numeric"},
     {"random", "leaves"},
-    {"specs", "timestep"},
+    {"specs", "timestep", "running"},
     {"actions"},
     {"environment"},
-    {"wrapper"},
+    {"wrapper", "elements"},
     {"render"},
     {"wrappers"},
     {"envs"},
@@ -112,3 +114,28 @@ PUBLIC = """
 @pytest.mark.parametrize("name", PUBLIC.split())
 def test_a_public_name_is_there_and_documented(name):
     assert getattr(jaxenv, name).__doc__
+
+
+def public_objects():
+    for module in (jaxenv, jaxenv.random, jaxenv.specs, jaxenv.wrappers, jaxenv.rollout, jaxenv.testing):
+        for name, x in vars(module).items():
+            ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
+            if ours and not name.startswith("_"):
+                yield pytest.param(x, id=f"{module.__name__}.{name}")
+
+
+def takes_arrays(x):
+    if inspect.isclass(x):
+        return issubclass(x, jaxenv.Environment)
+    return bool(re.search("Array|Tree|TimeStep|Stream", str(inspect.signature(x))))
+
+
+@pytest.mark.parametrize("x", list(public_objects()))
+def test_a_public_name_says_what_it_does_and_of_what_shape(x):
+    doc = inspect.getdoc(x)
+    assert doc
+    if takes_arrays(x):  # a shape in brackets, or words for one
+        assert re.search(r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar", doc), doc
+    for name, method in vars(x).items() if inspect.isclass(x) else ():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            assert inspect.getdoc(getattr(x, name)), name

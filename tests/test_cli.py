@@ -356,14 +356,36 @@ def test_check_all_takes_every_environment(capsys):
     assert out.count("1 passed, 0 failed, 0 not applicable") == len(jaxenv.ids())
 
 
+def test_check_prints_json(capsys):
+    assert cli.main(["check", "CardGame-v0", "--properties", "1", "40", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["target"] == "<AutoReset<CardGame-v0>>"
+    assert report["seconds"] >= 0
+    assert report["results"][1] == {
+        "number": 40,
+        "name": "a mask leaves an action",
+        "status": "not applicable",
+        "evidence": "env_info has no action_mask",
+    }
+
+
+def test_check_prints_a_row_per_environment_and_per_property(capsys):
+    assert cli.main(["check", "CardGame-v0", "--properties", "1", "40", "--markdown"]) == 0
+    environments, properties = capsys.readouterr().out.strip().split("\n\n")
+    row = environments.splitlines()[2].strip("| ").split(" | ")
+    assert row[:5] == ["`<AutoReset<CardGame-v0>>`", "1", "-", "40", "-"]
+    assert [line.split(" | ")[0] for line in properties.splitlines()[2:]] == ["| 1", "| 40"]
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         ([], "one ID is required, or --all"),
         (["CardGame-v0", "--all"], "one ID is required, or --all"),
         (["CardGame-v9"], "no environment 'CardGame-v9'"),
-        (["CardGame-v0", "--properties", "4"], "no property 4, the properties are 1, 2, 3"),
+        (["CardGame-v0", "--properties", "56"], "no property 56, the properties are 1, 2, 3"),
         (["CardGame-v0", "--properties", "many"], "got 'many'"),
+        (["CardGame-v0", "--json", "--markdown"], "not allowed with"),
     ],
 )
 def test_faulty_input_to_check_costs_one_line_and_exit_code_2(capsys, argv, message):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import registry, specs
+from jaxenv import registry, specs, wrappers
 from jaxenv.environment import Environment, Transition
 from jaxenv.testing import Chain, Counting, mock_012
 from jaxenv.wrapper import Wrapper, layers
@@ -554,14 +554,24 @@ def test_load_asks_the_suite_that_the_prefix_names(monkeypatch):
 def test_describe_shows_the_levels_the_lanes_and_the_specs():
     # Bytes. Clock: two key words, lane, episode, step. Chain: its cell. AutoReset: a flag.
     assert jaxenv.make("Chain-v0", 2, max_episode_steps=[1, 2], wrappers=[Double]).describe().splitlines() == [
-        "AutoReset(mode=next_step, strategy=None, block=64)",
+        "AutoReset(mode=next_step, strategy=None, block=64)  +1 B",
         "Double",
         "TimeLimit(duration=<per lane>, terminal=False)",
-        "Chain-v0(length=4)",
+        "Chain-v0(length=4)                                  +24 B, observation int32[], action int32[]",
         "lanes 2, autoreset next_step, 25 bytes of state a lane",
         "observation Bounded((), int32, 0, 3, name='observation')",
         "action Bounded((), int32, 0, 1, name='action')",
     ]
+
+
+def test_describe_tells_where_spaces_change_and_what_all_lanes_share():
+    env = wrappers.NormalizeObservation(AutoReset(RescaleAction(jaxenv.spec("Pendulum-v1").make(num_envs=2), 0, 1)))
+    outermost, *_, bottom, lanes, _, _ = env.describe().splitlines()
+    assert outermost.endswith(" B shared")
+    assert bottom.endswith("+28 B, observation float32[3], action float32[1]")
+    assert lanes.startswith("lanes 2, autoreset next_step, 29 bytes of state a lane and ")
+    filtered = wrappers.FrameStack(jaxenv.spec("Pendulum-v1").make(), 4).describe()
+    assert "observation float32[4, 3]" in filtered.splitlines()[0]
 
 
 def test_repr_nests_as_the_wrappers_do():

@@ -42,7 +42,7 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
 
 
 def policy_stream(env: Environment, state: Any, words: Words | None = None) -> Stream:
-    """The numbers that a policy draws in a state: of the lanes' own keys, or of other key ``words``.
+    """The numbers that a policy draws in a state: of the lanes' own keys, or of other ``words`` (two ``uint32[B]``).
 
     No environment can draw them too: two salts lie between them and the task's own stream.
     """

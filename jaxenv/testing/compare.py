@@ -85,7 +85,14 @@ def place(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_step:
     return f" at {', '.join(named)}" if named else ""
 
 
-def require_finite(values: Tree, what: str, *, where: np.ndarray | None = None, first_step: int = 0) -> None:
+def require_finite(
+    values: Tree,
+    what: str,
+    *,
+    where: np.ndarray | None = None,
+    axes: Sequence[str] = ("step", "lane"),
+    first_step: int = 0,
+) -> None:
     """Raises a `Failure` at the first float that is NaN or infinite in a tree of arrays ``[T, B, ...]``."""
     for path, x in jax.tree_util.tree_leaves_with_path(values):
         x = _plain(x)
@@ -93,7 +100,7 @@ def require_finite(values: Tree, what: str, *, where: np.ndarray | None = None, 
             wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & tree.expand(where, x.ndim)
             if np.any(wrong):
                 at = tuple(int(i) for i in np.argwhere(wrong)[0])
-                raise Failure(f"{what}: {leaf_name(values, path)}{place(at, first_step=first_step)} is {x[at]}")
+                raise Failure(f"{what}: {leaf_name(values, path)}{place(at, axes, first_step)} is {x[at]}")
 
 
 def leaf_name(values: Tree, path: tuple) -> str:

@@ -12,6 +12,7 @@ class Status(enum.StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_APPLICABLE = "not applicable"
+    OPTED_OUT = "opted out"
 
 
 class Failure(AssertionError):
@@ -31,7 +32,7 @@ class Result:
         name: its short name.
         status: a `Status`.
         evidence: what was seen: for a failure the place (step, lane) and both values, else a remark or the reason why
-            the property does not apply.
+            the property does not apply, or was declared not to hold.
     """
 
     number: int
@@ -85,8 +86,9 @@ class Report:
         return f"{self._summary()}\n{_table(self.results)}"
 
     def _summary(self) -> str:
-        counts = ", ".join(f"{sum(r.status is status for r in self.results)} {status}" for status in Status)
-        return f"{self.target}: {counts}"
+        counts = {status: sum(r.status is status for r in self.results) for status in Status}
+        shown = [f"{n} {status}" for status, n in counts.items() if n or status is not Status.OPTED_OUT]
+        return f"{self.target}: {', '.join(shown)}"
 
 
 def _table(results: tuple[Result, ...], width: int = 120) -> str:

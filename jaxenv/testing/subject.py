@@ -16,7 +16,7 @@ from jaxenv.testing.compare import host, is_key, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, BatchWrapper, FixedResetKey, GuardNonFinite, TimeLimit
 
 Tree = Any
 
@@ -132,11 +132,14 @@ class Subject:
         """The ``AutoReset`` in `stack` in another mode, with another strategy where one is given."""
         return tree.rebuild(self.auto_reset, mode=mode, strategy=strategy or self.auto_reset.strategy)
 
-    def require_no_batch_state(self) -> None:
-        """Raises `NotApplicable` for a stack that declares that its lanes depend on each other."""
-        for layer in layers(self.stack):
-            if isinstance(layer, BatchWrapper):
-                raise NotApplicable(f"{type(layer).__name__} carries state of the whole batch")
+    @functools.cached_property
+    def opt_outs(self) -> dict[int, str]:
+        """The promises that layers of the stack declare not to make: number to layer and reason."""
+        return {
+            number: f"{type(layer).__name__}: {reason}"
+            for layer in layers(self.stack)
+            for number, reason in layer.opt_outs.items()
+        }
 
     # --- rollouts ----------------------------------------------------------------------------------------------------
 
@@ -238,18 +241,45 @@ def attributes(env: Environment) -> list[dict[str, Any]]:
 def restarting(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
     """A stack with the time limit of each lane in ``limits`` and an ``AutoReset``: its own ones where it has them."""
     if isinstance(env, AutoReset):
-        return tree.rebuild(env, env=_limited(env.env, limits))
+        return tree.rebuild(env, env=limited(env.env, limits))
     if isinstance(env, Wrapper) and (env.autoreset is not None or isinstance(env, BatchWrapper)):
         return tree.rebuild(env, env=restarting(env.env, limits))
-    return AutoReset(_limited(env, limits)) if env.autoreset is None else env
+    return AutoReset(limited(env, limits)) if env.autoreset is None else env
 
 
-def _limited(env: Environment, limits: np.ndarray) -> Environment:
-    if not any(isinstance(layer, TimeLimit) for layer in layers(env)):
-        return TimeLimit(env, limits)
+def limited(env: Environment, limits: np.ndarray) -> Environment:
+    """A stack whose ``TimeLimit`` has the given limits; one is put where ``make`` would put it if it has none."""
     if isinstance(env, TimeLimit):
         return tree.rebuild(env, duration=limits)
-    return tree.rebuild(env, env=_limited(env.env, limits))  # type: ignore[attr-defined]
+    has_one = any(isinstance(layer, TimeLimit) for layer in layers(env))
+    if isinstance(env, Wrapper) and (has_one or not _stands_inside_limits(env)):
+        return tree.rebuild(env, env=limited(env.env, limits))
+    return TimeLimit(env, limits)
+
+
+def _stands_inside_limits(layer: Wrapper) -> bool:
+    return layer.steps_several or layer.removes_ends or isinstance(layer, GuardNonFinite | FixedResetKey)
+
+
+def with_strategy(env: Environment, strategy: str | None) -> Environment:
+    """The stack with its ``AutoReset`` restarting lanes by another strategy."""
+    if isinstance(env, AutoReset):
+        return tree.rebuild(env, strategy=strategy)
+    return tree.rebuild(env, env=with_strategy(env.env, strategy)) if isinstance(env, Wrapper) else env
+
+
+def in_mode(env: Environment, mode: str) -> Environment:
+    """The stack with its ``AutoReset`` in another mode; wrappers outside of it may refuse that by a ``ValueError``."""
+    if isinstance(env, AutoReset):
+        return tree.rebuild(env, mode=mode)
+    return dataclasses.replace(env, env=in_mode(env.env, mode)) if isinstance(env, Wrapper) else env
+
+
+def without_restarts(env: Environment) -> Environment:
+    """The stack without its ``AutoReset``."""
+    if isinstance(env, AutoReset):
+        return env.env
+    return tree.rebuild(env, env=without_restarts(env.env)) if isinstance(env, Wrapper) else env
 
 
 def lane_numbers(count: int) -> jax.Array:

@@ -145,3 +145,22 @@ def random_environment(
     reward_spec = specs.Bounded((), np.float32, 0.0, 1.0, "reward") if reward_spec is None else reward_spec
     spaces = tree.Static({"observation": observation_spec, "action": action_spec, "reward": reward_spec})
     return RandomEnvironment(end_probability, spaces=spaces, num_envs=num_envs)
+
+
+def every_kind(num_envs: int = 1) -> list[Environment]:
+    """Toys of every kind of space: integers that end in writing, floats, and trees of spaces with a vector reward."""
+    vector = specs.Bounded((3,), np.float32, -1.0, 1.0, "observation")
+    force = specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
+    observation = {
+        "image": specs.Bounded((4, 4, 3), np.uint8, 0, 255),
+        "place": specs.Bounded((2,), np.float32, -1.0, 1.0),
+        "nothing": specs.Array((0,), np.float32),
+    }
+    action = {"move": specs.Bounded((2,), np.float32, -1.0, 1.0), "press": specs.Bounded((3,), np.int32, 0, [1, 2, 3])}
+    rewards = specs.Bounded((2,), np.float32, -1.0, 1.0, "reward")
+    return [
+        Counting(np.array([1, 3, 2]), stride=10, num_envs=num_envs),
+        Chain(num_envs=num_envs),
+        random_environment(vector, force, num_envs=num_envs),
+        random_environment(observation, action, rewards, num_envs=num_envs),
+    ]

@@ -25,7 +25,7 @@ class AutoResetState:
 
 
 class AutoReset(Wrapper):
-    """Begins the next episode of every lane that ended; written once and applied once in a stack.
+    """Begins the next episode of every lane of ``[B]`` that ended; written once and applied once in a stack.
 
     ``next_step``: the step after LAST ignores the action and returns the FIRST row of the next episode.
 
@@ -149,7 +149,7 @@ class AutoReset(Wrapper):
             "compact": _over_batches(functools.partial(_begin_in_blocks, self.block)),
         }
         # No gradient passes the start of an episode, and none may enter a branch or a loop of unknown length.
-        arguments = tree.detach((self.env, mask, state, timestep))
+        arguments = tree.detach((self.env, mask, *tree.vary_like(mask, (state, timestep))))
         declared = self.strategy or self.reset_strategy
         if isinstance(declared, str):
             return ways[declared](*arguments)
@@ -161,7 +161,7 @@ class AutoReset(Wrapper):
 
 def _begin_all(env, mask, state, timestep):
     clock = env.clock(state)
-    return env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state)
+    return tree.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
 
 
 def _begin_all_if_any(env, mask, state, timestep):

@@ -1,6 +1,7 @@
 """Bases for wrappers: three of one function each, one with state per lane, one with state of the whole batch."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -69,7 +70,7 @@ class ObservationWrapper(Wrapper):
 
 
 class RewardWrapper(Wrapper):
-    """Maps the reward. Write ``reward``. It is never applied at FIRST, where the reward stays 0.
+    """Maps the reward (float32 ``[B]`` or ``[B, R]``). Write ``reward``. At FIRST it is not applied: there it stays 0.
 
     Owns ``reward``.
     """
@@ -209,13 +210,22 @@ class BatchState:
 class BatchWrapper(Wrapper):
     """Carries state of the whole batch, a running mean say, that survives episodes. Write ``init`` and ``after``.
 
-    It stands outside ``AutoReset``. ``frozen`` stops the learning. A lane that starts anew through ``reset_where`` is
-    passed through the statistics as they are.
+    Its leaves need not lead with the lanes ``[B]``; state per lane may stand beside it (``init_lanes``).
+
+    It stands outside ``AutoReset``. A lane that starts anew through ``reset_where`` is passed through the statistics as
+    they are.
+
+    Args:
+        env: any environment.
+        frozen: rows no longer change the statistics.
+        axis_name: a mesh axis over which ``after`` sums, so that all shards hold the same statistics.
     """
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    opt_outs: ClassVar[Mapping[int, str]] = dict.fromkeys((17, 18, 19, 20, 21, 22, 23), "all lanes share its state")
 
     frozen: bool = tree.static(default=False, kw_only=True)
+    axis_name: str | None = tree.static(default=None, kw_only=True)
 
     def init(self, timestep: TimeStep) -> Tree:
         """The statistics before any row was seen; leaves need not lead with ``[B]``."""
@@ -233,6 +243,24 @@ class BatchWrapper(Wrapper):
         """
         raise NotImplementedError(f"{type(self).__name__}.after")
 
+    def statistics(self, state: Tree) -> Tree:
+        """What all lanes share, in a state of this wrapper."""
+        return state.shared.value
+
+    def with_statistics(self, state: Tree, statistics: Tree) -> Tree:
+        """The state with other statistics, saved ones say: NumPy arrays will do.
+
+        A row that was shown before stays as it is; to show it anew, start the lanes again by ``reset_where``.
+
+        Raises:
+            ValueError: if structure, a shape or a dtype differs from the statistics in ``state``.
+        """
+        try:
+            specs.validate(specs.from_array(state.shared.value), statistics)
+        except ValueError as difference:
+            raise ValueError(f"{type(self).__name__}: statistics do not fit: {difference}") from None
+        return dataclasses.replace(state, shared=tree.Shared(jax.tree.map(jnp.asarray, statistics)))
+
     def inner(self, state):
         return state.inner
 
@@ -240,7 +268,10 @@ class BatchWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         lanes = tree.strong(self.init_lanes(timestep))
         if previous is None:
-            return self._see(state, tree.strong(self.init(timestep)), lanes, timestep, not self.frozen)
+            shared = tree.strong(self.init(timestep))
+            if self.axis_name is None:  # A shard with statistics of its own: they vary from the start, or no scan fits.
+                shared = tree.vary_like(env_id, shared)
+            return self._see(state, shared, lanes, timestep, not self.frozen)
         # Of these rows only those of restarted lanes will be seen by anybody.
         return self._see(state, previous.shared.value, lanes, timestep, False)
 
@@ -257,7 +288,8 @@ class BatchWrapper(Wrapper):
         return dataclasses.replace(new, lanes=tree.where(self.env.starts(timestep), fresh, new.lanes)), row
 
     def _see(self, inner, shared, lanes, timestep, learn: bool):
-        new, lanes, row = self.after(shared, lanes, timestep, learn)
+        # Statistics are constants to differentiation: they would carry a gradient over the start of an episode.
+        new, lanes, row = self.after(tree.detach(shared), lanes, timestep, learn)
         check_owned(self, timestep, row)
         return BatchState(inner, tree.Shared(tree.strong(new) if learn else shared), tree.strong(lanes)), row
 
@@ -271,7 +303,12 @@ def num_lanes(env: Wrapper, state: Tree) -> int:
 
 
 def check_owned(wrapper: Wrapper, given: TimeStep, row: TimeStep) -> None:
-    """Raises a ``ValueError`` at trace time if a row was changed in a field that the wrapper does not own."""
+    """Raises a ``ValueError`` at trace time if a row was changed in a field that the wrapper does not own.
+
+    With the observation it owns ``env_info["final_observation"]``.
+    """
+    if "observation" in wrapper.owns:
+        given, row = _without_final(given), _without_final(row)
     for field in dataclasses.fields(TimeStep):
         before, after = (jax.tree.leaves(getattr(t, field.name)) for t in (given, row))
         same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
@@ -280,6 +317,38 @@ def check_owned(wrapper: Wrapper, given: TimeStep, row: TimeStep) -> None:
                 f"{type(wrapper).__name__}.after: it changes {field.name} and owns "
                 f"{', '.join(sorted(wrapper.owns)) or 'nothing'}: add {field.name!r} to owns"
             )
+
+
+def _without_final(timestep: TimeStep) -> TimeStep:
+    kept = {name: entry for name, entry in timestep.env_info.items() if name != "final_observation"}
+    return dataclasses.replace(timestep, env_info=kept)
+
+
+def chosen(name: str, observation: Tree, fields: tuple[str, ...] | None, floats: bool = False) -> Tree:
+    """Which leaves of an observation (arrays or specs) a wrapper is to change: a tree of bools like it.
+
+    Args:
+        name: of the wrapper, for errors.
+        observation: the tree.
+        fields: dotted paths of subtrees; ``None`` for the whole.
+        floats: only leaves of a floating dtype, and every path must lead to one.
+    """
+    if isinstance(fields, str):
+        raise ValueError(f"{name}: fields must be a tuple of dotted paths, got {fields!r}")
+
+    def fits(leaf) -> bool:
+        return not floats or bool(jnp.issubdtype(leaf.dtype, jnp.floating))
+
+    inside = jax.tree.map(lambda _: False, observation)
+    for path in ("",) if fields is None else fields:
+        try:
+            below = tree.get_field(observation, path)
+        except ValueError as unknown:
+            raise ValueError(f"{name}: {unknown}") from None
+        if not any(fits(leaf) for leaf in jax.tree.leaves(below)):
+            raise ValueError(f"{name}: there must be a float array in {path or 'the observation'}, got {below}")
+        inside = tree.set_field(inside, path, jax.tree.map(fits, below))
+    return inside
 
 
 def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:

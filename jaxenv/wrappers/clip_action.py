@@ -1,5 +1,7 @@
 """Clip continuous actions to their bounds."""
 
+from typing import Any
+
 import jax
 
 from jaxenv import specs
@@ -15,9 +17,15 @@ class ClipAction(ActionWrapper):
     """
 
     def action(self, action):
-        def clipped(spec, a):
-            if isinstance(spec, specs.Bounded) and spec.is_continuous:
-                return clip(a, specs.aligned(spec.minimum, a.ndim), specs.aligned(spec.maximum, a.ndim))
-            return a
+        return clip_continuous(self.action_spec(), action)
 
-        return jax.tree.map(clipped, self.action_spec(), action)
+
+def clip_continuous(spec: Any, action: Any) -> Any:
+    """A tree of actions ``[B, ...]`` with its continuous leaves clipped to their specs; NaN passes through."""
+
+    def clipped(s, a):
+        if isinstance(s, specs.Bounded) and s.is_continuous:
+            return clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
+        return a
+
+    return jax.tree.map(clipped, spec, action)

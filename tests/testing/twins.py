@@ -4,6 +4,7 @@ Every twin is a fault that somebody shipped or nearly did. ``TWINS`` says which 
 """
 
 import dataclasses
+import importlib
 import random as python_random
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.wrapper import Wrapper
-from jaxenv.wrappers import AutoReset, RewardWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, EpisodeStatistics, LaneWrapper, RewardWrapper, TimeLimit
 
 # --- sound ----------------------------------------------------------------------------------------------------------
 
@@ -58,12 +59,32 @@ class Walk(Environment):
     def state_info(self, state):
         return {"action_mask": jnp.ones((*state.x.shape, 2), bool)}
 
+    def initial_bounds(self):
+        return Place(-self.params.spread), Place(self.params.spread)
+
+
+class Glide(Walk):
+    """The same with a push of any size up to 1 for its action."""
+
+    def transition(self, state, action, key):
+        x = jnp.clip(state.x + self.params.stride * action[:, 0], -4, 4)
+        return Transition(Place(x), reward=x, terminated=jnp.abs(x) > 1)
+
+    def action_spec(self):
+        return specs.Bounded((1,), np.float32, -1, 1, "action")
+
+    def state_info(self, state):
+        return {}
+
 
 class DictWalk(Walk):
     """The same with a dict for its state."""
 
     def initial(self, key):
         return {"x": super().initial(key).x}
+
+    def initial_bounds(self):
+        return None
 
     def transition(self, state, action, key):
         out = super().transition(Place(state["x"]), action, key)
@@ -140,6 +161,14 @@ class MixesTypes(Walk):
         return dataclasses.replace(out, reward=out.reward + action)
 
 
+class DefaultFloats(Walk):
+    """Has zeros of whatever type JAX takes for floats in its env_info."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        return dataclasses.replace(out, env_info={"nothing": jnp.zeros(state.x.shape)})
+
+
 class LocalState(Walk):
     """The class of its state stands in a function, where no other process finds it."""
 
@@ -200,6 +229,27 @@ class StaticParams:
 
 class StaticStride(Walk):
     params: StaticParams = StaticParams()
+
+
+class RootOfNegative(Paying):
+    """Takes the root where it is real, and NaN for its gradient elsewhere."""
+
+    def extra(self, x, action):
+        return jnp.where(x > 0, jnp.sqrt(x), 0)
+
+
+class GradientPassesRestart(AutoReset):
+    """Adds nothing to the start of an episode but the gradient of where the last one ended."""
+
+    def step(self, state, action):
+        before = self.unwrapped_x(state)
+        state, row = super().step(state, action)
+        nothing = before - jax.lax.stop_gradient(before)
+        inner = tree.set_field(state.inner, "task.x", state.inner.task.x + nothing)
+        return dataclasses.replace(state, inner=inner), row
+
+    def unwrapped_x(self, state):
+        return state.inner.task.x
 
 
 class HostCallback(Paying):
@@ -298,6 +348,42 @@ class SameStart(Walk):
         return super().initial(dataclasses.replace(key, c0=jnp.zeros_like(key.c0)))
 
 
+class DrawsTwice(Paying):
+    """Draws its wind and its luck from one stream."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        (wind,), (luck,) = random.uniform(key, 1), random.uniform(key, 1)
+        return dataclasses.replace(out, reward=out.reward + wind + luck)
+
+    def extra(self, x, action):
+        return jnp.zeros_like(x)
+
+
+class UsesAKeyTwice(DrawsTwice):
+    """The same with a key of JAX's own."""
+
+    def transition(self, state, action, key):
+        out = Paying.transition(self, state, action, key)
+        keys = random.jax_keys(key)
+        wind, luck = jax.vmap(jax.random.uniform)(keys), jax.vmap(jax.random.uniform)(keys)
+        return dataclasses.replace(out, reward=out.reward + wind + luck)
+
+
+class NarrowStart(Walk):
+    """Starts nearer to 0 than it states."""
+
+    def initial(self, key):
+        return Place(0.9 * super().initial(key).x)
+
+
+class PairsAlike(Walk):
+    """Two neighbours get one key."""
+
+    def initial(self, key):
+        return super().initial(jax.tree.map(lambda word: word[jnp.arange(word.shape[0]) // 2 * 2], key))
+
+
 class CounterInClass(Paying):
     count = 0
 
@@ -365,6 +451,23 @@ class NothingPastTheEnd(Walk):
     def transition(self, state, action, key):
         out = super().transition(state, action, key)
         return dataclasses.replace(out, state=Place(jnp.where(jnp.abs(state.x) > 1, jnp.nan, out.state.x)))
+
+
+class RawActionShown(Wrapper):
+    """Shows the agent's action as it is, NaN and all."""
+
+    owns = frozenset({"prev_action"})
+
+    def step(self, state, action):
+        state, row = self.env.step(state, action)
+        return state, dataclasses.replace(row, prev_action=action)
+
+
+class MeanOfActions(Glide):
+    """Pushes every lane by what is left of the mean push."""
+
+    def transition(self, state, action, key):
+        return super().transition(state, action + 0 * jnp.mean(action), key)
 
 
 class NothingLegal(Walk):
@@ -479,6 +582,116 @@ class Paid(Stepped):
         return dataclasses.replace(timestep, reward=2 * timestep.reward)
 
 
+# --- wrappers with state ----------------------------------------------------------------------------------------------
+
+
+class Stack(LaneWrapper):
+    """Shows the last two observations."""
+
+    owns = frozenset({"observation"})
+
+    def init(self, timestep, key):
+        return timestep.observation
+
+    def after(self, own, timestep, key):
+        both = jnp.concatenate([own, timestep.observation], axis=1)
+        return timestep.observation, dataclasses.replace(timestep, observation=both)
+
+    def observation_spec(self):
+        return specs.Bounded((2,), np.float32, -4, 4, "observation")
+
+
+class MixesEpisodes(Stack):
+    """Goes on stacking when an episode begins."""
+
+    def _advance(self, own, timestep, ticked, clock):
+        return self._after(own, timestep, ticked)
+
+
+class ParamsDropped(AutoReset):
+    """Begins every episode but the first with the params that the class has by default."""
+
+    def _begin_where(self, mask, state, timestep):
+        return AutoReset(self.env.with_params(spread=0.5))._begin_where(mask, state, timestep)
+
+
+class ForgetsFinal(Wrapper):
+    """Moves the observation by 10, and forgets the final one."""
+
+    owns = frozenset({"observation"})
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.moved(timestep)
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        return state, self.moved(timestep)
+
+    def moved(self, timestep):
+        return dataclasses.replace(timestep, observation=timestep.observation + 10)
+
+    def observation_spec(self):
+        return specs.Bounded((1,), np.float32, 6, 14, "observation")
+
+
+class Scaled(RewardWrapper):
+    """Pays ``factor`` times the reward."""
+
+    factor: float = 2.0
+    identity = {"factor": 1.0}
+
+    def reward(self, reward):
+        return self.factor * reward
+
+
+class ScaledAndMore(Scaled):
+    def reward(self, reward):
+        return self.factor * reward + 0.5
+
+
+class LastRewardNotCounted(EpisodeStatistics):
+    """Sums what was paid before the episode ended."""
+
+    def after(self, own, timestep, key):
+        paid = jnp.where(timestep.is_last(), np.float32(0), timestep.reward)
+        own, row = super().after(own, dataclasses.replace(timestep, reward=paid), key)
+        return own, dataclasses.replace(row, reward=timestep.reward)
+
+
+class Twice(Wrapper):
+    """Takes two steps at once, and none past the end."""
+
+    owns = frozenset({"reward", "discount", "step_type", "observation", "env_info"})
+    steps_several = True
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.framed(timestep, 0 * timestep.step_type)
+
+    def step(self, state, action):
+        middle, one = self.env.step(state, action)
+        end, two = self.env.step(middle, action)
+        over = self.over(one)
+        state, row = tree.where(over, (middle, one), (end, two))
+        reward = one.reward + jnp.where(over, np.float32(0), two.reward)
+        return state, self.framed(dataclasses.replace(row, reward=reward), jnp.where(over, 1, 2))
+
+    def over(self, one):
+        return one.is_last()
+
+    def framed(self, timestep, frames):
+        return tree.set_field(timestep, "env_info", {**timestep.env_info, "num_env_frames": frames.astype(jnp.int32)})
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+
+class TwicePastTheEnd(Twice):
+    def over(self, one):
+        return jnp.zeros_like(one.is_last())
+
+
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
@@ -491,17 +704,28 @@ class Twin:
     rejected_by: tuple[int, ...]
 
 
+def glide() -> Environment:
+    return Glide()
+
+
+def elsewhere() -> Environment:
+    return AutoReset(Walk(Params(spread=0.1)))
+
+
 TWINS: dict[str, Twin] = {
     "weak types": Twin(lambda: WeakReward(Walk()), walk, (1,)),
     "wrong dtype from step": Twin(lambda: HalfReward(Walk()), walk, (1,)),
     "wrong dtype from step, seen by cond": Twin(lambda: HalfReward(Walk()), walk, (6, 11)),
     "a leaf without lanes": Twin(lambda: TotalInInfo(Walk()), walk, (2,)),
     "spec forgotten": Twin(lambda: SpecForgotten(Walk()), walk, (3,)),
+    "zeros of the default float type": Twin(DefaultFloats, walk, (4,)),
     "mixes dtypes": Twin(MixesTypes, walk, (5,)),
     "state that cannot be pickled": Twin(LocalState, walk, (7,)),
     "asks whether it is traced": Twin(KnowsItIsTraced, walk, (8,)),
     "params in the program": Twin(StaticStride, walk, (9,)),
-    "counts its traces": Twin(Retraced, walk, (10, 26, 55)),
+    "counts its traces": Twin(Retraced, walk, (10, 14, 26, 55)),
+    "NaN for a gradient": Twin(RootOfNegative, walk, (16,)),
+    "gradient passes a restart": Twin(lambda: GradientPassesRestart(Walk()), restarted, (16,)),
     "host callback": Twin(HostCallback, walk, (12,)),
     "computed by the host": Twin(HostComputes, walk, (12, 13)),
     "shared leaf on reset": Twin(SharedLeaf, restarted, (15,)),
@@ -516,6 +740,11 @@ TWINS: dict[str, Twin] = {
     "Python's random numbers": Twin(PythonRandom, walk, (26,)),
     "one key for all lanes": Twin(OneKeyForAll, walk, (27,)),
     "same start every episode": Twin(SameStart, walk, (28,)),
+    "one stream for two draws": Twin(DrawsTwice, walk, (29,)),
+    "one key for two draws": Twin(UsesAKeyTwice, walk, (29,)),
+    "starts nearer than stated": Twin(NarrowStart, walk, (30,)),
+    "one key for two neighbours": Twin(PairsAlike, walk, (29, 30)),
+    "an array made at import": Twin(lambda: importlib.import_module("tests.testing.eager_import").Eager(), walk, (34,)),
     "counter in self": Twin(CounterInClass, walk, (31, 33)),
     "caller's dict mutated": Twin(DictMutated, DictWalk, (32,)),
     "fields can be assigned": Twin(Assignable, walk, (33,)),
@@ -524,6 +753,8 @@ TWINS: dict[str, Twin] = {
     "bounds vacuous": Twin(VacuousBounds, walk, (35,)),
     "grows without end": Twin(Runaway, walk, (36,)),
     "actions modulo their number": Twin(lambda: RoundAndRound(Walk()), walk, (37,)),
+    "NaN shown as prev_action": Twin(lambda: RawActionShown(Glide()), glide, (38,)),
+    "NaN action leaking through a batch mean": Twin(MeanOfActions, glide, (38,)),
     "NaN past the end": Twin(NothingPastTheEnd, walk, (39,)),
     "nothing legal": Twin(NothingLegal, walk, (40,)),
     "reward at FIRST": Twin(lambda: PaidAtFirst(Walk()), walk, (41,)),
@@ -538,4 +769,14 @@ TWINS: dict[str, Twin] = {
     "final observation lost": Twin(lambda: FinalObservationLost(Walk()), restarted, (45, 46)),
     "a discount that is not its own": Twin(lambda: PaysAndEnds(Walk()), lambda: Paid(Walk()), (48,)),
     "start told by the lane's place": Twin(StartsByPlace, walk, (46,)),
+    "params dropped at reset": Twin(lambda: ParamsDropped(Walk(Params(spread=0.1))), elsewhere, (49,)),
+    "frame stack mixing episodes": Twin(
+        lambda: MixesEpisodes(AutoReset(Walk())), lambda: Stack(AutoReset(Walk())), (49, 50)
+    ),
+    "final observation forgotten by a wrapper": Twin(
+        lambda: ForgetsFinal(AutoReset(Walk(), "same_step")), lambda: AutoReset(Walk(), "same_step"), (35, 51)
+    ),
+    "identity that is none": Twin(lambda: ScaledAndMore(Walk()), lambda: Scaled(Walk()), (52,)),
+    "last reward not counted": Twin(lambda: LastRewardNotCounted(Walk()), lambda: EpisodeStatistics(Walk()), (53,)),
+    "repeats an action past the end": Twin(lambda: TwicePastTheEnd(Walk()), lambda: Twice(Walk()), (54,)),
 }

@@ -63,6 +63,10 @@ class Acrobot(Environment):
     def initial(self, key):
         return State(*random.uniform(key, 4, -self.params.start_range, self.params.start_range))
 
+    def initial_bounds(self):
+        reach = self.params.start_range
+        return State(*[-reach] * 4), State(*[reach] * 4)
+
     def transition(self, state, action, key):
         torque = (action - 1).astype(jnp.float32) * self.params.torque
         state = _runge_kutta(lambda s: self._slope(s, torque), state, self.params.dt)

@@ -64,6 +64,10 @@ class CartPole(Environment):
     def initial(self, key):
         return State(*random.uniform(key, 4, -self.params.start_range, self.params.start_range))
 
+    def initial_bounds(self):
+        reach = self.params.start_range
+        return State(*[-reach] * 4), State(*[reach] * 4)
+
     def transition(self, state, action, key):
         force = jnp.where(action == 1, self.params.force, -self.params.force)
         state = _euler(state, force, self.params)

@@ -45,6 +45,9 @@ class MountainCarContinuous(Environment):
         (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
+    def initial_bounds(self):
+        return State(self.params.start_low, 0.0), State(self.params.start_high, 0.0)
+
     def transition(self, state, action, key):
         throttle = action[:, 0]
         state = roll(self, state, clip(throttle, -1, 1) * self.params.power)

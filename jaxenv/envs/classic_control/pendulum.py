@@ -45,6 +45,7 @@ class Pendulum(Environment):
     """Pendulum swing-up; see the module."""
 
     finite_observation = True
+    smooth = True
     params: Params = Params()
     max_speed: float = tree.static(default=8.0)
     max_torque: float = tree.static(default=2.0)
@@ -52,6 +53,10 @@ class Pendulum(Environment):
     def initial(self, key):
         angle, rate = random.uniform(key, 2, -1, 1)
         return State(_wrap(angle * self.params.start_angle), rate * self.params.start_rate)
+
+    def initial_bounds(self):
+        angle, rate = self.params.start_angle, self.params.start_rate
+        return State(-angle, -rate), State(angle, rate)
 
     def transition(self, state, action, key):
         p = self.params

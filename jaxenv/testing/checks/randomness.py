@@ -2,18 +2,22 @@
 
 import copy
 import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import random, tree
 from jaxenv.environment import Environment
 from jaxenv.random import Stream
-from jaxenv.testing.compare import require_equal
+from jaxenv.testing.compare import host, is_key, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.testing.subject import LANES, Rollout, Subject, action_shapes, attributes, shapes
+from jaxenv.testing.subject import LANES, Rollout, Subject, action_shapes, attributes, shapes, without_restarts
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import FixedResetKey
 
@@ -73,6 +77,148 @@ def _busiest_lane(subject: Subject, made: Rollout) -> int:
     if episode[-1, lane] < 3:
         raise NotApplicable(f"no lane begins more than {episode[-1, lane] + 1} episodes")
     return lane
+
+
+def no_word_twice(subject: Subject) -> str:
+    """No random word is consumed twice, by two lanes, episodes, steps or consumers, and JAX keys are used once.
+
+    Keys are typed: raw ones are refused, and a batch of two keys is a batch.
+    """
+    _require_typed_keys(subject)
+    if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
+        raise NotApplicable("FixedResetKey starts every episode alike")
+    # Restarts by AutoReset look at the next start at every step and mostly drop it: here they are called for.
+    env = without_restarts(subject.stack)
+    keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], subject.actions[0])
+    with jax.debug_key_reuse(True), jax.disable_jit(), _drawn() as log:
+        state, _ = env.reset(keys)
+        for _ in range(2):
+            state, _ = env.step(state, action)
+        clock = env.clock(state)
+        state, _ = env.begin(clock.key, clock.env_id, clock.episode + 1, state)
+        env.step(state, action)
+    seen: dict[bytes, str] = {}
+    for consumer, words in log:
+        for lane, word in enumerate(words):
+            name = f"lane {lane}, episode {word[2]}, step {word[3]}, {consumer}"
+            if (earlier := seen.setdefault(word.tobytes(), name)) is not name:
+                raise Failure(f"one block of random words is drawn twice: {earlier}, and {name}")
+    if not seen:
+        raise NotApplicable("nothing is drawn")
+    return f"{len(seen)} blocks of words"
+
+
+@contextmanager
+def _drawn() -> Iterator[list[tuple[str, np.ndarray]]]:
+    """Notes every block of random words that is drawn: who drew it, and what names it, uint32 ``[lanes, 4]``."""
+    log: list[tuple[str, np.ndarray]] = []
+    block = random._block
+
+    def noted(stream, number):
+        tweaked = dataclasses.replace(
+            stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
+        )
+        named = (tweaked.k0, stream.k1, stream.c0, stream.c1)
+        if not any(isinstance(x, jax.core.Tracer) for x in named):
+            words = np.stack([x.ravel() for x in np.broadcast_arrays(*named)], axis=-1)
+            log.append((_consumer(), words))
+        return block(stream, number)
+
+    with mock.patch.object(random, "_block", noted):
+        yield log
+
+
+def _consumer() -> str:
+    """The function that asks for random numbers: the innermost one outside of the generator and of specs."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"] in (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+
+
+def _require_typed_keys(subject: Subject) -> None:
+    env = subject.of_lanes(2)
+    state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, subject.keys[0][:2])
+    if env.clock(state).env_id.shape != (2,):
+        raise Failure(f"reset takes two keys for {env.clock(state).env_id.shape[0]} lanes")
+    try:
+        jax.eval_shape(lambda env, key: env.reset(key), env, jax.ShapeDtypeStruct((2,), jnp.uint32))
+    except (TypeError, ValueError):
+        return
+    raise Failure("reset takes a raw uint32 key, which cannot be told from numbers")
+
+
+def starts_as_stated(subject: Subject) -> str:
+    """The starts of ten thousand lanes follow one distribution in every episode, lanes and episodes independent.
+
+    Where the environment states it (``initial_bounds``), it is the uniform one between these bounds.
+    """
+    _require_random_start(subject)
+    base = subject.env.unwrapped.take(jnp.zeros(_MANY, jnp.int32))
+    words = jax.random.bits(subject.key, (2, _MANY), jnp.uint32)
+    number = jnp.arange(_MANY, dtype=jnp.int32)
+
+    @jax.jit
+    def begun(env, words, number):
+        state, _ = env.begin((words[0], words[1]), number, jnp.zeros_like(number))
+        return state.task, env.begin((words[0], words[1]), number, jnp.ones_like(number))[0].task
+
+    first, second = (_columns(task) for task in host(begun(base, words, number)))
+    stated = base.initial_bounds()
+    bounds = None if stated is None else tuple(_columns(side, _MANY) for side in stated)
+    for name, x in first.items():
+        if bounds is not None:
+            _require_uniform(name, x, *(side[name] for side in bounds))
+        elif (far := _distance(x, second[name])) > _FAR:
+            raise Failure(f"{name}: the starts of two episodes differ in distribution, {far:.1f} where {_FAR} is rare")
+        for what, a, b in (("neighbours", x[:-1], x[1:]), ("one lane's first two episodes", x, second[name])):
+            related = abs(_correlation(a, b)) * np.sqrt(len(a))
+            if related > _FAR_RELATED:
+                raise Failure(f"{name}: starts of {what} are correlated, {related:.1f} standard errors")
+    return f"{len(first)} numbers of {_MANY} starts" + (", uniform as stated" if bounds is not None else "")
+
+
+_MANY = 10_000
+_FAR = 2.5  # of Kolmogorov and Smirnov's statistic: by chance once in 100,000 cases
+_FAR_RELATED = 5.0
+
+
+def _columns(task: Tree, count: int | None = None) -> dict[str, np.ndarray]:
+    """Every number of a task state by name, each ``[lanes]``; ``count`` lanes share what is given once for all."""
+    columns = {}
+    for path, x in jax.tree_util.tree_leaves_with_path(task):
+        if is_key(x):
+            continue
+        rows = np.asarray(x, np.float64)
+        rows = (rows if count is None else np.broadcast_to(rows, (count, *rows.shape))).reshape(count or len(rows), -1)
+        name = tree.path_name(path) or "state"
+        columns.update({f"{name} {i}" if rows.shape[1] > 1 else name: rows[:, i] for i in range(min(rows.shape[1], 8))})
+    return columns
+
+
+def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    if np.any((x < low) | (x > high)):
+        raise Failure(f"{name}: {x[(x < low) | (x > high)][0]} is outside the stated {low[0]} to {high[0]}")
+    if np.all(low == high):
+        return
+    share = np.sort((x - low) / (high - low))
+    grid = np.arange(1, len(x) + 1) / len(x)
+    far = np.max(np.maximum(np.abs(share - grid), np.abs(share - grid + 1 / len(x)))) * np.sqrt(len(x))
+    if far > _FAR:
+        raise Failure(f"{name}: not uniform between the stated {low[0]} and {high[0]}, {far:.1f} where {_FAR} is rare")
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Kolmogorov and Smirnov's distance of two samples of one size, in units of its standard."""
+    both = np.sort(np.concatenate([a, b]))
+    shares = [np.searchsorted(np.sort(x), both, side="right") / len(x) for x in (a, b)]
+    return float(np.max(np.abs(shares[0] - shares[1])) * np.sqrt(len(a) / 2))
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
+    return float(np.sum(a * b) / scale) if scale > 0 else 0.0
 
 
 def _require_random_start(subject: Subject) -> None:

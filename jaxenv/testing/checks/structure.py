@@ -1,15 +1,20 @@
-"""What reset and step return: trees, shapes, dtypes. Nothing but the last check computes anything."""
+"""What reset and step return: trees, shapes, dtypes. Most of it is looked at without computing anything."""
 
+import importlib.util
+import os
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.testing.compare import host, is_key, leaf_name, require_equal
-from jaxenv.testing.report import Failure
+from jaxenv.testing.compare import ROUNDING, host, is_key, leaf_name, require_equal
+from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, Subject, action_shapes, replay, shapes
+from jaxenv.wrapper import layers
 
 Tree = Any
 
@@ -69,6 +74,17 @@ def matches_spec(subject: Subject) -> None:
             raise Failure(f"{method}: {fault}") from None
 
 
+def unchanged_by_wide_types(subject: Subject) -> None:
+    """``jax_enable_x64`` changes neither dtypes nor numbers."""
+    narrow, made = shapes(subject.given), subject.rollout
+    with jax.enable_x64(True):
+        wide = shapes(subject.given)
+        for method, a, b in zip(("reset", "step"), narrow, wide, strict=True):
+            _require_same_types(method, a, f"{method} under x64", b)
+        given = host(replay(subject.stack, made.before, made.actions))
+    require_equal(made.after, given, "as usual and under x64", tolerance=ROUNDING, first_step=1)
+
+
 def strict_types(subject: Subject) -> None:
     """Reset and step mix neither dtypes nor ranks by implicit promotion, which hides mistakes."""
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
@@ -105,3 +121,33 @@ def continues_from_a_file(subject: Subject) -> None:
         raise Failure("the state holds typed keys, which cannot be pickled: carry plain words")
     read = pickle.loads(pickle.dumps(host(before)))
     require_equal(wanted, replay(subject.stack, read, actions), "as it was and read from a file", first_step=1)
+
+
+_HEAVY = ("gymnasium", "gym", "gymnax", "brax", "matplotlib", "pygame", "flax", "optax", "IPython")
+_IMPORTED = """
+import sys
+from importlib import import_module
+for name in sys.argv[1:]:
+    import_module(name)
+from jax._src import xla_bridge
+print("started" if xla_bridge.backends_are_initialized() else "idle", *sys.modules)
+"""
+
+
+def imports_lightly(subject: Subject) -> str:
+    """Importing the modules of the stack starts no backend and pulls in no plotting, gym or learning library."""
+    names = sorted({type(layer).__module__ for layer in layers(subject.env)} - {"__main__"})
+    names = [name for name in names if importlib.util.find_spec(name) is not None]
+    if not names:
+        raise NotApplicable("it was written in a script or notebook")
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    command = [sys.executable, "-c", _IMPORTED, *names]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(f"importing {', '.join(names)} fails: {done.stderr.strip().splitlines()[-1]}")
+    state, *modules = done.stdout.split()
+    if state == "started":
+        raise Failure(f"importing {', '.join(names)} starts a backend: an array is made at import")
+    if heavy := sorted(set(_HEAVY) & set(modules)):
+        raise Failure(f"importing {', '.join(names)} imports {heavy[0]}")
+    return ", ".join(names)

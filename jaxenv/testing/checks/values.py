@@ -11,7 +11,7 @@ from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import Subject, replay, run, start
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import layers
-from jaxenv.wrappers import ClipAction
+from jaxenv.wrappers import ClipAction, GuardNonFinite
 
 Tree = Any
 
@@ -140,6 +140,42 @@ def _nearest(spec: Any, actions: np.ndarray) -> np.ndarray:
     if not isinstance(spec, specs.Bounded) or spec.dtype.kind == "b":
         return actions
     return np.clip(actions, specs.aligned(spec.minimum, actions.ndim), specs.aligned(spec.maximum, actions.ndim))
+
+
+def nan_action_contained(subject: Subject) -> str:
+    """NaN and infinity for an action reach no other lane, no ``prev_action`` and no later episode.
+
+    Under ``GuardNonFinite`` nothing of them is ever seen.
+    """
+    spec, made = subject.stack.action_spec(), subject.rollout
+    if not any(s.is_continuous for s in jax.tree.leaves(spec)):
+        raise NotApplicable("no action is continuous")
+    poisoned, step = {2: np.nan, 4: np.inf}, 1
+
+    def poison(s, x):
+        x = np.copy(x)
+        for lane, value in poisoned.items():
+            x[step, lane] = value if s.is_continuous else x[step, lane]
+        return x
+
+    actions = jax.tree.map(poison, spec, made.actions)
+    given = subject.roll(subject.keys[0], actions)
+    clean = np.broadcast_to(~np.isin(np.arange(made.ends.shape[1]), list(poisoned)), made.ends.shape)
+    text = f"beside clean actions and beside NaN and infinity in lanes {list(poisoned)}"
+    if 18 not in subject.opt_outs:
+        require_equal((made.states, made.rows), (given.states, given.rows), text, where=clean)
+    require_finite(given.rows.prev_action, "prev_action after a NaN action")
+    if any(isinstance(layer, GuardNonFinite) for layer in layers(subject.stack)):
+        require_finite((given.states, given.rows), "under GuardNonFinite, after a NaN action")
+        return "guarded"
+    fresh = np.asarray(subject.clock(given).episode) > np.asarray(subject.clock(given).episode)[step]
+    if not fresh[:, list(poisoned)].any():
+        raise Failure("no poisoned lane began another episode: this shows nothing")
+    later = fresh & np.roll(fresh, 1, axis=0) if subject.stack.autoreset == "same_step" else fresh
+    if 18 not in subject.opt_outs:
+        require_finite(given.states, "an episode after a NaN action", where=fresh)
+        require_finite(given.rows, "an episode after a NaN action", where=later)
+    return "contained"
 
 
 def goes_on_past_the_end(subject: Subject) -> str:

@@ -1,16 +1,17 @@
 """What a wrapper may change, and what it must leave alone."""
 
+import dataclasses
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxenv import actions, tree
+from jaxenv import actions, specs, tree
 from jaxenv.environment import Environment
-from jaxenv.testing.compare import ROUNDING, host, require_equal
-from jaxenv.testing.report import NotApplicable
-from jaxenv.testing.subject import LANES, Subject, replay, sample_actions, start
-from jaxenv.timestep import TimeStep
+from jaxenv.testing.compare import ROUNDING, host, place, require_equal
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.subject import LANES, LIMITS, Subject, in_mode, limited, replay, sample_actions, shapes, start
+from jaxenv.timestep import StepType, TimeStep
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import ActionWrapper, AutoReset, LaneWrapper, TimeLimit
 
@@ -71,5 +72,172 @@ def _unowned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeS
 
 
 def _without_final(rows: TimeStep) -> TimeStep:
-    info = {name: value for name, value in rows.env_info.items() if name != "final_observation"}
-    return tree.set_field(rows, "env_info", info)
+    return _without_info(rows, {"final_observation"})
+
+
+def _without_info(rows: TimeStep, names: set[str]) -> TimeStep:
+    return tree.set_field(rows, "env_info", {n: x for n, x in rows.env_info.items() if n not in names})
+
+
+def specs_hold_at_ends(subject: Subject) -> str:
+    """Every level of the stack fits its own specs, and where episodes begin and end observations are in bounds.
+
+    So is the final observation of a ``same_step`` stream, whatever stands outside of ``AutoReset``.
+    """
+    for level in layers(subject.stack)[:-1]:
+        spec = specs.unbatched(specs.batched(level.time_step_spec(), 0))  # without bounds
+        for method, (_, row) in zip(("reset", "step"), shapes(level), strict=True):
+            try:
+                specs.validate(spec, row, LANES)
+            except ValueError as fault:
+                raise Failure(f"{method} of {type(level).__name__}: {fault}") from None
+    count = 0
+    for mode in ("next_step", "same_step"):
+        env = _in_mode_or_none(subject.stack, mode)
+        if env is None:
+            continue
+        shared = env.autoreset == subject.stack.autoreset
+        made = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
+        ends = made.ends | (np.asarray(made.rows.step_type) == StepType.FIRST)
+        shown = {"observation": made.rows.observation}
+        if mode == "same_step":
+            shown["final_observation"] = made.rows.env_info["final_observation"]
+        for what, values in shown.items():
+            _require_bounds(f"{what} in {mode}", env.observation_spec(), values, ends)
+        count += int(ends.sum())
+    return f"{count} rows"
+
+
+def _in_mode_or_none(env: Environment, mode: str) -> Environment | None:
+    """The stack in another mode, or nothing where a wrapper outside of ``AutoReset`` refuses it."""
+    if mode == env.autoreset:
+        return env
+    try:
+        return in_mode(env, mode)
+    except ValueError:
+        return None
+
+
+def _require_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray) -> None:
+    if tree.structure(spec) != tree.structure(values):
+        raise Failure(f"{what} is {tree.structure(values)}, its spec {tree.structure(spec)}")
+    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
+        name = f"{what} {tree.path_name(path)}".rstrip()
+        if (x.shape[2:], x.dtype) != (s.shape, s.dtype):
+            raise Failure(f"{name} is {x.dtype}{list(x.shape[2:])}, its spec says {s.dtype}{list(s.shape)}")
+        if isinstance(s, specs.Bounded):
+            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
+            outside = ~((x >= low) & (x <= high)) & tree.expand(where, x.ndim)
+            if np.any(outside):
+                at = tuple(int(i) for i in np.argwhere(outside)[0])
+                raise Failure(f"{name}{place(at)} is {x[at]}, out of the bounds of {s}")
+
+
+# --- what single wrappers promise ------------------------------------------------------------------------------------
+
+
+def identity_settings(subject: Subject) -> str:
+    """With the settings that a wrapper declares for its ``identity`` (probability 0, repeat 1) it changes nothing.
+
+    Entries of env_info that it adds and axes of length 1 aside.
+    """
+    said = []
+    for layer in layers(subject.given):
+        if isinstance(layer, Wrapper) and layer.identity:
+            _require_identity(subject, layer)
+            said.append(f"{type(layer).__name__}({', '.join(f'{k}={v}' for k, v in layer.identity.items())})")
+    if not said:
+        raise NotApplicable("no wrapper in the stack declares an identity")
+    return ", ".join(said)
+
+
+def _require_identity(subject: Subject, layer: Wrapper) -> None:
+    same = dataclasses.replace(layer, **layer.identity)
+    made = subject.roll(subject.keys[0], sample_actions(same, subject.key, subject.num_steps), same)
+    wanted = host(replay(layer.env, same.inner(made.before), made.actions))[1]
+    given = _without_info(made.after[1], made.rows.env_info.keys() - wanted.env_info.keys())
+    given = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, wanted, given)
+    text = f"inside {type(layer).__name__} and outside, {', '.join(f'{k}={v}' for k, v in layer.identity.items())}"
+    require_equal(wanted, given, text, tolerance=ROUNDING, first_step=1)
+
+
+def statistics_exact(subject: Subject) -> str:
+    """``env_info["episode"]`` holds return and length of every finished episode, recomputed, and zeros elsewhere."""
+    layer = next((x for x in layers(subject.given) if "episode" in shapes(x)[0][1].env_info), None)
+    if layer is None:
+        raise NotApplicable('env_info has no "episode"')
+    count = 0
+    for mode in ("next_step", "same_step"):
+        env = _in_mode_or_none(subject.stack, mode)
+        if env is None:
+            continue
+        shared = mode == subject.stack.autoreset
+        made = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
+        reward, kind = np.asarray(made.rows.reward, np.float64), np.asarray(made.rows.step_type)
+        shown = made.rows.env_info["episode"]
+        total, length = np.zeros_like(reward[0]), np.zeros(LANES, np.int32)
+        for t in range(1, len(kind)):
+            counted = kind[t] != StepType.FIRST
+            total, length = total + reward[t], length + counted
+            last = kind[t] == StepType.LAST
+            wanted = {"return": np.where(tree.expand(last, total.ndim), total, 0), "length": np.where(last, length, 0)}
+            for name, value in wanted.items():
+                far = ~np.isclose(np.asarray(shown[name][t]), value, rtol=1e-4, atol=1e-4)
+                if np.any(far):
+                    at = tuple(int(i) for i in np.argwhere(far)[0])
+                    raise Failure(f"{name} in {mode}{place((t, *at))}: {shown[name][t][at]}, recomputed {value[at]}")
+            count += int(last.sum())
+            total, length = np.where(tree.expand(last, total.ndim), 0, total), np.where(last, 0, length)
+    return f"{count} episodes"
+
+
+def repeats_stop_at_the_end(subject: Subject) -> str:
+    """A wrapper that takes several steps at once takes none past the end: ``env_info["num_env_frames"]`` counts them.
+
+    Its reward is the sum of theirs and its state the one where they ended.
+    """
+    said = []
+    for layer in layers(subject.given):
+        if isinstance(layer, Wrapper) and layer.steps_several and "num_env_frames" in shapes(layer)[0][1].env_info:
+            said.append(_require_stops(subject, layer))
+    if not said:
+        raise NotApplicable("no wrapper in the stack takes several steps at once")
+    return ", ".join(said)
+
+
+def _require_stops(subject: Subject, layer: Wrapper) -> str:
+    core = limited(layer.env, LIMITS)
+    level = tree.rebuild(layer, env=core)
+    env = AutoReset(level)
+    made = subject.roll(subject.keys[0], sample_actions(env, subject.key, subject.num_steps), env)
+    states, stepped = made.before.inner, ~np.asarray(made.before.ended)
+    after, rows = host(replay(level, states, made.actions))
+    given = _passed_in(level, made.actions)
+    taken = np.asarray(level.clock(after).step) - np.asarray(level.clock(states).step)
+    now, reward, going, frames = level.inner(states), np.zeros_like(rows.reward), stepped, np.zeros_like(taken)
+    for i in range(int(taken.max())):
+        now, row = host(replay(core, now, given))
+        going = going & (taken > i)
+        reward = reward + np.where(tree.expand(going, reward.ndim), row.reward, np.float32(0))
+        inner = row.env_info.get("num_env_frames", np.ones_like(frames))
+        frames = frames + np.where(going, inner, 0)
+        last = np.asarray(row.step_type) == StepType.LAST
+        over = going & last & (taken > i + 1)
+        if np.any(over):
+            at = tuple(int(j) for j in np.argwhere(over)[0])
+            raise Failure(
+                f"{type(layer).__name__}{place(at, first_step=1)} takes {taken[at]} steps, the episode ends at {i + 1}"
+            )
+    require_equal(
+        reward,
+        rows.reward,
+        f"summed and by {type(layer).__name__}: reward",
+        tolerance=ROUNDING,
+        where=stepped,
+        first_step=1,
+    )
+    require_equal(frames, rows.env_info["num_env_frames"], "frames counted and reported", where=stepped, first_step=1)
+    cut = stepped & (taken < taken.max())
+    if not cut.any():
+        raise Failure("no repeat was cut short: this shows nothing")
+    return f"{type(layer).__name__}: {int(cut.sum())} of {int(stepped.sum())} cut short"

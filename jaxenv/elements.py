@@ -1,0 +1,306 @@
+"""Environments composed of named elements: observations, actions, rewards and ends around the dynamics of another one.
+
+An element is a pure function over the batch, with a spec where there is a choice. What an agent sees, does and is paid
+for is then a table of small functions that are written, weighted and logged one by one, as DI-engine's ``EnvElement``
+and Isaac Lab's managers have it.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, specs, tree
+from jaxenv.actions import clip_discrete, conform
+from jaxenv.environment import Environment, Transition, Tree
+
+# The name of the dynamics' own end among the terminations.
+_OWN = "env"
+
+
+class Composed(Environment):
+    """The dynamics of one environment, with observations, actions, rewards and ends made of named elements.
+
+    States, random streams and params are those of the dynamics. A group of elements that is given replaces that side of
+    it; one that is not leaves it alone. Functions of a step take ``(state, action, out)``: the dynamics' state before
+    it, the action that the dynamics took, and the `Transition` that came of it, with the ``state`` after the step,
+    ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. For such a function the name of
+    an entry of that ``env_info`` may stand.
+
+    ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``, of which the reward is the sum, and
+    ``env_info["terminations"]`` which of the ends occurred, bool ``[B]``. Where ``actions`` are given, an
+    ``action_mask`` of the dynamics is left out: it marks actions that the agent does not choose from.
+
+    Args:
+        env: the environment that supplies the dynamics, without wrappers: those go around the composition.
+        observations: name to ``(spec, fn)``, ``fn(state)`` being of the dynamics' state. The observation is a dict.
+        actions: one pair ``(specs, fn)``: specs by name, and ``fn(state, action)`` of the dynamics' state and the
+            agent's dict of actions to the dynamics' action. Of that one, only discrete parts are clipped to bounds.
+        rewards: name to a function of the step to numbers ``[B]``; the dynamics' own reward is ``out.reward``.
+        terminations: name to a function of the step to bool ``[B]``; any of them ends the episode. The dynamics' own
+            end stays among them as ``"env"``, unless an element of that name replaces it.
+        weights: name of a reward to its factor, one number or one per lane; 1 where it is left out. They become one
+            leaf, float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
+
+    Raises:
+        ValueError: for an ``env`` with wrappers, an element that is not of the form above or whose result does not fit,
+            or a weight of no reward; the message names the element.
+
+    >>> import jax, jaxenv
+    >>> env = Composed(
+    ...     jaxenv.testing.Counting([3]),
+    ...     rewards={"paid": lambda state, action, out: out.reward, "late": lambda state, action, out: out.state.step},
+    ...     weights={"late": -0.5},
+    ... )
+    >>> state, timestep = env.step(env.reset(jax.random.key(0))[0], np.array([7]))
+    >>> timestep.reward.tolist(), timestep.env_info["rewards"]["late"].tolist()
+    ([6.5], [-0.5])
+    """
+
+    env: Environment
+    observations: Any = tree.static(default=None)
+    actions: Any = tree.static(default=None)
+    rewards: Any = tree.static(default=None)
+    terminations: Any = tree.static(default=None)
+    weights: Any = tree.leaf(rank=1, default=None)
+
+    # Read from the dynamics, not stored again.
+    num_envs: ClassVar[int] = property(lambda self: self.env.num_envs)  # type: ignore[assignment,misc]
+
+    def __post_init__(self):
+        kind = type(self.env)
+        if not isinstance(self.env, Environment) or (kind.begin, kind.step) != (Environment.begin, Environment.step):
+            raise ValueError(
+                f"Composed: env must be an environment without wrappers (put those around Composed), got {self.env!r}"
+            )
+        for group, checked in _GROUPS.items():
+            given = getattr(self, group)
+            if given is not None and not isinstance(given, tree.Static):
+                object.__setattr__(self, group, tree.Static(checked(given)))
+        if self.weights is None or isinstance(self.weights, Mapping):
+            object.__setattr__(
+                self, "weights", self._stacked({**dict.fromkeys(self._paid, 1.0), **(self.weights or {})})
+            )
+        if not self.name:
+            object.__setattr__(self, "name", self.env.name)
+        super().__post_init__()
+
+    def check(self):
+        if np.shape(self.weights)[-1] != len(self._paid):
+            raise ValueError(
+                f"Composed: weights must be {len(self._paid)}, one per reward, got shape {np.shape(self.weights)}"
+            )
+        self._first_shapes()  # traces the functions: what is wrong with them shows here
+
+    @property
+    def _paid(self) -> tuple[str, ...]:
+        """The names of the rewards, in the order of the weights."""
+        return () if self.rewards is None else tuple(self.rewards.value)
+
+    def _stacked(self, weights: Mapping[str, Any]) -> Any:
+        """The leaf ``[R]`` or ``[B, R]`` for the weights by name."""
+        if unknown := [name for name in weights if name not in self._paid]:
+            known = ", ".join(self._paid) or "(none)"
+            raise ValueError(f"Composed: weight {unknown[0]!r} is of no reward, the rewards are {known}")
+        columns = [_weight(name, weights[name], self.env.num_envs) for name in self._paid]
+        if not columns:
+            return np.zeros(0, np.float32)
+        numpy: Any = np if all(isinstance(column, np.ndarray) for column in columns) else jnp
+        return numpy.stack(numpy.broadcast_arrays(*columns), axis=-1)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial(self, key):
+        return self.env.initial(key)
+
+    def initial_bounds(self):
+        return self.env.initial_bounds()
+
+    def carry(self, old, new):
+        return self.env.carry(old, new)
+
+    def transition(self, state, action, key):
+        if self.actions is not None:
+            spec, made = self.env.action_spec(), self.actions.value[1](state, action)
+            made = conform(spec, made, key.shape[0], "Composed: what the function of the actions returns")
+            action = clip_discrete(spec, made)
+        out = self.env.transition(state, action, key)
+        reward, terminated, logged = out.reward, out.terminated, {}
+        if self.rewards is not None:
+            found = _values("reward", self.rewards.value, state, action, out)
+            terms = {
+                name: self.weights[..., place] * jax.lax.convert_element_type(found[name], np.float32)
+                for place, name in enumerate(self._paid)
+            }
+            reward, logged["rewards"] = functools.reduce(operator.add, terms.values()), terms
+        if self.terminations is not None:
+            ends = {_OWN: lambda state, action, out: out.terminated, **self.terminations.value}
+            logged["terminations"] = _values("termination", ends, state, action, out)
+            terminated = functools.reduce(operator.or_, logged["terminations"].values())
+        if taken := sorted(logged.keys() & out.env_info.keys()):
+            raise ValueError(f"Composed: {self.env} has an env_info entry {taken[0]!r} already, which elements write")
+        return Transition(out.state, reward, terminated, {**out.env_info, **logged})
+
+    def observe(self, state):
+        if self.observations is None:
+            return self.env.observe(state)
+        return {name: fn(state) for name, (_, fn) in self.observations.value.items()}
+
+    def state_info(self, state):
+        described = self.env.state_info(state)
+        return {name: x for name, x in described.items() if self.actions is None or name != "action_mask"}
+
+    def observation_spec(self):
+        if self.observations is None:
+            return self.env.observation_spec()
+        return {name: spec for name, (spec, _) in self.observations.value.items()}
+
+    def action_spec(self):
+        return self.env.action_spec() if self.actions is None else self.actions.value[0]
+
+    def reward_spec(self):
+        return self.env.reward_spec() if self.rewards is None else super().reward_spec()
+
+    # --- what it answers as the dynamics would -----------------------------------------------------------------------
+
+    @property
+    def params(self) -> Any:
+        """The params of the dynamics."""
+        return getattr(self.env, "params", None)
+
+    def with_params(self, **values):
+        """With other params of the dynamics, and with other ``weights``, by name: those left out stay as they are."""
+        weights = values.pop("weights", None) if self.rewards is not None else None
+        changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
+        if weights is None:
+            return changed
+        if not isinstance(weights, Mapping):
+            raise ValueError(f"Composed: weights must be a mapping of names to numbers, got {weights!r}")
+        present = {name: self.weights[..., place] for place, name in enumerate(self._paid)}
+        return changed._accept(tree.rebuild(changed, weights=self._stacked({**present, **weights})))
+
+    @property
+    def reset_strategy(self):  # type: ignore[override]
+        return self.env.reset_strategy
+
+    @property
+    def can_diverge(self):  # type: ignore[override]
+        """Also where continuous actions of the dynamics are made of discrete ones."""
+        return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))
+
+    @property
+    def finite_observation(self):  # type: ignore[override]
+        return self.env.finite_observation and self.observations is None
+
+    @property
+    def smooth(self):  # type: ignore[override]
+        return self.env.smooth and self.observations is self.actions is self.rewards is None
+
+    @property
+    def opt_outs(self):  # type: ignore[override]
+        return self.env.opt_outs
+
+    def _with_num_envs(self, num_envs):
+        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
+
+    def close(self):
+        self.env.close()
+
+    def _levels(self):
+        shown = []
+        for group in _GROUPS:
+            if (elements := getattr(self, group)) is not None:
+                names = elements.value[0] if group == "actions" else elements.value
+                shown.append(f"{group}={'/'.join(names)}")
+        return [f"Composed({', '.join(shown)})", *self.env._levels()]
+
+    def __repr__(self) -> str:
+        return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"
+
+
+# --- what the constructor takes --------------------------------------------------------------------------------------
+
+
+def _by_name(group: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"Composed: {group} must be a mapping with at least one name, got {given!r}")
+    for name in given:
+        if not isinstance(name, str) or not name or "." in name:  # names are steps of dotted paths
+            raise ValueError(f"Composed: {group} must have names that are text without dots, got {name!r}")
+    return dict(given)
+
+
+def _check_spec(what: str, spec: Tree) -> None:
+    found = jax.tree.leaves(spec)
+    if not found or not all(specs.is_spec(leaf) for leaf in found):
+        raise ValueError(f"Composed: {what} must have a spec or a tree of specs, got {spec!r}")
+
+
+def _pair(what: str, given: Any) -> tuple[Any, Callable]:
+    if not isinstance(given, tuple) or len(given) != 2 or not callable(given[1]):
+        raise ValueError(f"Composed: {what} must be a pair (spec, function), got {given!r}")
+    return given
+
+
+def _observations(given: Any) -> dict[str, tuple[Tree, Callable]]:
+    for name, element in _by_name("observations", given).items():
+        _check_spec(f"observation {name!r}", _pair(f"observation {name!r}", element)[0])
+    return dict(given)
+
+
+def _actions(given: Any) -> tuple[dict[str, Tree], Callable]:
+    parts, fn = _pair("actions", given)
+    for name, spec in _by_name("actions", parts).items():
+        _check_spec(f"action {name!r}", spec)
+    return dict(parts), fn
+
+
+def _of_step(group: str, given: Any) -> dict[str, Callable | str]:
+    for name, element in _by_name(group, given).items():
+        if not (callable(element) or isinstance(element, str)):
+            raise ValueError(
+                f"Composed: {group[:-1]} {name!r} must be a function of (state, action, out) or the name of an "
+                f"env_info entry, got {element!r}"
+            )
+    return dict(given)
+
+
+_GROUPS: dict[str, Callable[[Any], Any]] = {
+    "observations": _observations,
+    "actions": _actions,
+    "rewards": functools.partial(_of_step, "rewards"),
+    "terminations": functools.partial(_of_step, "terminations"),
+}
+
+
+def _weight(name: str, value: Any, num_envs: int) -> Any:
+    column = leaves.number("Composed", leaves.Declared(f"weight {name!r}", value, 0, np.dtype(np.float32)))
+    if leaves.is_concrete(column) and np.shape(column) not in ((), (num_envs,)):
+        raise ValueError(
+            f"Composed: weight {name!r} has {len(column)} values, one per lane would be num_envs = {num_envs}"
+        )
+    return column
+
+
+# --- a step ----------------------------------------------------------------------------------------------------------
+
+
+def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
+    """What the elements of one group say of a step, ``[B]`` each, checked at trace time."""
+    lanes, found = jnp.shape(out.reward)[:1], {}
+    for name, element in elements.items():
+        if isinstance(element, str) and element not in out.env_info:
+            known = ", ".join(sorted(out.env_info)) or "(none)"
+            raise ValueError(f"Composed: {kind} {name!r} is no entry {element!r} of env_info, there are {known}")
+        value = out.env_info[element] if isinstance(element, str) else element(state, action, out)
+        if not hasattr(value, "shape") or jnp.shape(value) != lanes:
+            shown = f"shape {value.shape}" if hasattr(value, "shape") else repr(value)
+            raise ValueError(f"Composed: {kind} {name!r} must have shape {lanes}, one value per lane, got {shown}")
+        if kind == "termination" and value.dtype != np.bool_:
+            raise ValueError(f"Composed: termination {name!r} must be bool, got {value.dtype}")
+        found[name] = value
+    return found

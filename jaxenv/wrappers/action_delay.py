@@ -1,0 +1,57 @@
+"""Let actions arrive late."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+
+
+class ActionDelay(LaneWrapper):
+    """Executes the action that the agent gave ``delay`` steps ago.
+
+    The first ``delay`` actions of an episode are zeros, or what lies closest to them within bounds: actions given in
+    the episode before never arrive. The action's counterpart of Gymnasium's DelayObservation.
+
+    Owns ``prev_action``: the agent's latest action, not the one executed.
+
+    Args:
+        env: any environment.
+        delay: how many steps, at least 0. The queue is part of the state.
+
+    Raises:
+        ValueError: if ``delay`` is below 0.
+
+    >>> import jaxenv
+    >>> env = ActionDelay(jaxenv.spec("CartPole-v1").make(), 2)
+    >>> env.reset(jax.random.key(0))[0].own.tolist()
+    [[0, 0]]
+    """
+
+    delay: int = tree.static(default=1)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    identity = {"delay": 0}
+
+    def check(self):
+        if self.delay < 0:
+            raise ValueError(f"ActionDelay: delay must be at least 0, got {self.delay}")
+
+    def init(self, timestep, key):
+        """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
+        lanes = timestep.env_id.shape[0]
+
+        def nothing(s):
+            rest = np.zeros(s.shape, s.dtype)
+            if isinstance(s, specs.Bounded):
+                rest = np.clip(rest, s.minimum, s.maximum)
+            return jnp.broadcast_to(rest, (lanes, self.delay, *s.shape))
+
+        return jax.tree.map(nothing, self.action_spec())
+
+    def before(self, own, action, key):
+        queue = jax.tree.map(lambda old, new: jnp.concatenate([old, new[:, None]], axis=1), own, action)
+        return jax.tree.map(lambda x: x[:, 1:], queue), jax.tree.map(lambda x: x[:, 0], queue)

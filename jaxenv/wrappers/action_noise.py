@@ -1,0 +1,70 @@
+"""Disturb continuous actions."""
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxenv import leaves, random, tree
+from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.clip_action import clip_continuous
+
+
+class ActionNoise(LaneWrapper):
+    """Adds ``draw[t] + past_weight * draw[t - 1]`` to continuous actions and clips them to their bounds.
+
+    Draws are normal with mean 0 and standard deviation ``sigma``, independent for every element and step; the one
+    before an episode's first step is drawn as well. Discrete leaves pass. ALF's TemporallyCorrelatedNoise (Swamy et
+    al. 2022, arXiv:2202.01312): the noise of two steps in a row is correlated, that of others is not.
+
+    Owns ``prev_action``: the agent's action, without the noise.
+
+    Args:
+        env: an environment whose action is one array or a tree of them, at least one of them continuous.
+        sigma: standard deviation of a draw, in units of the action: one number, or one per lane.
+        past_weight: weight of the draw before, at least 0; 0 makes the noise of every step independent.
+
+    Raises:
+        ValueError: if ``sigma`` or ``past_weight`` is negative, or if no leaf of the action is continuous.
+
+    >>> import jaxenv
+    >>> env = ActionNoise(jaxenv.spec("Pendulum-v1").make(), 0.1)
+    >>> env.action_spec()
+    Bounded((1,), float32, -2.0, 2.0, name='action')
+    """
+
+    sigma: Any = tree.leaf()
+    past_weight: Any = tree.leaf(default=1.0)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    identity = {"sigma": np.float32(0)}
+
+    def check(self):
+        for name in ("sigma", "past_weight"):
+            value = getattr(self, name)
+            if leaves.is_concrete(value) and np.any(np.asarray(value) < 0):
+                raise ValueError(f"ActionNoise: {name} must be at least 0, got {value}")
+        spec = self.env.action_spec()
+        if not any(s.is_continuous for s in jax.tree.leaves(spec)):
+            raise ValueError(f"ActionNoise: the action must have a continuous leaf, got {spec}")
+
+    def init(self, timestep, key):
+        return self._draw(key)
+
+    def before(self, own, action, key):
+        drawn, spec = self._draw(key), self.action_spec()
+        noisy = iter(zip(drawn, own, strict=True))
+
+        def disturbed(s, a):
+            if s.is_discrete:
+                return a
+            now, past = next(noisy)
+            return a + (now + tree.expand(self.past_weight, a.ndim) * past).astype(a.dtype)
+
+        return drawn, clip_continuous(spec, jax.tree.map(disturbed, spec, action))
+
+    def _draw(self, key):
+        """One draw for every continuous leaf: a list of float32 ``[B, *shape]``."""
+        shapes = [s.shape for s in jax.tree.leaves(self.action_spec()) if s.is_continuous]
+        normal = [random.normal(random.fold_in(key, i), shape) for i, shape in enumerate(shapes)]
+        return [tree.expand(self.sigma, x.ndim) * x for x in normal]

@@ -1,0 +1,67 @@
+"""Let the agent act within bounds of its own, in every continuous part of the action."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import ActionWrapper
+
+
+class AffineAction(ActionWrapper):
+    """Maps the continuous leaves of an action from [minimum, maximum] affinely onto their bounds.
+
+    Nothing is clipped: what lies outside maps outside. Discrete leaves pass. As ALF's ContinuousActionMapping.
+    Owns ``prev_action``: the agent's action.
+
+    Args:
+        env: an environment whose action is one array or a tree of them; its continuous leaves have finite bounds.
+        minimum: the agent's lower bound for every leaf: a number, or a nested tuple that broadcasts to the leaf.
+        maximum: its upper bound, above ``minimum`` everywhere.
+
+    Raises:
+        ValueError: if no leaf is continuous, if one has infinite bounds, or if the agent's are not finite and in order.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.AffineAction(jaxenv.spec("Pendulum-v1").make(), 0, 4)
+    >>> env.action(np.array([[0.0], [1.0], [5.0]], np.float32)).tolist()
+    [[-2.0], [-1.0], [3.0]]
+    """
+
+    minimum: Any = tree.static(default=-1.0)
+    maximum: Any = tree.static(default=1.0)
+
+    def check(self):
+        name, inner = type(self).__name__, self.env.action_spec()
+        low, high = np.asarray(self.minimum, np.float32), np.asarray(self.maximum, np.float32)
+        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
+            raise ValueError(
+                f"{name}: minimum must lie below maximum, both finite, got {self.minimum} and {self.maximum}"
+            )
+        continuous = [s for s in jax.tree.leaves(inner) if s.is_continuous]
+        if not continuous or not all(s.is_bounded for s in continuous):
+            raise ValueError(f"{name}: the action must have continuous leaves, all with finite bounds, got {inner}")
+        self.action_spec()  # bounds that do not broadcast to a leaf are refused here
+
+    def action_spec(self):
+        def within(s):
+            return s.replace(minimum=self.minimum, maximum=self.maximum) if s.is_continuous else s
+
+        return jax.tree.map(within, self.env.action_spec())
+
+    def action(self, action):
+        return jax.tree.map(_mapped, self.env.action_spec(), self.action_spec(), action)
+
+
+def _mapped(inner: specs.Bounded, outer: specs.Bounded, action: jax.Array) -> jax.Array:
+    if inner.is_discrete:
+        return action
+    # In double precision, where the span of two finite bounds is finite too.
+    low, high, start, end = (
+        bound.astype(np.float64) for bound in (inner.minimum, inner.maximum, outer.minimum, outer.maximum)
+    )
+    scale = (high - low) / (end - start)
+    offset = low - start * scale
+    scale, offset = (specs.aligned(x.astype(inner.dtype), action.ndim) for x in (scale, offset))
+    return action * scale + offset

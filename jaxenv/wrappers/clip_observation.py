@@ -1,0 +1,70 @@
+"""Clip observations."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jaxenv import numeric, specs, tree
+from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
+
+
+class ClipObservation(LeafObservationWrapper):
+    """Clips numbers in the observation, and their bounds with them; NaN passes through.
+
+    With ``fields=None`` every leaf but those of bools is clipped (as the ``ObservationClip`` of ALF's documentation).
+    Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+
+    Args:
+        env: an environment with numbers in its observation.
+        minimum: lower end, may be infinite: a number, or a nested tuple that broadcasts to the leaf.
+        maximum: upper end, not below ``minimum``.
+        fields: dotted paths of the leaves to clip.
+
+    Raises:
+        ValueError: if ``minimum`` exceeds ``maximum`` or one is NaN, or where no value of an integer leaf lies between.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.ClipObservation(jaxenv.spec("Pendulum-v1").make(), -2, 5)
+    >>> env.observation_spec()
+    Bounded((3,), float32, [-1.0, -1.0, -2.0], [1.0, 1.0, 5.0], name='observation')
+    """
+
+    minimum: Any = tree.static(default=-np.inf)
+    maximum: Any = tree.static(default=np.inf)
+
+    kind: ClassVar[str] = "an array of numbers"
+    identity: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
+
+    def check(self):
+        low, high = np.asarray(self.minimum), np.asarray(self.maximum)
+        if not np.all(low <= high):
+            raise ValueError(
+                f"ClipObservation: minimum must not exceed maximum, got {self.minimum!r} and {self.maximum!r}"
+            )
+        super().check()
+
+    def applies(self, spec):
+        return spec.dtype.kind != "b"
+
+    def fault(self, spec):
+        try:
+            low, high = self._ends(spec)
+        except ValueError:
+            return f"have a shape that minimum {self.minimum!r} and maximum {self.maximum!r} broadcast to"
+        return None if np.all(low <= high) else f"have a value between {self.minimum!r} and {self.maximum!r}"
+
+    def _ends(self, spec):
+        """The least and the greatest value of the leaf's dtype that are not outside."""
+        low, high = (np.broadcast_to(np.asarray(end, np.float64), spec.shape) for end in (self.minimum, self.maximum))
+        if spec.is_continuous:
+            return low, high
+        least, greatest = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
+        return np.maximum(np.ceil(low), least), np.minimum(np.floor(high), greatest)
+
+    def map_leaf(self, x, spec):
+        return numeric.clip(x, *(specs.aligned(end.astype(spec.dtype), x.ndim) for end in self._ends(spec)))
+
+    def map_spec(self, spec):
+        low, high = (end.astype(spec.dtype) for end in self._ends(spec))
+        least, greatest = (np.clip(bound, low, high) for bound in bounds(spec))
+        return specs.Bounded(spec.shape, spec.dtype, least, greatest, spec.name)

@@ -1,0 +1,60 @@
+"""Clip the reward."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.numeric import clip
+from jaxenv.wrappers.base import RewardWrapper
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+class ClipReward(RewardWrapper):
+    """Clips the reward to [minimum, maximum], as Gymnasium's wrapper does; NaN stays NaN.
+
+    The spec's bounds follow; they include 0, which FIRST rows show whatever the limits are. Owns ``reward``.
+
+    Args:
+        env: any environment.
+        minimum: lower limit, ``None`` for none: a number, or for a vector reward one per component.
+        maximum: upper limit, ``None`` for none, at least ``minimum``.
+
+    Raises:
+        ValueError: if both are ``None``, if one does not fit the reward, or if they are out of order.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.ClipReward(jaxenv.spec("Pendulum-v1").make(), -1, 0)
+    >>> env.reward_spec()
+    Bounded((), float32, -1.0, 0.0, name='reward')
+    >>> env.reward(np.array([-16.2, -0.5], np.float32)).tolist()
+    [-1.0, -0.5]
+    """
+
+    minimum: Any = tree.static(default=None)
+    maximum: Any = tree.static(default=None)
+
+    identity: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
+
+    def check(self):
+        if self.minimum is None and self.maximum is None:
+            raise ValueError("ClipReward: minimum, maximum or both must be given, got None and None")
+        spec, given = self.env.reward_spec(), f"got {self.minimum} and {self.maximum}"
+        try:
+            low, high = (np.broadcast_to(limit, spec.shape) for limit in self._limits())
+        except (TypeError, ValueError):
+            raise ValueError(f"ClipReward: minimum and maximum must be numbers that fit {spec}, {given}") from None
+        if not np.all(low <= high):
+            raise ValueError(f"ClipReward: minimum must not exceed maximum, {given}")
+
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        low = np.asarray(-np.inf if self.minimum is None else self.minimum, np.float32)
+        return low, np.asarray(np.inf if self.maximum is None else self.maximum, np.float32)
+
+    def reward_spec(self):
+        spec = self.env.reward_spec()
+        return bounded(spec, *(np.clip(bound, *self._limits()) for bound in bounds(spec)))
+
+    def reward(self, reward):
+        low, high = (specs.aligned(limit, reward.ndim) for limit in self._limits())
+        return clip(reward, low, high)

@@ -1,0 +1,70 @@
+"""Show what was the case some steps ago."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.frame_stack import filled, pushed
+
+
+class DelayObservation(LaneWrapper):
+    """Shows the observation of ``delay`` steps ago, and on the first ``delay`` rows of an episode a blank one.
+
+    As Gymnasium's wrapper. Blank is the valid value closest to zero, element by element. Reward and step type come on
+    time, so what an episode shows ends ``delay`` steps before it does. The wrapper carries ``delay`` observations.
+
+    Owns ``observation``.
+
+    Args:
+        env: any environment; in ``same_step`` streams one without ``AutoReset``.
+        delay: how many steps, at least 0.
+
+    Raises:
+        ValueError: if ``delay`` is negative.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.DelayObservation(jaxenv.testing.Chain(num_envs=1), 1)
+    >>> state, timestep = env.step(env.reset(jax.random.key(0))[0], np.array([1]))
+    >>> timestep.observation.tolist(), env.step(state, np.array([1]))[1].observation.tolist()
+    ([0], [1])
+    """
+
+    delay: int = tree.static(default=1)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    identity: ClassVar[dict[str, Any]] = {"delay": 0}
+
+    def check(self):
+        if self.delay < 0:
+            raise ValueError(f"DelayObservation: delay must be at least 0, got {self.delay}")
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    def init(self, timestep, key):
+        if self.delay == 0:
+            return ()
+
+        def fill(spec, x):
+            return filled(jnp.broadcast_to(specs.aligned(_blank(spec), x.ndim), x.shape), self.delay)
+
+        return jax.tree.map(fill, self.env.observation_spec(), timestep.observation)
+
+    def after(self, own, timestep, key):
+        if self.delay == 0:
+            return own, timestep
+        row = dataclasses.replace(timestep, observation=jax.tree.map(lambda queue: queue[:, 0], own))
+        return jax.tree.map(pushed, own, timestep.observation), row
+
+
+def _blank(spec: specs.Array) -> np.ndarray:
+    """The valid value closest to zero."""
+    if not isinstance(spec, specs.Bounded):
+        return np.zeros(spec.shape, spec.dtype)
+    zero = np.zeros((), spec.dtype)
+    return np.minimum(np.maximum(spec.minimum, zero), spec.maximum)

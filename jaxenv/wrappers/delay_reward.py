@@ -1,0 +1,60 @@
+"""Pay rewards late, several at once."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, tree
+from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+@tree.struct
+class Unpaid:
+    """What an episode has earned since it was last paid, and for how many steps (int32 ``[B]``)."""
+
+    reward: jax.Array
+    steps: jax.Array
+
+
+class DelayReward(LaneWrapper):
+    """Collects rewards and pays their sum on every ``num``-th step and on LAST, 0 in between, as DI-engine's wrapper.
+
+    The return of an episode stays what it was. Nothing is left over for the next one. Owns ``reward``.
+
+    Args:
+        env: any environment.
+        num: how many steps to collect, at least 1: one number, or int32 ``[B]`` with one per lane.
+
+    Raises:
+        ValueError: if ``num`` is below 1 or no integer.
+    """
+
+    num: int = 1
+
+    owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+    identity: ClassVar = {"num": 1}
+
+    def check(self):
+        if leaves.is_concrete(self.num) and np.any(np.asarray(self.num) < 1):
+            raise ValueError(f"DelayReward: num must be at least 1, got {self.num}")
+
+    def reward_spec(self):
+        """A sum of nobody knows how many rewards: of their bounds only the sign is left."""
+        spec = self.env.reward_spec()
+        low, high = bounds(spec)
+        return bounded(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
+
+    def init(self, timestep, key):
+        return Unpaid(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.env_id))
+
+    def after(self, own, timestep, key):
+        reward = own.reward + timestep.reward
+        steps = own.steps + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
+        nothing = Unpaid(jnp.zeros_like(reward), jnp.zeros_like(steps))
+        pays = (steps >= self.num) | timestep.is_last()
+        paid = tree.where(pays, reward, nothing.reward)
+        return tree.where(pays, nothing, Unpaid(reward, steps)), dataclasses.replace(timestep, reward=paid)

@@ -1,0 +1,87 @@
+"""Let the agent choose from a grid of continuous actions."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.numeric import clip
+from jaxenv.wrappers.base import ActionWrapper
+
+
+class DiscretizeAction(ActionWrapper):
+    """Divides every element of a continuous action into evenly spaced values; the agent gives their numbers, int32.
+
+    The action keeps its shape, one number an element; a single element in an array of shape ``(1,)`` becomes ``()``,
+    as in TF-Agents. With ``flatten`` it is one number for all elements together, the first one counting most: ALF's
+    DiscreteActionWrapper. Owns ``prev_action``: the agent's numbers.
+
+    Args:
+        env: an environment with one continuous action array and finite bounds.
+        num_actions: how many values an element takes, at least 2: a number, or a nested tuple that broadcasts to the
+            action's shape.
+        mode: ``"ends"``: both bounds are among the values. ``"centers"``: the values are the centres of bins of equal
+            size, as in Gymnasium.
+        flatten: one number instead of one for each element.
+
+    Raises:
+        ValueError: if the action is not one bounded continuous array, ``num_actions`` is below 2, no integer or does
+            not broadcast, the mode is unknown, or one int32 does not hold all combinations.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.DiscretizeAction(jaxenv.spec("Pendulum-v1").make(), 5)
+    >>> env.action_spec()
+    Bounded((), int32, 0, 4, name='action')
+    >>> env.action(np.array([0, 1, 4])).tolist()
+    [[-2.0], [-1.0], [2.0]]
+    """
+
+    num_actions: Any = tree.static()
+    mode: Literal["ends", "centers"] = tree.static(default="ends")
+    flatten: bool = tree.static(default=False)
+
+    def check(self):
+        spec, counts = self.env.action_spec(), np.asarray(self.num_actions)
+        if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):
+            raise ValueError(
+                f"DiscretizeAction: the action must be one continuous array with finite bounds, got {spec}"
+            )
+        if self.mode not in ("ends", "centers"):
+            raise ValueError(f"DiscretizeAction: mode must be 'ends' or 'centers', got {self.mode!r}")
+        if counts.dtype.kind not in "iu" or np.any(counts < 2):
+            raise ValueError(f"DiscretizeAction: num_actions must be integers of at least 2, got {self.num_actions}")
+        try:
+            counts = np.broadcast_to(counts, spec.shape)
+        except ValueError:
+            raise ValueError(
+                f"DiscretizeAction: num_actions of shape {counts.shape} does not broadcast to {spec.shape}"
+            ) from None
+        if self.flatten and np.prod(counts, dtype=np.float64) > 2**31 - 1:
+            raise ValueError(f"DiscretizeAction: num_actions makes more combinations than an int32 holds: {counts}")
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.num_actions, np.int32), self.env.action_spec().shape)
+
+    def action_spec(self):
+        inner, counts = self.env.action_spec(), self._counts
+        if self.flatten:
+            return specs.discrete(int(np.prod(counts)), name=inner.name)
+        shape = () if inner.shape == (1,) else inner.shape
+        return specs.Bounded(shape, np.int32, 0, counts.reshape(shape) - 1, inner.name)
+
+    def action(self, action):
+        inner = self.env.action_spec()
+        ndim = 1 + inner.ndim
+        counts = specs.aligned(self._counts, ndim)
+        if self.flatten:
+            # What one step of each element counts: the number of combinations of those behind it.
+            behind = np.cumprod([1, *self._counts.reshape(-1)[:0:-1]], dtype=np.int32)[::-1].reshape(inner.shape)
+            number = tree.expand(action, ndim) // specs.aligned(behind, ndim) % counts
+        else:
+            number = action.reshape(action.shape[0], *inner.shape)
+        number, counts = number.astype(np.float32), counts.astype(np.float32)
+        share = number / (counts - 1) if self.mode == "ends" else (number + 0.5) / counts
+        low, high = (specs.aligned(bound, ndim).astype(np.float32) for bound in (inner.minimum, inner.maximum))
+        # Weighted ends meet both bounds exactly; between them rounding could exceed a narrow range.
+        return clip(low * (1 - share) + high * share, low, high).astype(inner.dtype)

@@ -1,0 +1,61 @@
+"""Report return and length of every episode where it ends."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.wrappers.base import LaneWrapper
+
+
+@tree.struct
+class Totals:
+    """Return (float32 ``[B]`` or ``[B, R]``) and length (int32 ``[B]``) of the episode so far."""
+
+    reward: jax.Array
+    length: jax.Array
+
+
+class EpisodeStatistics(LaneWrapper):
+    """Adds ``env_info["episode"]``: what the episode came to, on its LAST row; zeros and False on all others.
+
+    ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of what it wraps, ``length`` (int32
+    ``[B]``) counts the rows after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) say how it ended, ``valid``
+    (bool ``[B]``) that it did: a return of 0 is a return, too.
+
+    As Gymnasium's ``RecordEpisodeStatistics``, on the device and of one structure on every row. Owns ``env_info``.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.wrappers.EpisodeStatistics(jaxenv.testing.mock_012())
+    >>> state, _ = env.reset(jax.random.key(0))
+    >>> for _ in range(2):
+    ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))
+    >>> {name: value.tolist() for name, value in timestep.env_info["episode"].items()}
+    {'return': [1.0], 'length': [2], 'terminated': [True], 'truncated': [False], 'valid': [True]}
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+
+    def check(self):
+        if "episode" in self.env.env_info_spec():
+            raise ValueError(f"EpisodeStatistics: env_info['episode'] is there already in {self.env!r}, one is enough")
+
+    def init(self, timestep, key):
+        return Totals(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type))
+
+    def after(self, own, timestep, key):
+        total = own.reward + timestep.reward  # 0 at FIRST
+        length = own.length + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
+        last = timestep.is_last()
+        episode = {
+            "return": jnp.where(tree.expand(last, total.ndim), total, np.float32(0)),
+            "length": jnp.where(last, length, np.int32(0)),
+            "terminated": timestep.terminated,
+            "truncated": timestep.truncated,
+            "valid": last,
+        }
+        row = dataclasses.replace(timestep, env_info={**timestep.env_info, "episode": episode})
+        return Totals(total, length), row

@@ -1,0 +1,75 @@
+"""Let the agent give one vector for a tree of actions."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.numeric import clip
+from jaxenv.wrappers.base import ActionWrapper
+
+
+class FlattenAction(ActionWrapper):
+    """Takes one vector that holds the elements of all leaves, in the order of the tree and each row by row.
+
+    Bounds are kept. Elements for a leaf of another dtype are cast; floats for a discrete leaf become the nearest
+    integer within its bounds. As TF-Agents' FlattenActionWrapper, for leaves of any shape.
+    Owns ``prev_action``: the agent's vector.
+
+    Args:
+        env: an environment whose action is an array or a tree of them.
+        dtype: that of the vector; by default the one that all leaves have.
+
+    Raises:
+        ValueError: if the leaves differ in dtype and none is given, or if bounds do not fit the one given.
+
+    >>> from jaxenv import testing
+    >>> wheels = {"left": specs.Bounded((), np.float32, -1, 1), "right": specs.Bounded((2,), np.float32, 0, 9)}
+    >>> env = FlattenAction(testing.random_environment(specs.discrete(2), wheels))
+    >>> env.action_spec()
+    Bounded((3,), float32, [-1.0, 0.0, 0.0], [1.0, 9.0, 9.0], name='action')
+    >>> jax.tree.map(lambda x: x.tolist(), env.action(np.array([[1.0, 2.0, 3.0]])))
+    {'left': [1.0], 'right': [[2.0, 3.0]]}
+    """
+
+    dtype: Any = tree.static(default=None)
+
+    def check(self):
+        dtypes = sorted({str(s.dtype) for s in jax.tree.leaves(self.env.action_spec())})
+        if self.dtype is None and len(dtypes) != 1:
+            raise ValueError(f"FlattenAction: dtype must be given where the leaves differ in theirs: {dtypes}")
+        self.action_spec()  # bounds that do not fit the dtype are refused here
+
+    def action_spec(self):
+        leaves = jax.tree.leaves(self.env.action_spec())
+        dtype = np.dtype(leaves[0].dtype if self.dtype is None else self.dtype)
+        size = sum(s.numel for s in leaves)
+        if not any(isinstance(s, specs.Bounded) for s in leaves):
+            return specs.Array((size,), dtype, "action")
+        low, high = (np.concatenate(bounds) for bounds in zip(*(_bounds(s) for s in leaves), strict=True))
+        return specs.Bounded((size,), dtype, low, high, "action")
+
+    def action(self, action):
+        wanted, structure = tree.flatten(self.env.action_spec())
+        parts = jnp.split(action, np.cumsum([s.numel for s in wanted])[:-1], axis=-1)
+        return structure.unflatten([_part(s, part) for s, part in zip(wanted, parts, strict=True)])
+
+
+def _bounds(spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of all elements as vectors, infinite or those of the dtype where there are none."""
+    if isinstance(spec, specs.Bounded):
+        return spec.minimum.reshape(-1), spec.maximum.reshape(-1)
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    if spec.is_discrete:
+        ends = (0, 1) if spec.dtype.kind == "b" else (np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max)
+    return np.full(spec.numel, ends[0]), np.full(spec.numel, ends[1])
+
+
+def _part(spec: specs.Array, part: jax.Array) -> jax.Array:
+    """The elements of one leaf, in its shape and dtype."""
+    part = part.reshape(part.shape[0], *spec.shape)
+    if spec.is_discrete and jnp.issubdtype(part.dtype, jnp.floating):
+        part = clip(jnp.round(part), *(specs.aligned(b.reshape(spec.shape), part.ndim) for b in _bounds(spec)))
+    return part.astype(spec.dtype)

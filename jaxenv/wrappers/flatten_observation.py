@@ -1,0 +1,85 @@
+"""Make one vector of an observation."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import ObservationWrapper
+from jaxenv.wrappers.leaf_observation import bounds
+
+
+class FlattenObservation(ObservationWrapper):
+    """Puts all leaves of the observation, row-major, one behind the other in one vector; bounds are kept.
+
+    Entries of a dict come in the order of their sorted keys, as JAX has them, and those of ``fields`` in the order
+    given. The vector has the dtype that all leaves share, else float32. As Gymnasium's wrapper and TF-Agents'
+    ``FlattenObservationsWrapper``. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+
+    Args:
+        env: any environment.
+        fields: dotted paths of what goes into the vector: ``("observation", "desired_goal")`` makes one of a state and
+            its goal. The rest is dropped. All by default.
+        one_hot: an integer of shape ``()`` with bounds, a choice among n, takes n elements of which one is 1, as in
+            Gymnasium; ``False`` gives the number itself.
+
+    Raises:
+        ValueError: for a path that is not there, or an observation without arrays.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.FlattenObservation(jaxenv.testing.Chain(length=3))
+    >>> env.observation_spec()
+    Bounded((3,), int32, 0, 1, name='observation')
+    >>> env.observation(np.array([2, 0], np.int32)).tolist()
+    [[0, 0, 1], [1, 0, 0]]
+    """
+
+    fields: Any = tree.static(default=None)
+    one_hot: bool = tree.static(default=True)
+
+    def check(self):
+        names = jax.tree.map(lambda _: 0, self.env.observation_spec())  # of specs their attributes could be named
+        try:
+            found = self._parts(names)
+        except ValueError as unknown:
+            raise ValueError(f"FlattenObservation: fields: {unknown}") from None
+        if not found:
+            raise ValueError(f"FlattenObservation: there must be at least one array, got fields {self.fields!r}")
+
+    def _parts(self, observation):
+        if self.fields is None:
+            return jax.tree.leaves(observation)
+        paths = (self.fields,) if isinstance(self.fields, str) else self.fields
+        return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, str(path)))]
+
+    def _is_choice(self, spec):
+        return self.one_hot and isinstance(spec, specs.Bounded) and spec.shape == () and spec.dtype.kind in "iu"
+
+    def _dtype(self):
+        dtypes = {spec.dtype for spec in self._parts(self.env.observation_spec())}
+        return dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
+
+    def observation(self, observation):
+        dtype, parts = self._dtype(), []
+        for spec, x in zip(self._parts(self.env.observation_spec()), self._parts(observation), strict=True):
+            if self._is_choice(spec):
+                values = np.arange(spec.num_values, dtype=spec.dtype) + spec.minimum
+                x = x[:, None] == values[None]
+            parts.append(jax.lax.convert_element_type(x.reshape(x.shape[0], -1), dtype))
+        return jnp.concatenate(parts, axis=-1)
+
+    def observation_spec(self):
+        inner, dtype, ends = self.env.observation_spec(), self._dtype(), []
+        parts = self._parts(inner)
+        for spec in parts:
+            if self._is_choice(spec):
+                ends.append((np.zeros(spec.num_values), np.ones(spec.num_values)))
+            else:
+                ends.append(bounds(spec))
+        low, high = (np.concatenate([end[i].reshape(-1).astype(dtype) for end in ends]) for i in (0, 1))
+        name = inner.name if specs.is_spec(inner) else "observation"
+        if not any(isinstance(spec, specs.Bounded) for spec in parts):
+            return specs.Array(low.shape, dtype, name)
+        return specs.Bounded(low.shape, dtype, low, high, name)

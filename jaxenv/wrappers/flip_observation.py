@@ -1,0 +1,74 @@
+"""Mirror images, by chance, for whole episodes."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.leaf_observation import Leafwise
+
+
+@tree.struct
+class Flipped:
+    """Which ways the images of this episode are mirrored, bool ``[B]``."""
+
+    vertical: jax.Array
+    horizontal: jax.Array
+
+
+class FlipObservation(Leafwise, LaneWrapper):
+    """Mirrors images ``[H, W, C]``, each way with a probability of its own that is drawn once an episode and lane.
+
+    All images of a lane are mirrored alike, as in ALF's ``FrameFlip``. A probability of 1 always mirrors. Leaves of
+    other ranks stay. Owns ``observation``; costs one block of random numbers a lane and episode.
+
+    Args:
+        env: an environment with at least one image: a leaf with three axes.
+        vertical: probability that up and down change places: one number, or one per lane.
+        horizontal: probability that left and right do.
+        fields: dotted paths of the images to mirror; all by default.
+
+    Raises:
+        ValueError: if a probability lies outside [0, 1], or outside a ``same_step`` ``AutoReset``.
+    """
+
+    vertical: float = 0.5
+    horizontal: float = 0.5
+
+    kind: ClassVar[str] = "an image with three axes"
+    identity: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
+
+    def check(self):
+        for name in ("vertical", "horizontal"):
+            chance = getattr(self, name)
+            if leaves.is_concrete(chance) and not np.all((np.asarray(chance) >= 0) & (np.asarray(chance) <= 1)):
+                raise ValueError(f"FlipObservation: {name} must lie in [0, 1], got {chance}")
+        super().check()
+
+    def applies(self, spec):
+        return spec.ndim == 3
+
+    def init(self, timestep, key):
+        up, left = (random.unit(word) for word in random.bits(key, 2))
+        return Flipped(up < self.vertical, left < self.horizontal)
+
+    def after(self, own, timestep, key):
+        def flip(mark, x):
+            if not mark:
+                return x
+            x = jnp.where(tree.expand(own.vertical, x.ndim), x[:, ::-1], x)
+            return jnp.where(tree.expand(own.horizontal, x.ndim), x[:, :, ::-1], x)
+
+        observation = jax.tree.map(flip, self._chosen(), timestep.observation)
+        return own, tree.rebuild(timestep, observation=observation)
+
+    def map_spec(self, spec):
+        if not isinstance(spec, specs.Bounded):
+            return spec
+        low, high = spec.minimum, spec.maximum
+        for axis in (0, 1):  # either picture may be there, whatever the probabilities: these move no spec
+            low, high = np.minimum(low, np.flip(low, axis)), np.maximum(high, np.flip(high, axis))
+        return spec.replace(minimum=low, maximum=high)

@@ -1,0 +1,140 @@
+"""Show the last observations together."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import LaneWrapper, chosen
+
+
+class FrameStack(LaneWrapper):
+    """Shows the last ``num`` observations as one, the oldest first and the newest last.
+
+    The stack is the wrapper's state and the observation in one. Dtypes stay as they are, bounds are repeated.
+    Gymnasium's ``FrameStackObservation`` and DI-engine's wrapper are ``axis=None``; ALF's ``FrameStack`` is ``axis=0``
+    or ``-1``; TF-Agents' ``FrameStack4`` is ``num=4, axis=2``. A stack costs a copy of itself at every step and ``num``
+    times the memory of the observation wherever rows are stored.
+
+    Owns ``observation``.
+
+    Args:
+        env: any environment; in ``same_step`` streams one without ``AutoReset``.
+        num: how many observations, at least 1.
+        axis: ``None`` stacks along a new axis in front of one lane's observation; a number concatenates along that
+            axis of it, counted from the end if negative. Observations without axes are stacked to ``(num,)`` anyway.
+        padding: what stands for observations before the first: ``"reset"`` repeats the first, ``"zero"`` gives zeros.
+        fields: dotted paths of the parts to stack, the others stay as they are; ``None`` stacks all.
+
+    Raises:
+        ValueError: if ``num`` is below 1, ``padding`` unknown, or ``axis`` or a field is not there.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.FrameStack(jaxenv.testing.Chain(num_envs=1), 3)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, np.array([1]))
+    >>> timestep.observation.tolist()
+    [[0, 0, 1]]
+    """
+
+    num: int = tree.static(default=4)
+    axis: int | None = tree.static(default=None)
+    padding: Literal["reset", "zero"] = tree.static(default="reset")
+    fields: tuple[str, ...] | None = tree.static(default=None)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    identity: ClassVar[dict[str, Any]] = {"num": 1}
+
+    def check(self):
+        if self.num < 1:
+            raise ValueError(f"FrameStack: num must be at least 1, got {self.num}")
+        if self.padding not in ("reset", "zero"):
+            raise ValueError(f"FrameStack: padding must be 'reset' or 'zero', got {self.padding!r}")
+        if self.axis is not None and not isinstance(self.axis, int):
+            raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")
+        spec = self.env.observation_spec()
+        for stack, leaf in zip(jax.tree.leaves(self._chosen(spec)), jax.tree.leaves(spec), strict=True):
+            if stack and self.axis is not None and leaf.ndim and not -leaf.ndim <= self.axis < leaf.ndim:
+                raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} of {leaf}, got {self.axis}")
+
+    def _chosen(self, observation):
+        return chosen("FrameStack", observation, self.fields)
+
+    @property
+    def shows_state(self):
+        # The stack is the state, so `AutoReset` need not carry it a second time.
+        return self.env.shows_state or all(jax.tree.leaves(self._chosen(self.env.observation_spec())))
+
+    def observation_of(self, state):
+        stacked = self._chosen(self.env.observation_spec())
+        if all(jax.tree.leaves(stacked)):
+            return state.own
+        shown = self.env.observation_of(self.inner(state))
+        return jax.tree.map(lambda stack, x, frames: frames if stack else x, stacked, shown, state.own)
+
+    def observation_spec(self):
+        spec, zeros = self.env.observation_spec(), self.padding == "zero"
+        return jax.tree.map(
+            lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._chosen(spec), spec
+        )
+
+    def init(self, timestep, key):
+        def fill(stack, x):
+            x = jnp.zeros_like(x) if self.padding == "zero" else x
+            return filled(x, self.num, self.axis) if stack else ()
+
+        return jax.tree.map(fill, self._chosen(timestep.observation), timestep.observation)
+
+    def after(self, own, timestep, key):
+        stacked, observation = self._chosen(timestep.observation), timestep.observation
+        own = jax.tree.map(
+            lambda stack, x, frames: pushed(frames, x, self.axis) if stack else (), stacked, observation, own
+        )
+        # Copies are for eager callers who donate the state; compiled code has none.
+        row = jax.tree.map(lambda stack, x, frames: jnp.copy(frames) if stack else x, stacked, observation, own)
+        return own, dataclasses.replace(timestep, observation=row)
+
+
+# --- stacks of frames ------------------------------------------------------------------------------------------------
+
+
+def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:
+    """A stack of ``num`` times ``x`` (``[B, ...]``), along a new axis behind the lanes or along ``axis`` of a lane."""
+    frame, at = _frame(x, axis)
+    return jnp.concatenate([frame] * num, at)
+
+
+def pushed(frames: jax.Array, x: jax.Array, axis: int | None = None) -> jax.Array:
+    """The stack without its oldest frame and with ``x`` as its newest."""
+    frame, at = _frame(x, axis)
+    return jnp.concatenate([jax.lax.slice_in_dim(frames, frame.shape[at], None, axis=at), frame], at)
+
+
+def repeated(spec: specs.Array, num: int, axis: int | None = None, zeros: bool = False) -> specs.Array:
+    """The spec of one lane's stack; with ``zeros`` all frames but the newest may be zero."""
+    new = axis is None or spec.ndim == 0
+    join: Any = np.stack if new else lambda bounds: np.concatenate(bounds, axis)
+    shape = join([np.broadcast_to(np.int8(0), spec.shape)] * num).shape
+    if not isinstance(spec, specs.Bounded):
+        return spec.replace(shape=shape)
+    older = with_zero(spec) if zeros else spec
+    low, high = (join([getattr(older, b)] * (num - 1) + [getattr(spec, b)]) for b in ("minimum", "maximum"))
+    return spec.replace(shape=shape, minimum=low, maximum=high)
+
+
+def with_zero(spec: specs.Array) -> specs.Array:
+    """The spec with bounds widened to hold zero."""
+    if not isinstance(spec, specs.Bounded):
+        return spec
+    zero = np.zeros((), spec.dtype)
+    return spec.replace(minimum=np.minimum(spec.minimum, zero), maximum=np.maximum(spec.maximum, zero))
+
+
+def _frame(x: jax.Array, axis: int | None) -> tuple[jax.Array, int]:
+    """``x`` as one frame of a stack, and the axis of the batch along which frames are joined."""
+    if axis is None or x.ndim == 1:
+        return x[:, None], 1
+    return x, axis + 1 if axis >= 0 else axis + x.ndim

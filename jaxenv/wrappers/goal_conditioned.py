@@ -1,0 +1,88 @@
+"""Give every episode a goal of its own."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import specs, tree
+from jaxenv.random import Stream
+from jaxenv.wrappers.base import LaneWrapper, mapped_spec
+
+
+class GoalConditioned(LaneWrapper):
+    """Draws a goal at the start of every episode, shows it, and pays by it, as Gymnasium-Robotics' GoalEnv.
+
+    The observation becomes a dict of ``observation``, ``achieved_goal`` and ``desired_goal``; the reward is a function
+    of the last two alone, so that a learner may relabel with ``env.reward_fn`` (hindsight). Reaching the goal ends
+    nothing: put `TerminateOn` outside for that. Owns ``observation`` and ``reward``.
+
+    Args:
+        env: any environment; in ``same_step`` streams it stands inside ``AutoReset``.
+        sample_goal: a function of a lane stream to goals, a tree of arrays that lead with ``[B]``.
+        reward_fn: a function of achieved and desired goals to rewards ``[B]``, cast to float32; not used at FIRST.
+        achieved_fn: a function of the inner observation to the goal that it achieves, in the structure, shapes and
+            dtypes of the desired one.
+        goal_spec: specs of one goal, where bounds are known.
+
+    Raises:
+        ValueError: if achieved and desired goals or ``goal_spec`` differ in structure, shape or dtype.
+    """
+
+    sample_goal: Callable[[Stream], Any] = tree.static()
+    reward_fn: Callable[[Any, Any], jax.Array] = tree.static()
+    achieved_fn: Callable[[Any], Any] = tree.static()
+    goal_spec: Any = tree.static(default=None)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
+
+    def __post_init__(self):
+        if self.goal_spec is not None and not isinstance(self.goal_spec, tree.Static):
+            object.__setattr__(self, "goal_spec", tree.Static(self.goal_spec))
+        super().__post_init__()
+
+    def check(self):
+        found = self._goal_specs()
+        try:
+            specs.require_equal(found[0], found[1], "achieved and desired goal")
+            if self.goal_spec is not None:
+                stated = specs.unbatched(self.goal_spec.value, 0)
+                specs.require_equal(stated, found[1], "goal_spec and the goals")
+        except ValueError as fault:
+            raise ValueError(f"GoalConditioned: {fault}") from None
+
+    def _goal_specs(self) -> tuple[Any, Any]:
+        """Specs of achieved and desired goals as the functions make them."""
+        word = jax.ShapeDtypeStruct((self.spec_lanes,), jnp.uint32)
+        desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
+        return mapped_spec(self.achieved_fn, self.env.observation_spec(), self.spec_lanes), desired
+
+    def observation_spec(self):
+        achieved, desired = self._goal_specs()
+        if self.goal_spec is not None:
+            achieved = desired = self.goal_spec.value
+        return {"observation": self.env.observation_spec(), "achieved_goal": achieved, "desired_goal": desired}
+
+    def reward_spec(self):
+        return specs.Array((), "float32", "reward")
+
+    def init(self, timestep, key):
+        return self.sample_goal(key)
+
+    def after(self, own, timestep, key):
+        achieved = tree.strong(self.achieved_fn(timestep.observation))
+        reward = jnp.asarray(self.reward_fn(achieved, own), jnp.float32)
+        if reward.shape != timestep.env_id.shape:
+            raise ValueError(
+                f"GoalConditioned: reward_fn must return {timestep.env_id.shape} rewards, got {reward.shape}"
+            )
+        # Copies, so that donating state and row never deletes one array twice.
+        observation = {
+            "observation": timestep.observation,
+            "achieved_goal": jax.tree.map(jnp.copy, achieved),
+            "desired_goal": jax.tree.map(jnp.copy, own),
+        }
+        reward = jnp.where(timestep.is_first(), jnp.zeros_like(reward), reward)
+        return own, dataclasses.replace(timestep, observation=observation, reward=reward)

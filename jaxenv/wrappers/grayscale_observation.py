@@ -1,0 +1,54 @@
+"""Turn colour images grey."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
+
+# ITU-R BT.709 luma, as Gymnasium rounds it: the shares of red, green and blue.
+_SHARES = (0.2125, 0.7154, 0.0721)
+
+
+class GrayscaleObservation(LeafObservationWrapper):
+    """Turns images ``[H, W, 3]`` of red, green and blue into grey ones: 0.2125 red + 0.7154 green + 0.0721 blue.
+
+    Integers are rounded to the nearest (Gymnasium cuts them off, and may make 254 of white). Leaves of other ranks
+    stay. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+
+    Args:
+        env: an environment with at least one image: a leaf with three axes, numbers with 3 channels.
+        keep_dim: give ``[H, W, 1]``, which other image wrappers take; ``False`` gives ``[H, W]``.
+        fields: dotted paths of the images to map; all by default.
+
+    Raises:
+        ValueError: if there is no image, or one has another number of channels.
+    """
+
+    keep_dim: bool = tree.static(default=False)
+
+    kind: ClassVar[str] = "an image of numbers with three axes"
+
+    def applies(self, spec):
+        return spec.ndim == 3 and spec.dtype.kind != "b"
+
+    def fault(self, spec):
+        return None if spec.shape[2] == 3 else "have 3 channels"
+
+    def map_leaf(self, x, spec):
+        return fit(self.map_spec(spec), self._grey(x if spec.is_continuous else x.astype(jnp.float32)))
+
+    def map_spec(self, spec):
+        if not isinstance(spec, specs.Bounded):
+            return spec.replace(shape=self._grey(np.broadcast_to(np.float32(0), spec.shape)).shape)
+        low, high = (self._grey(bound.astype(np.float64)) for bound in (spec.minimum, spec.maximum))
+        if spec.is_discrete:
+            low, high = np.round(low), np.round(high)
+        return specs.Bounded(low.shape, spec.dtype, low, high, spec.name)
+
+    def _grey(self, x):
+        red, green, blue = (x[..., i] * np.asarray(share, x.dtype) for i, share in enumerate(_SHARES))
+        grey = red + green + blue
+        return grey[..., None] if self.keep_dim else grey

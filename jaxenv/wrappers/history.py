@@ -1,0 +1,80 @@
+"""Show the last observations, and the actions between them."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.frame_stack import filled, pushed, repeated
+from jaxenv.wrappers.previous_action_and_reward import shown_action, shown_action_spec
+
+
+class History(LaneWrapper):
+    """Shows the last ``num`` observations along a new leading axis, zeros before the first, oldest first.
+
+    As TF-Agents' ``HistoryWrapper``. With actions the observation is ``{"observation": ..., "action": ...}``, each with
+    the new axis: row k of the actions is the one that led to row k of the observations, zeros where none did. They are
+    the actions that this wrapper is given: put it outside wrappers that change actions.
+
+    Owns ``observation``.
+
+    Args:
+        env: any environment; in ``same_step`` streams one without ``AutoReset``.
+        num: how many observations, at least 1.
+        include_actions: show the actions too.
+        padding: ``"zeros"``, or ``"first"`` to repeat the first observation (``tile_first_step_obs`` there).
+
+    Raises:
+        ValueError: if ``num`` is below 1 or ``padding`` unknown.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.History(jaxenv.testing.Chain(num_envs=1), 3, include_actions=True)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, jax.numpy.array([1]))
+    >>> timestep.observation["observation"].tolist(), timestep.observation["action"].tolist()
+    ([[0, 0, 1]], [[0, 0, 1]])
+    """
+
+    num: int = tree.static(default=4)
+    include_actions: bool = tree.static(default=False)
+    padding: Literal["zeros", "first"] = tree.static(default="zeros")
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    identity: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
+
+    def check(self):
+        if self.num < 1:
+            raise ValueError(f"History: num must be at least 1, got {self.num}")
+        if self.padding not in ("zeros", "first"):
+            raise ValueError(f"History: padding must be 'zeros' or 'first', got {self.padding!r}")
+
+    def _with_actions(self, observation, action):
+        return {"observation": observation, "action": action} if self.include_actions else observation
+
+    @property
+    def shows_state(self):
+        return True
+
+    def observation_of(self, state):
+        return state.own
+
+    def observation_spec(self):
+        zeros = self.padding == "zeros"
+        observation = jax.tree.map(lambda s: repeated(s, self.num, zeros=zeros), self.env.observation_spec())
+        action = jax.tree.map(lambda s: repeated(s, self.num), shown_action_spec(self.env.action_spec()))
+        return self._with_actions(observation, action)
+
+    def init(self, timestep, key):
+        def fill(x):
+            return filled(jnp.zeros_like(x) if self.padding == "zeros" else x, self.num)
+
+        actions = jax.tree.map(lambda a: filled(jnp.zeros_like(a), self.num), timestep.prev_action)
+        return self._with_actions(jax.tree.map(fill, timestep.observation), actions)
+
+    def after(self, own, timestep, key):
+        action = shown_action(self.env.action_spec(), timestep.prev_action)
+        own = jax.tree.map(pushed, own, self._with_actions(timestep.observation, action))
+        return own, dataclasses.replace(timestep, observation=jax.tree.map(jnp.copy, own))

@@ -1,0 +1,83 @@
+"""Replace actions that the environment's mask forbids."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+
+
+@tree.struct
+class Masked:
+    """``mask``: bool ``[B, n]``, that of the latest row. ``illegal``: bool ``[B]``, whether the latest action was."""
+
+    mask: jax.Array
+    illegal: jax.Array
+
+
+class MaskedActions(LaneWrapper):
+    """Takes a legal action for every one that ``env_info["action_mask"]`` forbids.
+
+    The mask is that of the row which the agent saw. Where it leaves no action at all, the agent's passes.
+    ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) says where an action was replaced.
+
+    Owns ``prev_action``, the agent's action, and ``env_info["action_was_illegal"]``.
+
+    Args:
+        env: an environment with one integer for its action and a bool mask ``[n]`` of its n values that describes the
+            state (`Environment.state_info`).
+        replacement: ``"random"``: drawn uniformly from the legal ones, so that a random agent plays all of them alike.
+            ``"first"``: the lowest legal one, which costs no random numbers.
+
+    Raises:
+        ValueError: for another kind of action, no such mask, or an unknown replacement.
+
+    >>> import jaxenv
+    >>> env = MaskedActions(jaxenv.spec("TicTacToe-v0").make(), "first")
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> for cell in (4, 4):
+    ...     state, timestep = env.step(state, jnp.array([cell]))
+    >>> timestep.observation[0, 0].tolist(), timestep.env_info["action_was_illegal"].tolist()
+    ([1, 0, 0], [True])
+    """
+
+    replacement: Literal["random", "first"] = tree.static(default="random")
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action", "env_info"})
+
+    def check(self):
+        if self.replacement not in ("random", "first"):
+            raise ValueError(f"MaskedActions: replacement must be 'random' or 'first', got {self.replacement!r}")
+        spec = self.action_spec()
+        if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
+            raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")
+        info = specs.unbatched(jax.eval_shape(_info_of_state, self.env, jax.random.key(0)))
+        wanted = specs.Array((spec.num_values,), np.bool_)
+        if info.get("action_mask") != wanted:
+            raise ValueError(f"MaskedActions: the state must be described by an action_mask {wanted}, got {info}")
+
+    def init(self, timestep, key):
+        return Masked(timestep.env_info["action_mask"], jnp.zeros(timestep.env_id.shape, bool))
+
+    def before(self, own, action, key):
+        spec = self.action_spec()
+        number = (action - spec.minimum).astype(np.int32)
+        allowed = jnp.take_along_axis(own.mask, number[:, None], axis=1)[:, 0]
+        illegal = ~allowed & jnp.any(own.mask, axis=1)
+        legal = random.categorical(key, own.mask) if self.replacement == "random" else jnp.argmax(own.mask, axis=1)
+        action = jnp.where(illegal, legal.astype(spec.dtype) + spec.minimum, action)
+        return dataclasses.replace(own, illegal=illegal), action
+
+    def after(self, own, timestep, key):
+        env_info = {**timestep.env_info, "action_was_illegal": own.illegal}
+        # Copies, so that donating the state never deletes the row. Compiled code has none.
+        own = Masked(*map(jnp.copy, (timestep.env_info["action_mask"], own.illegal)))
+        return own, dataclasses.replace(timestep, env_info=env_info)
+
+
+def _info_of_state(env, key) -> dict[str, Any]:
+    return env.info_of_state(env.reset(key)[0])

@@ -1,0 +1,205 @@
+"""Several tasks of equal specs in one batch."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import actions, leaves, random, specs, tree
+from jaxenv.environment import Environment, EnvState
+from jaxenv.random import Clock, Stream
+from jaxenv.wrapper import layers
+from jaxenv.wrappers.base import BatchWrapper
+
+
+@tree.struct
+class Playing:
+    """Which task each lane plays, int32 ``[B]``, and a state of every task."""
+
+    task_id: jax.Array
+    states: tuple[Any, ...]
+
+
+@tree.struct
+class NoTasks:
+    """The end of a list of tasks."""
+
+
+@tree.struct
+class Tasks:
+    """A list of environments as a pytree of declared fields, so that their numbers are leaves like any others."""
+
+    first: Environment
+    rest: Any
+
+
+class Multitask(Environment):
+    """Lets every lane play one of several environments of equal specs, as ALF's MultitaskWrapper.
+
+    Tasks that differ in their params alone need none of this: params may be one per lane. Here all tasks are stepped
+    in all lanes and one is kept, since the lanes of a batch run one program: it costs the work and the state of them
+    all. A task that a lane does not play stands still. ``env_info["task_id"]`` (int32 ``[B]``) says which one a row is
+    of.
+
+    Wrappers and time limits of single tasks belong inside, ``AutoReset`` outside. ``with_params`` reaches every task.
+
+    Args:
+        envs: environments of equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
+        task: which one a lane plays: one number or int32 ``[B]``; -1, the default, draws one for every episode.
+        chosen: the agent chooses, at every step: the action is ``{"task_id", "action"}``; episodes start with task 0.
+
+    Raises:
+        ValueError: if specs or numbers of lanes differ, a task is out of range, or an environment does not fit.
+
+    >>> from jaxenv.testing import Chain
+    >>> env = Multitask((Chain(5), Chain(5)), chosen=True)
+    >>> env.action_spec()["task_id"]
+    Bounded((), int32, 0, 1, name='task_id')
+    """
+
+    envs: Any
+    task: int = -1
+    chosen: bool = tree.static(default=False)
+
+    def __post_init__(self):
+        given = self.envs if isinstance(self.envs, list | tuple) else ()
+        if given and all(isinstance(env, Environment) for env in given):
+            object.__setattr__(self, "envs", _listed(given))
+        if not isinstance(self.envs, Tasks):
+            raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
+        object.__setattr__(self, "num_envs", self.tasks[0].num_envs)
+        super().__post_init__()
+
+    @property
+    def tasks(self) -> tuple[Environment, ...]:
+        """The environments, in order."""
+        found, listed = [], self.envs
+        while isinstance(listed, Tasks):
+            found.append(listed.first)
+            listed = listed.rest
+        return tuple(found)
+
+    def check(self):
+        first = self.tasks[0]
+        for number, env in enumerate(self.tasks):
+            if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+                raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
+            if env.num_envs != first.num_envs:
+                raise ValueError(f"Multitask: task 0 has {first.num_envs} lanes and task {number} {env.num_envs}")
+            for what in ("observation", "action", "reward", "env_info"):
+                a, b = (getattr(one, f"{what}_spec")() for one in (first, env))
+                specs.require_equal(a, b, f"Multitask: {what} specs of tasks 0 and {number}")
+        if "task_id" in first.env_info_spec():
+            raise ValueError("Multitask: the tasks' env_info has a task_id already")
+        task = np.asarray(self.task) if leaves.is_concrete(self.task) else np.zeros(())
+        if np.any((task < -1) | (task >= len(self.tasks))):
+            raise ValueError(f"Multitask: task must be -1 or one of {len(self.tasks)} tasks, got {self.task}")
+
+    # --- what it answers as one environment --------------------------------------------------------------------------
+
+    def observation_spec(self):
+        return self.tasks[0].observation_spec()
+
+    def reward_spec(self):
+        return self.tasks[0].reward_spec()
+
+    def action_spec(self):
+        spec = self.tasks[0].action_spec()
+        return {"task_id": specs.discrete(len(self.tasks), name="task_id"), "action": spec} if self.chosen else spec
+
+    @property
+    def reset_strategy(self):  # type: ignore[override]
+        """That of the dearest task."""
+        declared = [env.reset_strategy for env in self.tasks]
+        return "compact" if "compact" in declared else declared[0]
+
+    @property
+    def shows_state(self):
+        return all(env.shows_state for env in self.tasks)
+
+    def observation_of(self, state):
+        pairs = zip(self.tasks, state.task.states, strict=True)
+        return _played(state.task.task_id, [env.observation_of(own) for env, own in pairs])
+
+    def info_of_state(self, state):
+        infos = [env.info_of_state(own) for env, own in zip(self.tasks, state.task.states, strict=True)]
+        return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
+
+    def with_params(self, **values):
+        return tree.rebuild(self, envs=_listed([env.with_params(**values) for env in self.tasks]))
+
+    def _with_num_envs(self, num_envs):
+        tasks = _listed([env._with_num_envs(num_envs) for env in self.tasks])
+        return tree.rebuild(self, envs=tasks, num_envs=num_envs)
+
+    def close(self):
+        for env in self.tasks:
+            env.close()
+
+    # --- reset and step ----------------------------------------------------------------------------------------------
+
+    def initial(self, key):
+        return self._begun(key, jnp.zeros(key.shape, jnp.int32), None)[0]
+
+    def begin(self, keys, env_id, episode, previous=None):
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        playing, rows = self._begun(clock.stream(), env_id, previous)
+        return EnvState(clock, playing), dataclasses.replace(
+            self._row(playing.task_id, rows),
+            env_id=jnp.copy(env_id),
+            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+        )
+
+    def _begun(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
+        if self.chosen:
+            task_id = jnp.zeros_like(env_id)
+        else:
+            (drawn,) = random.integers(random.fold_in(stream, "Multitask/task"), 1, 0, len(self.tasks))
+            task_id = jnp.where(self.task < 0, drawn, self.task)
+        states, rows = [], []
+        for number, env in enumerate(self.tasks):
+            own = random.fold_in(stream, f"Multitask/{number}")  # tasks share no random word
+            before = None if previous is None else previous.task.states[number]
+            state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
+            states.append(state)
+            rows.append(row)
+        return Playing(task_id, tuple(states)), rows
+
+    def step(self, state, action):
+        spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
+        given = actions.conform(spec, action, clock.step.shape[0], str(self))
+        task_id, inner = playing.task_id, given
+        if self.chosen:
+            acts = actions.clip_discrete(spec, given)
+            task_id, inner = acts["task_id"], acts["action"]
+        stepped = [env.step(own, inner) for env, own in zip(self.tasks, playing.states, strict=True)]
+        moved = enumerate(zip(stepped, playing.states, strict=True))
+        states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in moved)
+        return EnvState(clock, Playing(task_id, states)), dataclasses.replace(
+            self._row(task_id, [row for _, row in stepped]),
+            env_id=jnp.copy(clock.env_id),
+            prev_action=actions.finite(given),
+        )
+
+    def _row(self, task_id, rows):
+        """The row of the task that each lane plays."""
+        row = _played(task_id, rows)
+        return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})
+
+
+def _listed(envs: Sequence[Environment]) -> Any:
+    rest: Any = NoTasks()
+    for env in reversed(envs):
+        rest = Tasks(env, rest)
+    return rest
+
+
+def _played(task_id: jax.Array, options: list[Any]) -> Any:
+    """Of one tree per task, that of the task that each lane plays."""
+    chosen = options[0]
+    for number, option in enumerate(options[1:], start=1):
+        chosen = tree.where(task_id == number, option, chosen)
+    return chosen

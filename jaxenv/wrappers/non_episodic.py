@@ -1,0 +1,47 @@
+"""Hide the ends of episodes and go on."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.timestep import StepType
+from jaxenv.wrapper import Wrapper
+
+
+class NonEpisodic(Wrapper):
+    """Shows no LAST row: where the environment ends the row is MID with discount 1, as ALF's NonEpisodicEnv.
+
+    Nothing is restarted: the environment is stepped past its end, where its physics goes on and it may end again at
+    every step. A `TimeLimit` outside still ends episodes (``make`` puts it there). An end by `GuardNonFinite` is hidden
+    too: such a lane stays where it was last finite. To restart lanes as usual and only bootstrap past their ends, use
+    `NonTerminating`. Owns ``step_type`` and ``discount``.
+
+    Raises:
+        ValueError: if ``env`` restarts its lanes.
+
+    >>> import jax, jaxenv
+    >>> from jaxenv.testing import Chain
+    >>> env = jaxenv.wrappers.NonEpisodic(Chain(2))
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, np.array([1]))
+    >>> timestep.is_last().tolist(), timestep.discount.tolist(), timestep.reward.tolist()
+    ([False], [1.0], [1.0])
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
+    removes_ends: ClassVar[bool] = True
+
+    def check(self):
+        if self.autoreset is not None:
+            raise ValueError("NonEpisodic: AutoReset inside would restart its lanes, put NonEpisodic inside AutoReset")
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        last = timestep.is_last()
+        return state, dataclasses.replace(
+            timestep,
+            step_type=jnp.where(last, np.int32(StepType.MID), timestep.step_type),
+            discount=jnp.where(last, np.float32(1), timestep.discount),
+        )

@@ -1,0 +1,88 @@
+"""Begin episodes with a random number of no-op actions."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.wrapper import Wrapper, layers
+
+
+class NoopReset(Wrapper):
+    """Plays 1 to ``maximum`` no-ops, each number as likely, before an episode is shown: Atari's random starts.
+
+    The row after them is FIRST, with reward 0, zeros for ``prev_action`` and for the transition's ``env_info``, and the
+    observation to which they led. A lane whose episode ends meanwhile goes back to its start and plays the no-ops that
+    are left from there, as if it had drawn fewer. (Gymnasium's AtariPreprocessing resets the emulator and goes on.)
+
+    A restart costs ``maximum`` steps whatever is drawn, so `AutoReset` compacts restarts by default. The no-ops count
+    as steps of the clock and of any limit inside, not of one outside, where ``make`` puts it. Owns ``observation`` and
+    ``env_info`` of FIRST rows.
+
+    Args:
+        env: any environment without ``AutoReset``.
+        maximum: the greatest number of no-ops, at least 1.
+        noop: the action that does nothing: zeros by default, else a number or nested tuple for one action array.
+
+    Raises:
+        ValueError: if ``maximum`` is below 1, ``noop`` does not fit the action, or ``env`` restarts its lanes.
+    """
+
+    maximum: int = tree.static()
+    noop: Any = tree.static(default=None)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
+    steps_several: ClassVar[bool] = True
+    reset_strategy: ClassVar = "compact"
+
+    def check(self):
+        if isinstance(self.maximum, bool) or not isinstance(self.maximum, int | np.integer) or self.maximum < 1:
+            raise ValueError(f"NoopReset: maximum must be a whole number of at least 1, got {self.maximum!r}")
+        spec = self.action_spec()
+        try:
+            specs.validate(spec, self._noop())
+        except (TypeError, ValueError) as fault:
+            raise ValueError(f"NoopReset: noop must be an action of {spec}, got {self.noop}: {fault}") from None
+        if self.autoreset is not None:
+            raise ValueError("NoopReset: AutoReset inside would restart without no-ops, put NoopReset inside AutoReset")
+
+    def _noop(self) -> Any:
+        """The no-op of one lane, in NumPy."""
+        spec = self.action_spec()
+        if self.noop is None:
+            return jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), spec)
+        given = np.asarray(self.noop)
+        same_kind = specs.is_spec(spec) and np.can_cast(given.dtype, spec.dtype, "same_kind")
+        return given.astype(spec.dtype) if same_kind else given
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    @property
+    def shows_state(self):
+        return self.env.shows_state
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        ordinal = sum(isinstance(layer, NoopReset) for layer in layers(self.env))
+        stream = self.env.clock(state).stream("wrapper", f"NoopReset/{ordinal}/num")
+        (num,) = random.integers(stream, 1, 1, self.maximum + 1)
+        action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
+        # An observation that shows the state is made once, of the last state.
+        shown = () if self.shows_state else timestep.observation
+        start = tree.vary_like(env_id, (state, shown))
+
+        def play(count, now):
+            stepped, row = self.env.step(now[0], action)
+            after = (stepped, () if self.shows_state else row.observation)
+            return tree.where(count < num, tree.where(row.is_last(), start, after), now)
+
+        # Always the greatest number of times: among many lanes somebody draws it anyway, and sharded lanes need not ask
+        # each other when to stop.
+        state, shown = jax.lax.fori_loop(np.int32(0), np.int32(self.maximum), play, start)
+        observation = self.env.observation_of(state) if self.shows_state else shown
+        env_info = {**timestep.env_info, **self.env.info_of_state(state)}
+        return state, dataclasses.replace(timestep, observation=observation, env_info=env_info)

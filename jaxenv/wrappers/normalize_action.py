@@ -1,0 +1,35 @@
+"""Let the agent act in [-1, 1]."""
+
+from typing import ClassVar
+
+from jaxenv import tree
+from jaxenv.wrappers.affine_action import AffineAction
+from jaxenv.wrappers.clip_action import clip_continuous
+
+
+class NormalizeAction(AffineAction):
+    """Maps the continuous leaves of an action from [-1, 1] affinely onto their bounds; discrete leaves pass.
+
+    As ALF's NormalizedAction; with ``clip`` as DI-engine's ``act_scale``. Owns ``prev_action``: the agent's action.
+
+    Args:
+        env: an environment whose action is one array or a tree of them; its continuous leaves have finite bounds.
+        clip: clip to [-1, 1] first; otherwise what lies outside maps outside.
+
+    Raises:
+        ValueError: if no leaf is continuous, or if one has infinite bounds.
+
+    >>> import jaxenv, numpy as np
+    >>> env = jaxenv.wrappers.NormalizeAction(jaxenv.spec("Pendulum-v1").make())
+    >>> env.action(np.array([[-1.0], [0.5], [2.0]], np.float32)).tolist()
+    [[-2.0], [1.0], [4.0]]
+    """
+
+    # Settled, hence no fields.
+    minimum: ClassVar[float] = -1.0  # type: ignore[misc]
+    maximum: ClassVar[float] = 1.0  # type: ignore[misc]
+
+    clip: bool = tree.static(default=False)
+
+    def action(self, action):
+        return super().action(clip_continuous(self.action_spec(), action) if self.clip else action)

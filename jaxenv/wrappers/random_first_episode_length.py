@@ -1,0 +1,83 @@
+"""Cut the first episodes short, so that lanes get out of phase."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, tree
+from jaxenv.timestep import StepType
+from jaxenv.wrapper import Wrapper, layers
+
+_NEVER = np.int32(np.iinfo(np.int32).max)
+
+
+@tree.struct
+class RandomFirstEpisodeLengthState:
+    """State of the environment inside, and int32 ``[B]`` steps that are left until the episode is cut."""
+
+    inner: Any
+    left: Any
+
+
+class RandomFirstEpisodeLength(Wrapper):
+    """Ends the first episodes of every lane after a random number of steps, 1 to ``maximum``, as ALF's wrapper does.
+
+    Lanes of episodes of equal length start together, end together and so on for ever: their data is correlated, and
+    the load comes in bursts. With lengths of their own at first they stay apart. A cut row is LAST with the discount
+    untouched, so it reads as truncated where the task did not end as well; no entry of ``env_info`` marks it. Which
+    episodes are the first ones the clock says, so ``reset_where`` with a new key cuts anew. Steps are counted as the
+    agent takes them, whatever repeats actions inside. Owns ``step_type``.
+
+    Args:
+        env: any environment without ``AutoReset``.
+        maximum: the greatest length, at least 1: one number, or int32 ``[B]`` with one per lane.
+        num_episodes: how many episodes of a lane to cut; likewise.
+
+    Raises:
+        ValueError: for a ``maximum`` below 1, a ``num_episodes`` below 0, or an ``env`` that restarts its lanes.
+
+    >>> import jax
+    >>> from jaxenv.testing import Chain
+    >>> env = RandomFirstEpisodeLength(Chain(9, num_envs=2), 1)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, np.array([1, 1]))
+    >>> timestep.truncated.tolist()
+    [True, True]
+    """
+
+    maximum: Any = tree.leaf(dtype=np.int32)
+    num_episodes: int = 1
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type"})
+    identity: ClassVar = {"num_episodes": 0}
+
+    def check(self):
+        for name, least in (("maximum", 1), ("num_episodes", 0)):
+            value = getattr(self, name)
+            if leaves.is_concrete(value) and np.any(np.asarray(value) < least):
+                raise ValueError(f"RandomFirstEpisodeLength: {name} must be at least {least}, got {value}")
+        if self.autoreset is not None:
+            raise ValueError(
+                "RandomFirstEpisodeLength: AutoReset inside would not see the ends, "
+                "put RandomFirstEpisodeLength inside AutoReset"
+            )
+
+    def inner(self, state):
+        return state.inner
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        ordinal = sum(isinstance(layer, RandomFirstEpisodeLength) for layer in layers(self.env))
+        stream = self.env.clock(state).stream("wrapper", f"RandomFirstEpisodeLength/{ordinal}/length")
+        # Drawn here and carried, not drawn at every step again: four bytes a lane cost less than a random word.
+        (length,) = random.integers(stream, 1, 1, self.maximum + np.int32(1))
+        left = jnp.where(episode < self.num_episodes, length, _NEVER)
+        return RandomFirstEpisodeLengthState(state, left), timestep
+
+    def step(self, state, action):
+        inner, timestep = self.env.step(state.inner, action)
+        left = state.left - 1
+        step_type = jnp.where(left <= 0, np.int32(StepType.LAST), timestep.step_type)
+        return RandomFirstEpisodeLengthState(inner, left), dataclasses.replace(timestep, step_type=step_type)

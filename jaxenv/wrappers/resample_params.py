@@ -1,0 +1,141 @@
+"""Draw the params of the physics anew for every episode."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, tree
+from jaxenv.environment import Environment
+from jaxenv.random import Clock
+from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers.base import LaneState
+
+
+class ResampleParams(Wrapper):
+    """Gives every episode of every lane params of its own: domain randomisation.
+
+    The values are drawn where an episode begins and held in the lane's state until the next one; between them the
+    environment is stepped with ``env.with_params(...)``. ``env_info["params"]`` shows them on every row. Values that
+    ``with_params`` sets from outside for these params have no effect; for all others they do.
+
+    Owns all that physics decides: ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
+
+    Args:
+        env: any environment without ``AutoReset``, whose params are named here.
+        distributions: name to ``(low, high)``, uniform (in [low, high) for floats, with both ends for integers), or to
+            a function of a lane stream to values that lead with ``[B]``: ``lambda key: 10 * random.normal(key, ())``.
+
+    Raises:
+        ValueError: for an unknown name, ends that are not numbers in order, ends that the environment refuses, or an
+            ``env`` that restarts its lanes; at trace time for a function's result of another shape.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.ResampleParams(jaxenv.spec("Pendulum-v1").make(num_envs=2), {"gravity": (9, 11)})
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> [9 <= g < 11 for g in timestep.env_info["params"]["gravity"].tolist()]
+    [True, True]
+    """
+
+    distributions: Any = tree.static()
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+
+    def __post_init__(self):
+        if isinstance(self.distributions, Mapping):
+            object.__setattr__(self, "distributions", tuple(self.distributions.items()))
+        super().__post_init__()
+
+    def check(self):
+        known = self._params()
+        ends: tuple[dict, dict] = ({}, {})
+        for name, given in self.distributions:
+            if name not in known:
+                raise ValueError(f"ResampleParams: no param {name!r}, the params are {', '.join(known) or '(none)'}")
+            if callable(given):
+                continue
+            try:
+                low, high = (float(end) for end in given)
+            except (TypeError, ValueError):
+                raise ValueError(f"ResampleParams: {name} must be (low, high) or a function, got {given!r}") from None
+            if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+                raise ValueError(f"ResampleParams: {name}: low must not exceed high, both finite, got {given}")
+            for values, end in zip(ends, given, strict=True):
+                values[name] = np.full(_shape(known[name]), end)
+        for values in ends:
+            self.env.with_params(**values)  # refuses here what no draw may be
+        if self.autoreset is not None:
+            raise ValueError(
+                "ResampleParams: AutoReset inside would keep the old params, put ResampleParams inside AutoReset"
+            )
+
+    def _params(self) -> dict[str, leaves.Declared]:
+        declared = leaves.declared_leaves(self.unwrapped)
+        return {d.path.removeprefix("params."): d for d in declared if d.path.startswith("params.")}
+
+    def _drawn(self, clock: Clock) -> dict[str, jax.Array]:
+        known, values = self._params(), {}
+        ordinal = sum(isinstance(layer, ResampleParams) for layer in layers(self.env))
+        for name, given in self.distributions:
+            stream, shape = clock.stream("wrapper", f"ResampleParams/{ordinal}/{name}"), _shape(known[name])
+            if callable(given):
+                value = given(stream)
+            elif jnp.issubdtype(jnp.result_type(known[name].value), jnp.floating):
+                value = random.uniform(stream, shape, *given)
+            else:
+                value = random.integers(stream, shape, given[0], given[1] + 1)
+            wanted = clock.env_id.shape + shape
+            if jnp.shape(value) != wanted:
+                raise ValueError(f"ResampleParams: {name} must be drawn in shape {wanted}, got {jnp.shape(value)}")
+            values[name] = jnp.asarray(value, known[name].dtype)
+        return values
+
+    def _with(self, values: dict[str, jax.Array], num_lanes: int) -> Environment:
+        return self.env._with_num_envs(num_lanes).with_params(**values)
+
+    def _of(self, state: LaneState) -> Environment:
+        """The environment as it is in the lanes of a state."""
+        return self._with(state.own, self.clock(state).env_id.shape[0])
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+    def reward_spec(self):
+        return self.env.reward_spec()
+
+    @property
+    def shows_state(self):
+        return self.env.shows_state
+
+    def inner(self, state):
+        return state.inner
+
+    def observation_of(self, state):
+        return self._of(state).observation_of(state.inner)
+
+    def info_of_state(self, state):
+        return _shown(self._of(state).info_of_state(state.inner), state.own)
+
+    def begin(self, keys, env_id, episode, previous=None):
+        own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
+        env = self._with(own, env_id.shape[0])
+        state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
+
+    def step(self, state, action):
+        inner, timestep = self._of(state).step(state.inner, action)
+        return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
+
+
+def _shape(declared: leaves.Declared) -> tuple[int, ...]:
+    """The shape of one lane's value."""
+    shape = np.shape(declared.value)
+    return shape[len(shape) - declared.rank :]
+
+
+def _shown(env_info: dict, own: dict[str, jax.Array]) -> dict:
+    """Entries with the params in force, those drawn further in among them. Copies, so that states may be donated."""
+    return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}

@@ -1,0 +1,71 @@
+"""Map bounded observations onto bounds of the user's choice."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
+
+
+class RescaleObservation(LeafObservationWrapper):
+    """Maps observations affinely from their bounds onto [minimum, maximum], as Gymnasium's wrapper does.
+
+    The result is clipped, so that rounding leaves nothing outside. With ``fields=None`` every floating-point leaf is
+    mapped; integers are for `DtypeObservation` first. Owns ``observation``; ``env_info["final_observation"]`` is mapped
+    alike.
+
+    Args:
+        env: an environment whose floating-point observations have finite bounds.
+        minimum: new lower bound: a number, or a nested tuple that broadcasts to the leaf.
+        maximum: new upper bound, above ``minimum`` everywhere.
+        fields: dotted paths of the leaves to map.
+
+    Raises:
+        ValueError: if a leaf's bounds, or the new ones, are not finite and in order.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.RescaleObservation(jaxenv.spec("Pendulum-v1").make(), 0, 1)
+    >>> env.observation_spec()
+    Bounded((3,), float32, 0.0, 1.0, name='observation')
+    >>> env.observation(np.array([[-1.0, 0.0, 8.0]], np.float32)).tolist()
+    [[0.0, 0.5, 1.0]]
+    """
+
+    minimum: Any = tree.static(default=-1.0)
+    maximum: Any = tree.static(default=1.0)
+
+    kind: ClassVar[str] = "an array of floats"
+
+    def check(self):
+        low, high = np.asarray(self.minimum), np.asarray(self.maximum)
+        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
+            raise ValueError(
+                "RescaleObservation: minimum must lie below maximum, both finite, "
+                f"got {self.minimum!r} and {self.maximum!r}"
+            )
+        super().check()
+
+    def applies(self, spec):
+        return spec.is_continuous
+
+    def fault(self, spec):
+        if not (spec.is_bounded and np.all(spec.minimum < spec.maximum)):
+            return "have finite bounds, the lower below the upper"
+        try:
+            np.broadcast_to(self.minimum, spec.shape), np.broadcast_to(self.maximum, spec.shape)
+        except ValueError:
+            return f"have a shape that minimum {self.minimum!r} and maximum {self.maximum!r} broadcast to"
+        return None
+
+    def map_leaf(self, x, spec):
+        low, high = spec.minimum.astype(np.float64), spec.maximum.astype(np.float64)
+        scale = (np.asarray(self.maximum) - np.asarray(self.minimum)) / (high - low)
+        scale, low, minimum = (
+            specs.aligned(np.broadcast_to(c, spec.shape).astype(spec.dtype), x.ndim) for c in (scale, low, self.minimum)
+        )
+        # The distance from the bound first: with a product of the bound subtracted later, digits would cancel.
+        return fit(self.map_spec(spec), (x - low) * scale + minimum)
+
+    def map_spec(self, spec):
+        return spec.replace(minimum=self.minimum, maximum=self.maximum)

@@ -1,0 +1,53 @@
+"""Give images another size."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
+
+
+class ResizeObservation(LeafObservationWrapper):
+    """Resizes images ``[H, W, C]`` by linear interpolation, averaging over what falls together when they shrink.
+
+    All lanes in one call of ``jax.image.resize``. Integers are rounded to the nearest. Gymnasium, ALF and DI-engine
+    average over areas by OpenCV, so pixels differ a little. Leaves of other ranks stay. Owns ``observation``;
+    ``env_info["final_observation"]`` is mapped alike.
+
+    Args:
+        env: an environment with at least one image: a leaf with three axes, numbers.
+        shape: new height and width.
+        fields: dotted paths of the images to resize; all by default.
+
+    Raises:
+        ValueError: if ``shape`` is not two whole numbers from 1, or there is no image.
+    """
+
+    shape: Any = tree.static()
+
+    kind: ClassVar[str] = "an image of numbers with three axes"
+
+    def check(self):
+        whole = isinstance(self.shape, tuple) and len(self.shape) == 2 and all(type(n) is int for n in self.shape)
+        if not whole or min(self.shape) < 1:
+            raise ValueError(f"ResizeObservation: shape must be two whole numbers from 1, got {self.shape!r}")
+        super().check()
+
+    def applies(self, spec):
+        return spec.ndim == 3 and spec.dtype.kind != "b"
+
+    def map_leaf(self, x, spec):
+        if self.shape == spec.shape[:2]:
+            return x
+        numbers = x if spec.is_continuous else x.astype(jnp.float32)
+        resized = jax.image.resize(numbers, (x.shape[0], *self.shape, x.shape[3]), "linear", antialias=True)
+        return fit(self.map_spec(spec), resized)
+
+    def map_spec(self, spec):
+        shape = (*self.shape, spec.shape[2])
+        if not isinstance(spec, specs.Bounded) or self.shape == spec.shape[:2]:
+            return spec.replace(shape=shape)
+        # A weighted mean of a channel lies between the least and the greatest that this channel can be.
+        return spec.replace(shape=shape, minimum=spec.minimum.min((0, 1)), maximum=spec.maximum.max((0, 1)))

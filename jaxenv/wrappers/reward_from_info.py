@@ -1,0 +1,40 @@
+"""Compute the reward from env_info."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxenv import specs, tree
+from jaxenv.environment import Environment
+from jaxenv.wrappers.reward_rows import RowRewardWrapper, stated
+
+
+class RewardFromInfo(RowRewardWrapper):
+    """Replaces the reward by a function of ``env_info``: Gymnasium's example of a wrapper for the Reacher task.
+
+    The entries should describe the transition. Those that describe the state belong to the observation on the row:
+    outside a ``same_step`` `AutoReset` they are the next episode's on LAST rows. Owns ``reward``.
+
+    Args:
+        env: any environment.
+        fn: a function of the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, cast to float32.
+        spec: float32 spec of one lane's reward, where bounds are known; they must hold 0, the reward of FIRST rows.
+
+    Raises:
+        ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
+    """
+
+    fn: Callable[[Mapping[str, Any]], Any] = tree.static()
+    spec: specs.Array | None = tree.static(default=None)
+
+    def check(self):
+        if not callable(self.fn):
+            raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
+        found = Environment.reward_spec(self)  # traces fn: what is wrong with it shows here
+        if self.spec is not None:
+            stated("RewardFromInfo", self.spec, found)
+
+    def reward_spec(self):
+        return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")
+
+    def reward_of_row(self, timestep):
+        return self.fn(timestep.env_info)

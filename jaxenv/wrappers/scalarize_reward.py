@@ -1,0 +1,50 @@
+"""Make one number of a vector reward."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, specs, tree
+from jaxenv.wrappers.base import RewardWrapper
+
+
+class ScalarizeReward(RewardWrapper):
+    """Pays the weighted sum of a vector reward's components, as ALF's ScalarRewardWrapper does. Owns ``reward``.
+
+    Args:
+        env: an environment with a vector reward float32 ``[B, R]``.
+        weights: float32 ``[R]``, or ``[B, R]`` with some for each lane; by default the first component alone.
+
+    Raises:
+        ValueError: if the reward is no vector, or the weights are not one per component.
+
+    >>> import jax.numpy as jnp, jaxenv
+    >>> from jaxenv import specs, testing
+    >>> pair = specs.Array((2,), np.float32)
+    >>> env = testing.random_environment(specs.discrete(3), specs.discrete(2), pair)
+    >>> jaxenv.wrappers.ScalarizeReward(env, [1, -2]).reward(jnp.array([[5.0, 1.0]])).tolist()
+    [3.0]
+    """
+
+    weights: Any = tree.leaf(rank=1, default=None)
+
+    def __post_init__(self):
+        spec = self.env.reward_spec()
+        if spec.ndim != 1:
+            raise ValueError(f"ScalarizeReward: the reward must be a vector, got {spec}")
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.eye(1, spec.shape[0], dtype=np.float32)[0])
+        super().__post_init__()
+
+    def check(self):
+        spec = self.env.reward_spec()
+        if np.shape(self.weights)[-1] != spec.shape[0]:
+            shown = np.asarray(self.weights).tolist() if leaves.is_concrete(self.weights) else np.shape(self.weights)
+            raise ValueError(f"ScalarizeReward: weights must be {spec.shape[0]}, one per component, got {shown}")
+
+    def reward_spec(self):
+        return specs.Array((), np.float32, "reward")
+
+    def reward(self, reward):
+        return jnp.sum(reward * specs.aligned(self.weights, reward.ndim), axis=-1)

@@ -1,0 +1,24 @@
+"""Pay the sign of the reward."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.wrappers.base import RewardWrapper
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+class SignReward(RewardWrapper):
+    """Pays -1, 0 or 1, the sign of the reward, as agents for Atari games are trained. Owns ``reward``.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.SignReward(jaxenv.spec("Pendulum-v1").make())
+    >>> env.reward(np.array([-16.2, 0.0, 3.0], np.float32)).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    def reward_spec(self):
+        spec = self.env.reward_spec()
+        return bounded(spec, *(np.sign(bound) for bound in bounds(spec)))
+
+    def reward(self, reward):
+        return jnp.sign(reward)

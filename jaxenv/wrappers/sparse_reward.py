@@ -1,0 +1,31 @@
+"""Pay 1 for a reward above a threshold."""
+
+from typing import Any
+
+from jaxenv import tree
+from jaxenv.wrappers.base import RewardWrapper
+from jaxenv.wrappers.reward_rows import bounded
+
+
+class SparseReward(RewardWrapper):
+    """Pays 1 where the reward exceeds the threshold and 0 elsewhere (also for NaN), as the example in ALF's guide.
+
+    Owns ``reward``.
+
+    Args:
+        env: any environment.
+        threshold: what the reward must exceed; one number, or float32 ``[B]`` with one per lane.
+
+    >>> import jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.wrappers.SparseReward(jaxenv.spec("MountainCar-v0").make())
+    >>> env.reward(jnp.array([-1.0, 0.0, 0.5])).tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    threshold: Any = tree.leaf(default=0.0)
+
+    def reward_spec(self):
+        return bounded(self.env.reward_spec(), 0, 1)
+
+    def reward(self, reward):
+        return (reward > tree.expand(self.threshold, reward.ndim)).astype(reward.dtype)

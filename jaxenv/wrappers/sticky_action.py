@@ -1,0 +1,82 @@
+"""Replay the action before, by chance."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+
+
+@tree.struct
+class Sticky:
+    """What a lane replays.
+
+    ``last``: the action that was executed last, zeros at first. ``left``: int32 ``[B]``, how many replays of it are
+    still to come; -1 where nothing was executed in this episode.
+    """
+
+    last: Any
+    left: jax.Array
+
+
+class StickyAction(LaneWrapper):
+    """Executes the last executed action once more, instead of the agent's, with some probability at every step.
+
+    The first action of an episode is always the agent's. A replay goes on for ``duration`` steps, and may be followed
+    by another. Machado et al. (2018, doi:10.1613/jair.5699, section 5.2), with the durations of Gymnasium's wrapper.
+    Inside an `ActionRepeat` every repeated step has a chance of its own.
+
+    Owns ``prev_action``: the agent's action, also where another one was executed.
+
+    Args:
+        env: any environment.
+        probability: chance of a replay in [0, 1): one number, or one per lane.
+        duration: steps that a replay takes: a number, or (least, most) to draw from uniformly, both included.
+
+    Raises:
+        ValueError: for a probability out of [0, 1), or durations below 1 or out of order.
+
+    >>> import jaxenv
+    >>> env = StickyAction(jaxenv.spec("CartPole-v1").make(), 0.25)
+    >>> repr(env)
+    '<StickyAction<CartPole-v1>>'
+    """
+
+    probability: Any = tree.leaf()
+    duration: Any = tree.static(default=(1, 1))
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    identity = {"probability": np.float32(0)}
+
+    def check(self):
+        if leaves.is_concrete(self.probability):
+            p = np.asarray(self.probability)
+            if np.any((p < 0) | (p >= 1)):
+                raise ValueError(f"StickyAction: probability must lie in [0, 1), got {self.probability}")
+        given = np.asarray(self.duration)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
+            raise ValueError(
+                f"StickyAction: duration must be a number of steps, at least 1, or (least, most), got {self.duration}"
+            )
+
+    def init(self, timestep, key):
+        lanes = timestep.env_id.shape
+        return Sticky(specs.zeros(self.action_spec(), lanes), jnp.full(lanes, np.int32(-1)))
+
+    def before(self, own, action, key):
+        (drawn,) = random.bernoulli(key, 1, self.probability)
+        going_on = own.left > 0
+        sticks = going_on | (drawn & (own.left == 0))
+        left = jnp.where(going_on, own.left, self._draw_duration(key)) - 1
+        executed = tree.where(sticks, own.last, action)
+        return Sticky(executed, jnp.where(sticks, left, 0)), executed
+
+    def _draw_duration(self, key):
+        least, most = np.broadcast_to(np.asarray(self.duration, np.int32), 2)
+        if least == most:
+            return least
+        (duration,) = random.integers(random.fold_in(key, "duration"), 1, least, most + 1)
+        return duration

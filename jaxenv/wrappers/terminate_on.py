@@ -1,0 +1,58 @@
+"""End episodes where a function of the row says so."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.timestep import StepType, TimeStep
+from jaxenv.wrapper import Wrapper
+
+
+class TerminateOn(Wrapper):
+    """Makes a row LAST with discount 0 where ``fn`` says so: a goal is reached, a price was paid.
+
+    FIRST rows are not asked. Where a time limit inside ends the episode on the same row, termination wins. ALF has a
+    wrapper for each such task. Owns ``step_type`` and ``discount``.
+
+    Args:
+        env: any environment without ``AutoReset``.
+        fn: a function of the batch's TimeStep to bool ``[B]``.
+
+    Raises:
+        ValueError: if ``env`` restarts its lanes, or, at trace time, if ``fn`` returns anything but bool ``[B]``.
+
+    >>> import jax, jaxenv
+    >>> from jaxenv.testing import Counting
+    >>> env = jaxenv.wrappers.TerminateOn(Counting(np.array([9])), lambda timestep: timestep.reward > 5)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, np.array([6]))
+    >>> timestep.terminated.tolist()
+    [True]
+    """
+
+    fn: Callable[[TimeStep], jax.Array] = tree.static()
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
+
+    def check(self):
+        if not callable(self.fn):
+            raise ValueError(f"TerminateOn: fn must be a function of a TimeStep, got {self.fn!r}")
+        if self.autoreset is not None:
+            raise ValueError("TerminateOn: AutoReset inside would not see the ends, put TerminateOn inside AutoReset")
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        ends = self.fn(timestep)
+        wanted, got = timestep.env_id.shape, (jnp.shape(ends), jnp.result_type(ends))
+        if got != (wanted, jnp.bool_):
+            raise ValueError(f"TerminateOn: fn must return bool{list(wanted)}, got {got[1]}{list(got[0])}")
+        return state, dataclasses.replace(
+            timestep,
+            step_type=jnp.where(ends, np.int32(StepType.LAST), timestep.step_type),
+            discount=jnp.where(ends, np.float32(0), timestep.discount),
+        )

@@ -1,0 +1,98 @@
+"""Let the agent observe the time."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import LaneWrapper
+
+
+class TimeAwareObservation(LaneWrapper):
+    """Adds the steps since FIRST to the observation: 0 at FIRST, then 1, 2, ..., counted for each lane by the wrapper.
+
+    Flattened, the observation is one float32 vector: all arrays in the order of the tree, then the time. Otherwise a
+    dict gains ``key``, a tuple or list one more entry, and anything else becomes ``{"observation": ..., "time": ...}``;
+    the time is int32 ``()``, normalised float32. As Gymnasium's wrapper, but discrete observations are flattened to
+    their numbers (not one-hot), the time of one lane has no axis, and it stays at ``max_steps`` once it is there.
+
+    Owns ``observation``.
+
+    Args:
+        env: any environment; in ``same_step`` streams one without ``AutoReset``.
+        max_steps: the longest episode, if known: it bounds the time.
+        normalize: give the time as a fraction of ``max_steps``, which then must be known.
+        flatten: give one vector.
+        key: the name of the time in a dict.
+
+    Raises:
+        ValueError: if ``max_steps`` is below 1, or unknown with ``normalize``, or the dict has an entry ``key``.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.TimeAwareObservation(jaxenv.testing.Chain(num_envs=1), max_steps=500, normalize=True)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, np.array([1]))
+    >>> timestep.observation.round(3).tolist()
+    [[1.0, 0.002...]]
+    """
+
+    max_steps: int | None = tree.static(default=None)
+    normalize: bool = tree.static(default=False)
+    flatten: bool = tree.static(default=True)
+    key: str = tree.static(default="time")
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+
+    def check(self):
+        if self.max_steps is not None and (not isinstance(self.max_steps, int) or self.max_steps < 1):
+            raise ValueError(f"TimeAwareObservation: max_steps must be None or at least 1, got {self.max_steps}")
+        if self.normalize and self.max_steps is None:
+            raise ValueError("TimeAwareObservation: normalize needs max_steps, got None")
+        spec = self.env.observation_spec()
+        if not self.flatten and self.key in (spec if isinstance(spec, dict) else ("observation",)):
+            raise ValueError(f"TimeAwareObservation: key must be new to the observation, got {self.key!r} for {spec}")
+
+    def observation_spec(self):
+        spec = self.env.observation_spec()
+        if self.normalize:
+            time = specs.Bounded((), np.float32, 0, 1, self.key)
+        else:
+            longest = np.iinfo(np.int32).max if self.max_steps is None else self.max_steps
+            time = specs.Bounded((), np.int32, 0, longest, self.key)
+        return _flat_spec([*jax.tree.leaves(spec), time]) if self.flatten else self._joined(spec, time)
+
+    def init(self, timestep, key):
+        return jnp.zeros_like(timestep.step_type)
+
+    def after(self, own, timestep, key):
+        time = own if self.max_steps is None else jnp.minimum(own, np.int32(self.max_steps))
+        if self.normalize:
+            time = time.astype(jnp.float32) / np.float32(self.max_steps)
+        observation = timestep.observation
+        if self.flatten:
+            vectors = [x.reshape(x.shape[0], -1).astype(jnp.float32) for x in (*jax.tree.leaves(observation), time)]
+            observation = jnp.concatenate(vectors, axis=-1)
+        else:
+            observation = self._joined(observation, time)
+        return own + 1, dataclasses.replace(timestep, observation=observation)
+
+    def _joined(self, observation, time):
+        if isinstance(observation, dict):
+            return {**observation, self.key: time}
+        if isinstance(observation, list | tuple) and not hasattr(observation, "_fields"):
+            return type(observation)([*observation, time])
+        return {"observation": observation, self.key: time}
+
+
+def _flat_spec(parts: list[specs.Array]) -> specs.Bounded:
+    """The spec of one float32 vector of all ``parts``, of which at least one is bounded."""
+
+    def joined(bound: str, unknown: float) -> np.ndarray:
+        bounds = [np.broadcast_to(getattr(s, bound, unknown), s.shape).astype(np.float32).reshape(-1) for s in parts]
+        return np.concatenate(bounds)
+
+    low, high = joined("minimum", -np.inf), joined("maximum", np.inf)
+    return specs.Bounded(low.shape, np.float32, low, high, "observation")

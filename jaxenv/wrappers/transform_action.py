@@ -1,0 +1,46 @@
+"""Map actions by any function."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxenv import tree
+from jaxenv.wrappers.base import ActionWrapper
+
+
+class TransformAction(ActionWrapper):
+    """Passes on what a function makes of the agent's actions; as Gymnasium's TransformAction.
+
+    Owns ``prev_action``: the agent's action, not what the function makes of it.
+
+    Args:
+        env: any environment.
+        fn: maps a batch of the agent's actions (a tree of arrays ``[B, ...]``, discrete ones within their bounds) to a
+            batch of the environment's. It is compared by identity: a function made anew compiles anew.
+        spec: spec of the agent's action, or a tree of specs; that of the environment by default.
+
+    Raises:
+        ValueError: at trace time, if the result is no action of ``env``.
+
+    >>> import jaxenv, numpy as np
+    >>> env = TransformAction(jaxenv.spec("Pendulum-v1").make(), lambda action: -action)
+    >>> env.action(np.array([[2.0]])).tolist()
+    [[-2.0]]
+    """
+
+    fn: Callable[[Any], Any] = tree.static()
+    spec: Any = tree.static(default=None)
+
+    def __post_init__(self):
+        if self.spec is not None and not isinstance(self.spec, tree.Static):
+            object.__setattr__(self, "spec", tree.Static(self.spec))  # trees of specs need not be hashable
+        super().__post_init__()
+
+    def check(self):
+        if not callable(self.fn):
+            raise ValueError(f"TransformAction: fn must be a function, got {self.fn!r}")
+
+    def action_spec(self):
+        return self.env.action_spec() if self.spec is None else self.spec.value
+
+    def action(self, action):
+        return self.fn(action)

@@ -1,0 +1,53 @@
+"""Map the reward by any function."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import specs, tree
+from jaxenv.wrappers.base import RewardWrapper
+from jaxenv.wrappers.reward_rows import stated
+
+
+class TransformReward(RewardWrapper):
+    """Applies a function to the reward, as Gymnasium's wrapper does, but never at FIRST, where the reward stays 0.
+
+    Gymnasium's vector environments apply it there as well, so that ``2 * r + 1`` pays 1 for a reset. Owns ``reward``.
+
+    Args:
+        env: any environment.
+        fn: an elementwise function of a batch of rewards, ``[B]`` or ``[B, R]``; the result is cast to float32.
+        spec: float32 spec of one lane's result, where bounds are known; they must hold 0, the reward of FIRST rows.
+
+    Raises:
+        ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
+
+    >>> import jaxenv
+    >>> env = jaxenv.wrappers.TransformReward(jaxenv.spec("Pendulum-v1").make(), lambda r: 0.1 * r)
+    >>> env.reward_spec()
+    Array((), float32, name='reward')
+    """
+
+    fn: Callable[[jax.Array], Any] = tree.static()
+    spec: specs.Array | None = tree.static(default=None)
+
+    def check(self):
+        if not callable(self.fn):
+            raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")
+        lanes, inner = self.spec_lanes, self.env.reward_spec()
+        found = jax.eval_shape(self.reward, jax.ShapeDtypeStruct((lanes, *inner.shape), inner.dtype))
+        if found.ndim not in (1, 2) or found.shape[0] != lanes:
+            raise ValueError(
+                f"TransformReward: fn must return an array (lanes,) or (lanes, R), for a reward of {inner} and "
+                f"{lanes} lanes it returns {found.shape}"
+            )
+        if self.spec is not None:
+            stated("TransformReward", self.spec, specs.unbatched(found))
+
+    def reward_spec(self):
+        return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")
+
+    def reward(self, reward):
+        return jnp.asarray(self.fn(reward), jnp.float32)

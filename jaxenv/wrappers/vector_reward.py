@@ -1,0 +1,58 @@
+"""Make a vector reward with entries of env_info."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, specs, tree
+from jaxenv.wrappers.reward_rows import RowRewardWrapper
+
+
+class VectorReward(RowRewardWrapper):
+    """Appends entries of ``env_info`` to the reward as components of their own: float32 ``[B, 1 + len(names)]``.
+
+    With ``names=("cost",), weights=(1, -1)`` the reward is ``[reward, -cost]``, as ALF's VectorReward for Safety Gym
+    makes it. The entries should describe the transition (see `RewardFromInfo`). Owns ``reward``.
+
+    Args:
+        env: an environment whose reward is a number or a vector.
+        names: entries of ``env_info`` with one number or flag per lane.
+        weights: factors of the components, float32 ``[n]``, or ``[B, n]`` with some for each lane; 1 by default.
+
+    Raises:
+        ValueError: for an entry that is not there or is no single number, or weights that are not one per component.
+    """
+
+    names: Any = tree.static()
+    weights: Any = tree.leaf(rank=1, default=None)
+
+    def __post_init__(self):
+        if isinstance(self.names, str):
+            object.__setattr__(self, "names", (self.names,))
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(self._components, np.float32))
+        super().__post_init__()
+
+    @property
+    def _components(self) -> int:
+        return self.env.reward_spec().numel + len(self.names)
+
+    def check(self):
+        found = self.env.env_info_spec()
+        for name in self.names:
+            if name not in found:
+                known = ", ".join(found) or "(none)"
+                raise ValueError(f"VectorReward: no entry {name!r} in env_info, there are {known}")
+            if not specs.is_spec(found[name]) or found[name].shape != ():
+                raise ValueError(f"VectorReward: names must be of single numbers, {name!r} is {found[name]}")
+        if not self.names:
+            raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
+        if np.shape(self.weights)[-1] != self._components:
+            shown = np.asarray(self.weights).tolist() if leaves.is_concrete(self.weights) else np.shape(self.weights)
+            raise ValueError(f"VectorReward: weights must be {self._components}, one per component, got {shown}")
+
+    def reward_of_row(self, timestep):
+        reward = timestep.reward.reshape(timestep.env_id.shape[0], -1)
+        entries = [timestep.env_info[name].astype(reward.dtype)[:, None] for name in self.names]
+        return jnp.concatenate([reward, *entries], axis=1) * specs.aligned(self.weights, 2)

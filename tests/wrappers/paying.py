@@ -1,0 +1,33 @@
+"""A toy whose rewards and flags can be written down by hand."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.testing import Counting
+
+
+class Paying(Counting):
+    """`Counting` that says what its reward is made of.
+
+    ``env_info``: ``reward_dist`` (minus the step), ``reward_ctrl`` (minus the square of the action), ``cost`` (twice
+    the action), all float32, and the flag ``life_lost`` where the action is 9.
+    """
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        paid = action.astype(jnp.float32)
+        env_info = {
+            "reward_dist": -out.state.step.astype(jnp.float32),
+            "reward_ctrl": -paid * paid,
+            "cost": np.float32(2) * paid,
+            "life_lost": action == 9,
+        }
+        return dataclasses.replace(out, env_info=env_info)
+
+
+def paying(num_envs: int = 1) -> Paying:
+    """Lanes of lengths 9, 2 and 9; lane 1 ends and restarts while the others go on."""
+    lengths = np.array([[9], [2], [9]]) if num_envs == 3 else np.array([1, 3, 2])
+    return Paying(lengths, stride=10, num_envs=num_envs)

@@ -1,0 +1,171 @@
+"""Actions that arrive disturbed or late, and what a new episode knows of the one before: nothing."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from jaxenv import specs
+from jaxenv.testing import Counting
+from jaxenv.wrappers import ActionDelay, ActionNoise, AutoReset
+from tests.rows import unrolled
+from tests.wrappers.echo import LENGTHS, box, echo
+
+FIRST, MID, LAST = 0, 1, 2
+
+
+# --- noise -----------------------------------------------------------------------------------------------------------
+
+
+def noise(rows):
+    """What was added to actions that were all 0, ``[T, B]``; 0 at FIRST."""
+    return rows.env_info["executed"]
+
+
+@functools.cache
+def noise_of_three(past_weight, mode="next_step", outside=False):
+    """Rows of three lanes of which the middle one restarts; the last one has no noise."""
+
+    def wrapper(env):
+        return ActionNoise(env, np.array([1, 2, 0]), past_weight)
+
+    base = echo(box(-1e6, 1e6))
+    env = wrapper(AutoReset(base, mode)) if outside else AutoReset(wrapper(base), mode)
+    return unrolled(env, np.zeros((7, 3), np.float32))
+
+
+def test_noise_is_the_draw_of_this_step_and_a_share_of_the_one_before():
+    draws, rows = noise(noise_of_three(0)), noise_of_three(0.5)
+    inside = (rows.step_type[1:] != FIRST) & (rows.step_type[:-1] != FIRST)
+    expected = draws[1:] + np.float32(0.5) * draws[:-1]
+    np.testing.assert_allclose(noise(rows)[1:][inside], expected[inside], rtol=1e-5, atol=1e-6)
+    assert (np.abs(draws[1:, :2][inside[:, :2]]) > 1e-3).all()
+    assert not noise(rows)[:, 2].any()
+    assert not rows.prev_action.any(), "the agent's action, not the one executed"
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_restarted_lane_draws_its_past_anew_while_the_others_go_on(outside):
+    draws, rows = (noise_of_three(w, outside=outside) for w in (0, 1))
+    assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST, FIRST, MID]
+    past = noise(rows) - noise(draws)
+    assert past[[3, 6], 1].tolist() == [0, 0]  # ignored actions
+    np.testing.assert_allclose(past[2:, 0], noise(draws)[1:-1, 0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(past[[2, 5], 1], noise(draws)[[1, 4], 1], rtol=1e-5, atol=1e-5)
+    # Neither nothing nor the last draw of the episode before, nor that of another episode's start.
+    started = past[[1, 4, 7], 1]
+    assert (np.abs(started) > 1e-3).all()
+    assert (np.abs(np.diff(started)) > 1e-3).all()
+    assert (np.abs(started[1:] - noise(draws)[[2, 5], 1]) > 1e-3).all()
+
+
+def test_noise_in_same_step_is_that_of_next_step_without_its_first_rows():
+    longer, same = noise_of_three(1), noise_of_three(1, "same_step")
+    np.testing.assert_array_equal(noise(longer)[:, [0, 2]], noise(same)[:, [0, 2]])
+    np.testing.assert_array_equal(noise(longer)[[1, 2, 4, 5, 7], 1], noise(same)[1:6, 1])
+
+
+@functools.cache
+def noise_of_many(sigma, past_weight, steps=4):
+    env = ActionNoise(echo(box(-1e6, 1e6), np.array([0]), 4000), sigma, past_weight)
+    return noise(unrolled(env, np.zeros((steps, 4000), np.float32)))[1:]
+
+
+def test_the_first_step_has_the_variance_of_all_others():
+    values = noise_of_many(0.5, 1)
+    np.testing.assert_allclose(values.std(axis=1), 0.5 * np.sqrt(2), rtol=0.05)
+    np.testing.assert_allclose(values.mean(axis=1), 0, atol=0.05)
+
+
+def test_two_steps_in_a_row_are_correlated_and_others_are_not():
+    correlation = np.corrcoef(noise_of_many(0.5, 1))
+    np.testing.assert_allclose(np.diag(correlation, 1), 0.5, atol=0.05)
+    np.testing.assert_allclose(np.diag(correlation, 2), 0, atol=0.05)
+
+
+def test_what_leaves_the_bounds_is_clipped_and_discrete_parts_pass():
+    spec = {"x": box([-1, 0], [1, 3], (2,)), "n": specs.discrete(9), "y": box(-5, 5)}
+    env = ActionNoise(echo(spec), 1e4)
+    given = {
+        "x": np.zeros((1, 3, 2), np.float32),
+        "n": np.array([[1, 2, 3]], np.int32),
+        "y": np.zeros((1, 3), np.float32),
+    }
+    rows = unrolled(env, given)
+    executed = rows.env_info["executed"]
+    assert set(np.abs(executed["x"][1, :, 0]).tolist()) == {1}
+    assert set(executed["x"][1, :, 1].tolist()) <= {0, 3}
+    assert set(np.abs(executed["y"][1]).tolist()) == {5}
+    assert executed["n"][1].tolist() == [1, 2, 3]
+    assert not rows.prev_action["x"].any()
+
+
+def test_every_element_and_leaf_has_noise_of_its_own():
+    env = ActionNoise(echo((box(-1e6, 1e6, (2,)), box(-1e6, 1e6, (2,))), np.array([0]), 1), 1.0)
+    executed = unrolled(env, tuple(np.zeros((1, 1, 2), np.float32) for _ in range(2))).env_info["executed"]
+    assert len(np.unique(np.stack(executed)[:, 1])) == 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "message"),
+    [
+        (box(0, 1), (-1,), "ActionNoise: sigma must be at least 0, got -1"),
+        (box(0, 1), (1, np.array([0, 1, -0.5])), "ActionNoise: past_weight must be at least 0"),
+        (specs.discrete(3), (1,), "ActionNoise: the action must have a continuous leaf"),
+    ],
+)
+def test_noise_without_sense_is_refused(spec, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ActionNoise(echo(spec), *arguments)
+
+
+# --- delay -----------------------------------------------------------------------------------------------------------
+
+GIVEN = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9], [1, 2, 3], [4, 5, 6], [7, 8, 9]], np.int32)
+
+
+def counting():
+    return Counting(LENGTHS, stride=10, num_envs=3)
+
+
+@pytest.mark.parametrize("stack", [lambda e, w: AutoReset(w(e)), lambda e, w: w(AutoReset(e))])
+def test_actions_arrive_one_step_late_and_never_in_the_next_episode(stack):
+    rows = unrolled(stack(counting(), lambda e: ActionDelay(e, 1)), GIVEN)
+    assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST, FIRST]
+    assert rows.reward.tolist() == [[0, 0, 0], [0, 0, 0], [1, 2, 3], [4, 0, 6], [7, 0, 9], [1, 2, 3], [4, 0, 6]]
+    assert rows.prev_action.tolist() == [[0, 0, 0], *GIVEN[:2].tolist(), [7, 0, 9], *GIVEN[3:5].tolist(), [7, 0, 9]]
+
+
+def test_in_same_step_the_queue_is_empty_after_an_end():
+    rows = unrolled(AutoReset(ActionDelay(counting(), 1), "same_step"), GIVEN)
+    assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, MID, LAST, MID, LAST]
+    assert rows.reward[:, 1].tolist() == [0, 0, 2, 0, 8, 0, 5]
+    assert rows.reward[:, 0].tolist() == [0, 0, 1, 4, 7, 1, 4]
+
+
+def test_a_delay_of_three_steps_and_none():
+    assert unrolled(ActionDelay(counting(), 3), GIVEN).reward[:, 0].tolist() == [0, 0, 0, 0, 1, 4, 7]
+    assert unrolled(ActionDelay(counting(), 0), GIVEN).reward[1:].tolist() == GIVEN.tolist()
+
+
+def test_the_first_actions_are_those_closest_to_zero():
+    spec = {"x": box([-1, 2, -4], [1, 3, -3], (3,)), "n": specs.discrete(4, start=2)}
+    given = {"x": np.full((2, 3, 3), 0.5, np.float32), "n": np.full((2, 3), 5, np.int32)}
+    executed = unrolled(ActionDelay(echo(spec), 1), given).env_info["executed"]
+    assert executed["x"][1].tolist() == [[0, 2, -3]] * 3
+    assert executed["n"][1].tolist() == [2, 2, 2]
+    assert executed["x"][2].tolist() == [[0.5, 0.5, 0.5]] * 3
+    assert executed["n"][2].tolist() == [5, 5, 5]
+
+
+def test_a_negative_delay_is_refused():
+    with pytest.raises(ValueError, match="ActionDelay: delay must be at least 0, got -1"):
+        ActionDelay(counting(), -1)
+    with pytest.raises(ValueError, match=r"delay must be of type int, got 1\.5"):
+        ActionDelay(counting(), 1.5)
+
+
+@pytest.mark.parametrize("wrapper", [lambda e: ActionNoise(e, 1.0), ActionDelay])
+def test_around_same_step_they_are_refused(wrapper):
+    with pytest.raises(ValueError, match=r"it rewrites prev_action.*put it inside AutoReset"):
+        wrapper(AutoReset(echo(box(-1, 1)), "same_step"))

@@ -1,0 +1,324 @@
+"""Image wrappers: values, specs, and windows and mirrors that a lane keeps for an episode."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import specs
+from jaxenv.specs import Array, Bounded, discrete
+from jaxenv.testing import Counting, random_environment
+from jaxenv.wrappers import (
+    AutoReset,
+    ChannelFirst,
+    CropObservation,
+    FlipObservation,
+    GrayscaleObservation,
+    RandomCrop,
+    ResizeObservation,
+    ScaleImage,
+    TransformObservation,
+)
+from tests.rows import assert_equal, unrolled
+
+F32, I32, U8, INF = np.float32, np.int32, np.uint8, np.inf
+FIRST, MID, LAST = 0, 1, 2
+
+
+def showing(spec, num_envs=1):
+    """An environment whose observations fit ``spec``."""
+    return random_environment(spec, discrete(2), num_envs=num_envs)
+
+
+def bytes_(*shape):
+    return Bounded(shape, U8, 0, 255)
+
+
+def image(dtype, rows):
+    """One image with one channel, as a batch, from its rows of pixels."""
+    return np.array(rows, dtype)[None, :, :, None]
+
+
+COLOURS = np.array([[[[255, 255, 255], [255, 0, 0]], [[0, 255, 0], [0, 0, 255]]]], U8)
+SHADE = F32([0, 70, 140, 210])  # what a row of a 4 by 4 image shows, from top to bottom
+
+# Wrapper of an environment, spec of its observation, observations of a batch; what these become, and their spec.
+TABLE = {
+    "channel first": (
+        ChannelFirst,
+        (Bounded((1, 2, 3), I32, 0, [[[1, 2, 3], [4, 5, 6]]]), Array((2,), F32)),
+        (I32([[[[1, 2, 3], [4, 5, 6]]]]), F32([[1, 2]])),
+        (I32([[[[1, 4]], [[2, 5]], [[3, 6]]]]), F32([[1, 2]])),
+        (Bounded((3, 1, 2), I32, 0, [[[1, 4]], [[2, 5]], [[3, 6]]]), Array((2,), F32)),
+    ),
+    "crop": (
+        lambda e: CropObservation(e, x=1, y=0, width=2, height=1),
+        Bounded((2, 3, 1), U8, 0, [[[1], [2], [3]], [[4], [5], [6]]]),
+        image(U8, [[1, 2, 3], [4, 5, 6]]),
+        image(U8, [[2, 3]]),
+        Bounded((1, 2, 1), U8, 0, [[[2], [3]]]),
+    ),
+    "crop, one of two images": (
+        lambda e: CropObservation(e, 0, 1, 1, 1, fields=("b",)),
+        {"a": bytes_(2, 1, 1), "b": bytes_(2, 1, 1)},
+        {"a": image(U8, [[1], [2]]), "b": image(U8, [[1], [2]])},
+        {"a": image(U8, [[1], [2]]), "b": image(U8, [[2]])},
+        {"a": bytes_(2, 1, 1), "b": bytes_(1, 1, 1)},
+    ),
+    "grey": (GrayscaleObservation, bytes_(2, 2, 3), COLOURS, U8([[[255, 54], [182, 18]]]), bytes_(2, 2)),
+    "grey, with a channel": (
+        lambda e: GrayscaleObservation(e, keep_dim=True),
+        bytes_(2, 2, 3),
+        COLOURS,
+        image(U8, [[255, 54], [182, 18]]),
+        bytes_(2, 2, 1),
+    ),
+    "grey, floats": (
+        GrayscaleObservation,
+        Bounded((1, 1, 3), F32, [[[0, -1, -INF]]], [[[0.5, 0, 0]]]),
+        F32([[[[0.5, 0, 0]]]]),
+        F32([[[0.10625]]]),
+        Bounded((1, 1), F32, -INF, 0.10625),
+    ),
+    "scale": (
+        ScaleImage,
+        {"camera": bytes_(1, 3, 1), "gear": discrete(3)},
+        {"camera": image(U8, [[0, 51, 255]]), "gear": I32([1])},
+        {"camera": image(F32, [[-1, -0.6, 1]]), "gear": I32([1])},
+        {"camera": Bounded((1, 3, 1), F32, -1, 1), "gear": discrete(3)},
+    ),
+    "scale, without bounds and with a narrower one": (
+        lambda e: ScaleImage(e, 0, 5),
+        (Array((2,), U8), Bounded((), U8, 0, 51)),
+        (U8([[0, 255]]), U8([51])),
+        (F32([[0, 5]]), F32([1])),
+        (Bounded((2,), F32, 0, 5), Bounded((), F32, 0, 1)),
+    ),
+    # Twice as small: the three pixels under the triangle weigh 3, 3 and 1 sevenths.
+    "resize": (
+        lambda e: ResizeObservation(e, (2, 1)),
+        Bounded((4, 4, 1), F32, 0, 210),
+        np.broadcast_to(SHADE[None, :, None, None], (1, 4, 4, 1)),
+        image(F32, [[50], [160]]),
+        Bounded((2, 1, 1), F32, 0, 210),
+    ),
+    "resize, bytes rounded": (
+        lambda e: ResizeObservation(e, (2, 2)),
+        bytes_(4, 2, 1),
+        image(U8, [[0, 255], [1, 255], [2, 255], [3, 255]]),
+        image(U8, [[1, 255], [2, 255]]),  # 5/7 and 16/7
+        bytes_(2, 2, 1),
+    ),
+    "resize, larger": (
+        lambda e: ResizeObservation(e, (1, 4)),
+        Bounded((1, 2, 2), F32, [[[0, -5], [1, 0]]], [[[8, 0], [4, 0]]]),
+        F32([[[[0, -4], [4, 0]]]]),
+        F32([[[[0, -4], [1, -3], [3, -1], [4, 0]]]]),
+        Bounded((1, 4, 2), F32, [0, -5], [8, 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_an_image_becomes_what_the_table_says_and_so_does_its_spec(case):
+    wrap, spec, given, wanted, wanted_spec = TABLE[case]
+    env = wrap(showing(spec))
+    made = jax.jit(env.observation)(given)
+    assert jax.tree.structure(made) == jax.tree.structure(wanted)
+    for x, y in zip(jax.tree.leaves(made), jax.tree.leaves(wanted), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-6 if y.dtype.kind == "f" else 0, atol=1e-6 * (y.dtype.kind == "f"))
+    specs.require_equal(env.observation_spec(), wanted_spec)
+
+
+def test_extreme_images_stay_within_their_bounds_whatever_rounding_does():
+    env = showing(Bounded((5, 7, 3), F32, -0.3, 0.7))
+    coloured = showing(bytes_(5, 7, 3))
+    for wrapped, low, high in (
+        (GrayscaleObservation(env), F32(-0.3), F32(0.7)),
+        (ResizeObservation(env, (4, 3)), F32(-0.3), F32(0.7)),
+        (GrayscaleObservation(coloured), U8(0), U8(255)),
+        (ResizeObservation(coloured, (3, 11)), U8(0), U8(255)),
+        (ScaleImage(coloured, 0.1, 0.7), U8(0), U8(255)),
+    ):
+        images = jnp.stack([jnp.full((5, 7, 3), low), jnp.full((5, 7, 3), high)])
+        made = np.asarray(jax.jit(wrapped.observation)(images))
+        spec = wrapped.observation_spec()
+        spec.validate(made[0])
+        spec.validate(made[1])
+        np.testing.assert_allclose(made[0], spec.minimum, rtol=1e-6)
+        np.testing.assert_allclose(made[1], spec.maximum, rtol=1e-6)
+
+
+def test_the_stack_of_an_atari_agent_gives_grey_small_channel_first_floats():
+    env = GrayscaleObservation(showing({"screen": bytes_(21, 16, 3)}, 2), keep_dim=True)
+    env = ScaleImage(ChannelFirst(ResizeObservation(env, (8, 8))), 0, 1)
+    assert env.observation_spec() == {"screen": Bounded((1, 8, 8), F32, 0, 1)}
+    _, timestep = env.reset(jax.random.key(0))
+    specs.validate(env.observation_spec(), jax.device_get(timestep.observation), outer=2)
+
+
+# --- once an episode ------------------------------------------------------------------------------------------------
+
+COUNTING = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
+# What the lanes count, row by row; the middle one ends after 2 steps.
+COUNTS = [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 10, 3], [4, 11, 4], [5, 12, 5], [6, 20, 6]]
+TYPES = [[FIRST] * 3, [MID] * 3, [MID, LAST, MID], [MID, FIRST, MID], [MID] * 3, [MID, LAST, MID], [MID, FIRST, MID]]
+STEPS = jnp.zeros((6, 3), jnp.int32)
+
+
+def place(count):
+    """An image of 4 rows and 3 columns in which every pixel says where it is: 100 * count + 10 * row + column."""
+    pixels = 10 * np.arange(4, dtype=I32)[:, None] + np.arange(3, dtype=I32)[None]
+    return 100 * count[:, None, None, None] + pixels[None, :, :, None]
+
+
+def pictured():
+    return TransformObservation(COUNTING, place, Bounded((4, 3, 1), I32, 0, 10_000))
+
+
+def cropping(env):
+    return RandomCrop(env, width=2, height=2)
+
+
+def flipping(env):
+    # The outer lanes always one way, the middle one by chance.
+    return FlipObservation(env, vertical=np.array([1, 0.5, 0], F32), horizontal=np.array([0, 0.5, 1], F32))
+
+
+@functools.cache
+def traced(wrap, outside, mode):
+    bare = pictured()
+    env = wrap(AutoReset(bare, mode)) if outside else AutoReset(wrap(bare), mode)
+    return unrolled(env, STEPS, jax.random.key(4))
+
+
+# The top left pixel of what is seen, without the count: 10 * row + column, of the corner of the window or of the corner
+# that a mirror brings there. Numbers come from the lanes' words of key 4, so they are the same everywhere.
+CORNERS = {
+    cropping: [[1, 1, 21]] * 3 + [[1, 11, 21]] * 3 + [[1, 21, 21]],
+    flipping: [[30, 0, 2]] * 3 + [[30, 30, 2]] * 3 + [[30, 32, 2]],
+}
+
+
+@pytest.mark.parametrize("wrap", CORNERS)
+@pytest.mark.parametrize("outside", [False, True], ids=["inside AutoReset", "outside"])
+def test_a_lane_keeps_its_picture_for_an_episode_and_draws_anew_for_the_next(wrap, outside):
+    r = traced(wrap, outside, "next_step")
+    corner = r.observation[:, :, 0, 0, 0]
+    assert r.step_type.tolist() == TYPES
+    assert (corner // 100).tolist() == COUNTS
+    assert (corner % 100).tolist() == CORNERS[wrap]
+
+
+@pytest.mark.parametrize("wrap", CORNERS)
+def test_both_sides_of_auto_reset_give_the_same_rows(wrap):
+    assert_equal(traced(wrap, False, "next_step"), traced(wrap, True, "next_step"))
+
+
+@pytest.mark.parametrize("wrap", CORNERS)
+def test_a_same_step_row_ends_in_the_old_picture_and_shows_the_new_one(wrap):
+    r = traced(wrap, False, "same_step")
+    corners = np.array(CORNERS[wrap])
+    counts = np.array(COUNTS)
+    final, shown = (x[:, 1, 0, 0, 0] for x in (r.env_info["final_observation"], r.observation))
+    # The middle lane's rows are those of next_step without its FIRST rows 3 and 6.
+    assert final[:5].tolist() == (100 * counts + corners)[[0, 1, 2, 4, 5], 1].tolist()
+    assert shown[:5].tolist() == (100 * counts + corners)[[0, 1, 3, 4, 6], 1].tolist()
+
+
+def test_a_window_shows_the_pixels_that_lie_under_it():
+    r = traced(cropping, False, "next_step")
+    corner = r.observation[:, :, :1, :1]
+    np.testing.assert_array_equal(
+        r.observation - corner, np.broadcast_to(image(I32, [[0, 1], [10, 11]]), (7, 3, 2, 2, 1))
+    )
+
+
+def test_a_mirrored_picture_is_mirrored_as_a_whole():
+    r = traced(flipping, False, "next_step")
+    up = image(I32, [[30, 31, 32], [20, 21, 22], [10, 11, 12], [0, 1, 2]])[0]
+    left = image(I32, [[2, 1, 0], [12, 11, 10], [22, 21, 20], [32, 31, 30]])[0]
+    np.testing.assert_array_equal(r.observation[1, 0], up + 100)
+    np.testing.assert_array_equal(r.observation[1, 2], left + 100)
+
+
+def test_every_window_is_drawn_the_last_ones_included():
+    env = RandomCrop(TransformObservation(Counting(np.array([9])), place), width=2, height=2)
+    _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(600)))(jax.random.key(3))
+    corners, counts = np.unique(np.asarray(timestep.observation)[:, 0, 0, 0], return_counts=True)
+    assert corners.tolist() == [0, 1, 10, 11, 20, 21]
+    assert (abs(counts - 100) < 45).all()  # five standard deviations
+
+
+def test_mirrors_are_drawn_with_their_probabilities_each_way_on_its_own():
+    env = FlipObservation(TransformObservation(Counting(np.array([9])), place), vertical=0.25, horizontal=0.5)
+    _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(800)))(jax.random.key(3))
+    corners, counts = np.unique(np.asarray(timestep.observation)[:, 0, 0, 0], return_counts=True)
+    assert corners.tolist() == [0, 2, 30, 32]
+    assert (abs(counts - [300, 300, 100, 100]) < 70).all()
+
+
+def both(count):
+    return {"large": place(count), "small": place(count)[:, 1:], "count": count}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_images_share_their_window_where_that_is_asked(shared):
+    env = RandomCrop(TransformObservation(Counting(np.array([9])), both), width=2, height=3, shared=shared)
+    _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(64)))(jax.random.key(0))
+    # The small image has one place for the window to stand in from top to bottom, both have two from left to right.
+    large, small = (np.asarray(timestep.observation[name])[:, 0, 0, 0] for name in ("large", "small"))
+    assert set(small.tolist()) == {10, 11}
+    assert bool((large % 10 == small % 10).all()) is shared
+    assert timestep.observation["count"].shape == (64,)
+
+
+def test_a_window_has_the_bounds_of_all_that_it_may_show_and_a_mirrored_image_of_both():
+    low, high = [[[-1], [0]], [[-2], [0]], [[-3], [0]]], [[[1], [2]], [[3], [4]], [[5], [6]]]
+    ramp = showing(Bounded((3, 2, 1), I32, low, high))
+    window = Bounded((2, 2, 1), I32, [[[-2], [0]], [[-3], [0]]], [[[3], [4]], [[5], [6]]])
+    mirrors = Bounded((3, 2, 1), I32, [[[-3], [-3]], [[-2], [-2]], [[-3], [-3]]], [[[6], [6]], [[4], [4]], [[6], [6]]])
+    assert RandomCrop(ramp, width=2, height=2).observation_spec() == window
+    assert FlipObservation(ramp).observation_spec() == mirrors
+    assert RandomCrop(showing(Array((3, 2, 1), F32)), 1, 1).observation_spec() == Array((1, 1, 1), F32)
+    assert FlipObservation(showing(Array((3, 2, 1), F32))).observation_spec() == Array((3, 2, 1), F32)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+VECTOR, IMAGE = Array((2,), F32), bytes_(4, 3, 3)
+BAD = [
+    (ChannelFirst, VECTOR, {}, "observation must hold an image with three axes, got Array"),
+    (ChannelFirst, {"a": IMAGE, "b": VECTOR}, {"fields": ("b",)}, "b must be an image with three axes, got Array"),
+    (CropObservation, IMAGE, {"x": -1, "y": 0, "width": 1, "height": 1}, "x must be a whole number from 0, got -1"),
+    (CropObservation, IMAGE, {"x": 0, "y": 0, "width": 0, "height": 1}, "width must be a whole number from 1, got 0"),
+    (CropObservation, IMAGE, {"x": 2, "y": 0, "width": 2, "height": 1}, "observation must have 1 rows and 4 columns"),
+    (RandomCrop, IMAGE, {"width": 3, "height": 5}, "observation must have 5 rows and 3 columns, got Bounded"),
+    (RandomCrop, IMAGE, {"width": 0, "height": 1}, "width must be a whole number from 1, got 0"),
+    (RandomCrop, IMAGE, {"width": 1, "height": 1.5}, "height must be a whole number from 1, got 1.5"),
+    (FlipObservation, IMAGE, {"vertical": 1.5}, r"vertical must lie in \[0, 1\], got 1.5"),
+    (FlipObservation, IMAGE, {"horizontal": np.array([0, -1])}, r"horizontal must lie in \[0, 1\]"),
+    (GrayscaleObservation, bytes_(4, 3, 4), {}, "observation must have 3 channels, got Bounded"),
+    (GrayscaleObservation, Array((4, 3, 3), bool), {}, "observation must hold an image of numbers with three axes"),
+    (ResizeObservation, IMAGE, {"shape": (4,)}, r"shape must be two whole numbers from 1, got \(4,\)"),
+    (ResizeObservation, IMAGE, {"shape": (4, 0)}, r"shape must be two whole numbers from 1, got \(4, 0\)"),
+    (ResizeObservation, IMAGE, {"shape": 84}, "shape must be two whole numbers from 1, got 84"),
+    (ScaleImage, VECTOR, {}, "observation must hold a uint8 array, got Array"),
+    (ScaleImage, IMAGE, {"minimum": 1, "maximum": 1}, "minimum must lie below maximum, both finite, got 1 and 1"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "spec", "arguments", "message"), BAD)
+def test_a_wrong_argument_or_observation_is_refused_by_name(wrapper, spec, arguments, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        wrapper(showing(spec, 2), **arguments)
+    assert str(refused.value).startswith(f"{wrapper.__name__}: ")
+
+
+@pytest.mark.parametrize("wrap", CORNERS)
+def test_pictures_drawn_for_an_episode_are_refused_outside_a_same_step_auto_reset(wrap):
+    with pytest.raises(ValueError, match="put it inside AutoReset"):
+        wrap(AutoReset(pictured(), "same_step"))

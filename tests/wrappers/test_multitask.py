@@ -1,0 +1,113 @@
+"""Several tasks of equal specs in one batch."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.testing import Chain, Counting
+from jaxenv.wrappers import AutoReset, Discount, Multitask, TimeLimit, TransformReward
+from tests.rows import unrolled
+
+
+def tasks(num_envs=3):
+    """Task 0 ends after two steps and task 1 after nine; their observations lie 100 apart."""
+    short = Counting(np.array([2]), stride=10, num_envs=num_envs)
+    return short, Counting(np.array([9, 8]), stride=100, pays="end", num_envs=num_envs)
+
+
+def lanes(values):
+    return np.asarray(values).T.tolist()
+
+
+def rows(env, steps, action=5):
+    return unrolled(env, np.full((steps, env.num_envs), action, np.int32))
+
+
+@pytest.mark.parametrize(
+    ("mode", "kinds", "observations", "rewards"),
+    [
+        ("next_step", [0, 1, 2, 0, 1], [0, 1, 2, 10, 11], [0, 5, 5, 0, 5]),
+        ("same_step", [0, 1, 2, 1, 2], [0, 1, 10, 11, 20], [0, 5, 5, 5, 5]),
+    ],
+)
+def test_every_lane_plays_the_task_that_it_was_given(mode, kinds, observations, rewards):
+    r = rows(AutoReset(Multitask(tasks(), np.array([1, 0, 1])), mode), 4)
+    assert lanes(r.step_type) == [[0, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1]]
+    assert lanes(r.observation) == [[0, 1, 2, 3, 4], observations, [0, 1, 2, 3, 4]]
+    assert lanes(r.reward) == [[0] * 5, rewards, [0] * 5]
+    assert lanes(r.discount)[1] == [0 if kind == 2 else 1 for kind in kinds]
+    assert lanes(r.env_info["task_id"]) == [[1] * 5, [0] * 5, [1] * 5]
+    assert lanes(r.prev_action)[0] == [0, 5, 5, 5, 5]
+
+
+def test_a_task_is_drawn_for_every_lane_and_episode():
+    r = rows(AutoReset(TimeLimit(Multitask(tasks(200)), 1)), 2)
+    first, last, second = r.env_info["task_id"]
+    assert (first == last).all()
+    assert 70 < first.sum() < 130
+    assert 70 < second.sum() < 130
+    assert 70 < (first == second).sum() < 130
+    assert (r.observation[2] == np.where(second == 0, 10, 100)).all()
+
+
+def test_tasks_share_no_random_number():
+    env = jaxenv.spec("CartPole-v1").make(num_envs=2)
+    both = [rows(Multitask((env, env), task), 0, 0).observation for task in (0, 1)]
+    assert (both[0] != both[1]).all()
+
+
+def test_the_agent_may_choose_the_task_and_what_it_leaves_stands_still():
+    env = AutoReset(Multitask(tasks(1), chosen=True))
+    assert env.action_spec() == {"task_id": specs.discrete(2), "action": specs.discrete(10)}
+    chosen = np.array([[1], [0], [1], [0], [1]], np.int32)
+    r = unrolled(env, {"task_id": chosen, "action": np.full((5, 1), 7, np.int32)})
+    # Task 0 ends at its second step; then both begin anew.
+    assert lanes(r.step_type) == [[0, 1, 1, 1, 2, 0]]
+    assert lanes(r.observation) == [[0, 1, 1, 2, 2, 10]]
+    assert lanes(r.reward) == [[0, 0, 7, 0, 7, 0]]
+    assert lanes(r.env_info["task_id"]) == [[0, 1, 0, 1, 0, 0]]
+    assert lanes(r.prev_action["task_id"]) == [[0, 1, 0, 1, 0, 0]]
+
+
+def test_tasks_may_have_time_limits_of_their_own():
+    short, long = tasks(2)
+    r = rows(AutoReset(Multitask((TimeLimit(short, 9), TimeLimit(long, 3)), np.array([0, 1]))), 3)
+    assert lanes(r.step_type) == [[0, 1, 2, 0], [0, 1, 1, 2]]
+    assert lanes(r.discount) == [[1, 1, 0, 1], [1, 1, 1, 1]]
+
+
+def test_numbers_of_the_tasks_may_be_one_per_lane_and_go_with_their_lanes():
+    both = tasks(4)
+    each = (Discount(both[0], np.array([0.1, 0.2, 0.3, 0.4])), Discount(both[1], np.array([0.5, 0.6, 0.7, 0.8])))
+    env = Multitask(each, np.array([0, 1, 0, 1])).take(np.array([1, 2]))
+    np.testing.assert_allclose(rows(env, 1).discount[1], [0.6, 0.3])
+    with pytest.raises(ValueError, match="holds 4 lanes, the batch has 3"):
+        Multitask((Discount(both[0], np.ones(4)),)).reset(jax.random.split(jax.random.key(0), 3))
+
+
+def test_params_reach_every_task():
+    env = jaxenv.spec("CartPole-v1").make()
+    heavy = Multitask((env, TransformReward(env, lambda r: -r))).with_params(gravity=20)
+    assert [task.unwrapped.params.gravity for task in heavy.tasks] == [20, 20]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Multitask(()), r"Multitask: envs must be one or more environments, got \(\)"),
+        (lambda: Multitask(Chain()), "Multitask: envs must be one or more environments, got <Chain>"),
+        (lambda: Multitask((Chain(5), Chain(6))), "Multitask: observation specs of tasks 0 and 1 differ"),
+        (lambda: Multitask((Chain(5), TimeLimit(Chain(5), 3))), "Multitask: env_info specs of tasks 0 and 1 differ"),
+        (
+            lambda: Multitask((Chain(), AutoReset(Chain()))),
+            "put AutoReset and batch state outside, task 1 is <AutoReset",
+        ),
+        (lambda: Multitask((Chain(), Chain(num_envs=2))), "Multitask: task 0 has 1 lanes and task 1 2"),
+        (lambda: Multitask((Chain(),), 1), "Multitask: task must be -1 or one of 1 tasks, got 1"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()

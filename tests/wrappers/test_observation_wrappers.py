@@ -1,0 +1,446 @@
+"""Stateless observation wrappers: values, specs and bounds, field paths, and both observations of a same-step row."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, wrappers
+from jaxenv.specs import Array, Bounded, discrete
+from jaxenv.testing import Counting, random_environment
+from jaxenv.wrappers import (
+    AutoReset,
+    ClipObservation,
+    DiscretizeObservation,
+    DtypeObservation,
+    FilterObservation,
+    FlattenObservation,
+    LeafObservationWrapper,
+    ObservationWrapper,
+    RescaleObservation,
+    ReshapeObservation,
+    StandardizeObservation,
+    TransformObservation,
+)
+from tests.rows import unrolled
+
+F32, I32, U8, INF = np.float32, np.int32, np.uint8, np.inf
+FIRST, MID, LAST = 0, 1, 2
+
+
+def showing(spec, num_envs=1):
+    """An environment whose observations fit ``spec``."""
+    return random_environment(spec, discrete(2), num_envs=num_envs)
+
+
+def f32(*values):
+    return np.array(values, F32)
+
+
+def i32(*values):
+    return np.array(values, I32)
+
+
+BOX = Bounded((2,), F32, [-1, -2], [1, 6])
+FREE = Array((2,), F32)
+DIE = discrete(6, start=1)
+ROBOT = {"goal": FREE, "robot": {"gear": DIE, "pose": BOX}}
+
+# Wrapper of an environment, spec of its observation, observations of a batch; what these become, and their spec.
+TABLE = {
+    "transform": (
+        lambda e: TransformObservation(e, lambda o: o["goal"] - o["robot"]["pose"]),
+        ROBOT,
+        {"goal": f32([5, 1]), "robot": {"gear": i32(1), "pose": f32([1, 4])}},
+        f32([4, -3]),
+        Array((2,), F32),
+    ),
+    "transform, spec given": (
+        lambda e: TransformObservation(e, lambda o: {"all": jnp.abs(o)}, {"all": Bounded((2,), F32, 0, [1, 6])}),
+        BOX,
+        f32([-1, 4]),
+        {"all": f32([1, 4])},
+        {"all": Bounded((2,), F32, 0, [1, 6])},
+    ),
+    "clip": (
+        lambda e: ClipObservation(e, -0.5, 3),
+        BOX,
+        f32([-1, 5]),
+        f32([-0.5, 3]),
+        Bounded((2,), F32, -0.5, [1, 3]),
+    ),
+    "clip, element by element": (
+        lambda e: ClipObservation(e, (-INF, 0), (INF, 1)),
+        FREE,
+        f32([-9, 5], [np.nan, -3]),
+        f32([-9, 1], [np.nan, 0]),
+        Bounded((2,), F32, [-INF, 0], [INF, 1]),
+    ),
+    "clip, integers inwards": (
+        lambda e: ClipObservation(e, 1.5, 4.5),
+        DIE,
+        i32(1, 3, 6),
+        i32(2, 3, 4),
+        Bounded((), I32, 2, 4),
+    ),
+    "clip, beyond the dtype": (
+        lambda e: ClipObservation(e, -200, 200),
+        Array((), U8),
+        np.array([0, 255], U8),
+        np.array([0, 200], U8),
+        Bounded((), U8, 0, 200),
+    ),
+    "clip, one field": (
+        lambda e: ClipObservation(e, 0, 1, fields="robot.pose"),
+        ROBOT,
+        {"goal": f32([5, 5]), "robot": {"gear": i32(6), "pose": f32([-1, 5])}},
+        {"goal": f32([5, 5]), "robot": {"gear": i32(6), "pose": f32([0, 1])}},
+        {"goal": FREE, "robot": {"gear": DIE, "pose": Bounded((2,), F32, 0, 1)}},
+    ),
+    "clip, a subtree and an item of a tuple": (
+        lambda e: ClipObservation(e, 2, 3, fields=("0.robot", "1")),
+        ({"robot": (BOX, DIE)}, FREE, FREE),
+        ({"robot": (f32([0, 9]), i32(5))}, f32([0, 9]), f32([0, 9])),
+        ({"robot": (f32([2, 3]), i32(3))}, f32([2, 3]), f32([0, 9])),
+        ({"robot": (Bounded((2,), F32, 2, [2, 3]), Bounded((), I32, 2, 3))}, Bounded((2,), F32, 2, 3), FREE),
+    ),
+    "filter, keys": (
+        lambda e: FilterObservation(e, ("goal",)),
+        ROBOT,
+        {"goal": f32([1, 2]), "robot": {"gear": i32(1), "pose": f32([3, 4])}},
+        {"goal": f32([1, 2])},
+        {"goal": FREE},
+    ),
+    "filter, a path": (
+        lambda e: FilterObservation(e, ("robot.gear",)),
+        ROBOT,
+        {"goal": f32([1, 2]), "robot": {"gear": i32(1), "pose": f32([3, 4])}},
+        {"robot": {"gear": i32(1)}},
+        {"robot": {"gear": DIE}},
+    ),
+    "filter, items from the end": (
+        lambda e: FilterObservation(e, (-1, 0)),
+        (BOX, FREE, DIE),
+        (f32([1, 2]), f32([3, 4]), i32(5)),
+        (i32(5), f32([1, 2])),
+        (DIE, BOX),
+    ),
+    "filter, elements": (
+        lambda e: FilterObservation(e, (-1, 0)),
+        Bounded((3,), F32, [-1, -2, -3], [1, 2, 3]),
+        f32([10, 20, 30], [40, 50, 60]),
+        f32([30, 10], [60, 40]),
+        Bounded((2,), F32, [-3, -1], [3, 1]),
+    ),
+    "flatten": (
+        FlattenObservation,
+        ROBOT,
+        {"robot": {"pose": f32([3, 4]), "gear": i32(2)}, "goal": f32([1, 2])},
+        f32([1, 2, 0, 1, 0, 0, 0, 0, 3, 4]),
+        Bounded((10,), F32, [-INF] * 2 + [0] * 6 + [-1, -2], [INF] * 2 + [1] * 6 + [1, 6]),
+    ),
+    "flatten, in the order of fields": (
+        lambda e: FlattenObservation(e, ("robot.pose", "goal")),
+        ROBOT,
+        {"goal": f32([1, 2]), "robot": {"gear": i32(2), "pose": f32([3, 4])}},
+        f32([3, 4, 1, 2]),
+        Bounded((4,), F32, [-1, -2, -INF, -INF], [1, 6, INF, INF]),
+    ),
+    "flatten, numbers as they are": (
+        lambda e: FlattenObservation(e, one_hot=False),
+        (DIE, BOX),
+        (i32(2), f32([3, 4])),
+        f32([2, 3, 4]),
+        Bounded((3,), F32, [1, -1, -2], [6, 1, 6]),
+    ),
+    "flatten, one dtype": (
+        FlattenObservation,
+        Bounded((2, 2), U8, 0, [[1, 2], [3, 4]]),
+        np.array([[[1, 2], [3, 4]]], U8),
+        np.array([[1, 2, 3, 4]], U8),
+        Bounded((4,), U8, 0, [1, 2, 3, 4]),
+    ),
+    "flatten, no bounds": (
+        FlattenObservation,
+        (FREE, FREE),
+        (f32([1, 2]), f32([3, 4])),
+        f32([1, 2, 3, 4]),
+        Array((4,), F32),
+    ),
+    "rescale": (
+        RescaleObservation,
+        BOX,
+        f32([-1, -2], [0, 0], [1, 6]),
+        f32([-1, -1], [0, -0.5], [1, 1]),
+        Bounded((2,), F32, -1, 1),
+    ),
+    "rescale, element by element": (
+        lambda e: RescaleObservation(e, (0, -10), (1, 30)),
+        (BOX, DIE),
+        (f32([0, 0], [9, -9]), i32(3, 4)),
+        (f32([0.5, 0], [1, -10]), i32(3, 4)),
+        (Bounded((2,), F32, [0, -10], [1, 30]), DIE),
+    ),
+    "reshape": (
+        lambda e: ReshapeObservation(e, (1, 3, 2)),
+        Bounded((2, 3), I32, 0, [[1, 2, 3], [4, 5, 6]]),
+        i32([[1, 2, 3], [4, 5, 6]]),
+        i32([[[1, 2], [3, 4], [5, 6]]]),
+        Bounded((1, 3, 2), I32, 0, [[[1, 2], [3, 4], [5, 6]]]),
+    ),
+    "reshape to a number": (
+        lambda e: ReshapeObservation(e, ()),
+        Array((1,), F32),
+        f32([7], [8]),
+        f32(7, 8),
+        Array((), F32),
+    ),
+    "dtype, of a choice": (lambda e: DtypeObservation(e, "float32"), DIE, i32(6), f32(6), Bounded((), F32, 1, 6)),
+    "dtype, towards zero": (
+        lambda e: DtypeObservation(e, np.int32),
+        Bounded((2,), F32, -1.5, 2.5),
+        f32([-1.5, -0.5], [0.5, 2.5]),
+        i32([-1, 0], [0, 2]),
+        Bounded((2,), I32, -1, 2),
+    ),
+    "dtype, bytes of unbounded floats": (
+        lambda e: DtypeObservation(e, "float16"),
+        FREE,
+        f32([1, 2]),
+        np.array([[1, 2]], np.float16),
+        Array((2,), np.float16),
+    ),
+    "dtype, from and to bool": (
+        lambda e: DtypeObservation(DtypeObservation(e, bool, fields=("1",)), "uint8", fields=("0", "1")),
+        (Array((), bool), DIE, DIE),
+        (np.array([False, True]), i32(0, 2), i32(1, 2)),
+        (np.array([0, 1], U8), np.array([0, 1], U8), i32(1, 2)),
+        (Bounded((), U8, 0, 1), Bounded((), U8, 0, 1), DIE),
+    ),
+    "discretize": (
+        lambda e: DiscretizeObservation(e, (2, 8)),
+        BOX,
+        f32([-1, -2], [-0.01, -1.01], [0, -1], [1, 6], [-9, 9], [np.nan, 0]),
+        i32(0, 0, 9, 15, 7, 2),
+        discrete(16),
+    ),
+    "discretize, element by element": (
+        lambda e: DiscretizeObservation(e, 4, flatten=False, fields="box"),
+        {"box": BOX, "free": FREE},
+        {"box": f32([-0.5, 0], [9, -9]), "free": f32([1, 2], [3, 4])},
+        {"box": i32([1, 1], [3, 0]), "free": f32([1, 2], [3, 4])},
+        {"box": Bounded((2,), I32, 0, 3), "free": FREE},
+    ),
+    "standardize": (
+        lambda e: StandardizeObservation(e, (0, 2), np.array([0.25, 2])),
+        BOX,
+        f32([-1, -2], [0.5, 6]),
+        f32([-3, -2], [2, 2]),
+        Bounded((2,), F32, [-3, -2], [3, 2]),
+    ),
+    "standardize without bounds": (
+        lambda e: StandardizeObservation(e, 1.0, 2.0, limit=5),
+        FREE,
+        f32([5, 99]),
+        f32([2, 5]),
+        Bounded((2,), F32, -5, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_an_observation_becomes_what_the_table_says_and_so_does_its_spec(case):
+    wrap, spec, given, wanted, wanted_spec = TABLE[case]
+    lanes = jax.tree.leaves(given)[0].shape[0]
+    env = wrap(showing(spec, lanes))
+    made = env.observation(jax.tree.map(jnp.asarray, given)) if "to bool" not in case else nested(env, given)
+    assert jax.tree.structure(made) == jax.tree.structure(wanted)
+    for x, y in zip(jax.tree.leaves(made), jax.tree.leaves(wanted), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    specs.require_equal(env.observation_spec(), wanted_spec)
+
+
+def nested(env, observation):
+    """What a stack of two wrappers makes of an observation."""
+    return env.observation(env.env.observation(jax.tree.map(jnp.asarray, observation)))
+
+
+# --- through reset, step and restarts --------------------------------------------------------------------------------
+
+# Per row: what three lanes show of Counting with a stride of 10, clipped to 1 .. 19; the middle one ends after 2 steps.
+COUNTING = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
+ROWS = [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 10, 3], [4, 11, 4], [5, 12, 5]]
+TYPES = [[FIRST, FIRST, FIRST], [MID, MID, MID], [MID, LAST, MID], [MID, FIRST, MID], [MID, MID, MID], [MID, LAST, MID]]
+
+
+@pytest.mark.parametrize(
+    "env", [AutoReset(ClipObservation(COUNTING, 1, 19)), ClipObservation(AutoReset(COUNTING), 1, 19)], ids=repr
+)
+def test_rows_of_every_episode_are_mapped_on_either_side_of_restarts(env):
+    r = unrolled(env, jnp.zeros((5, 3), jnp.int32))
+    assert r.observation.tolist() == ROWS
+    assert r.step_type.tolist() == TYPES
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        AutoReset(ClipObservation(COUNTING, 1, 19), "same_step"),
+        ClipObservation(AutoReset(COUNTING, "same_step"), 1, 19),
+    ],
+    ids=repr,
+)
+def test_a_same_step_row_has_both_observations_mapped(env):
+    r = unrolled(env, jnp.zeros((4, 3), jnp.int32))
+    assert r.observation.tolist() == [[1, 1, 1], [1, 1, 1], [2, 10, 2], [3, 11, 3], [4, 19, 4]]
+    # The middle lane's second episode ends on the last row, with 12; the third begins with 20, clipped.
+    assert r.env_info["final_observation"].tolist() == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 11, 3], [4, 12, 4]]
+
+
+def test_results_stay_within_their_bounds_whatever_rounding_does():
+    low, high = f32(-0.1, -1e-3, -7, 0.3), f32(0.7, 3e-3, 11, 0.9)
+    env = showing(Bounded((4,), F32, low, high))
+    u = np.linspace(0, 1, 65, dtype=F32)[:, None]
+    values = jnp.asarray(np.clip(low * (1 - u) + high * u, low, high))
+    for wrapped in (
+        RescaleObservation(env, 0.1, 0.3),
+        StandardizeObservation(env, 0.123, 0.0457, limit=1e6),
+        DiscretizeObservation(env, 7, flatten=False),
+        StandardizeObservation(RescaleObservation(env, -0.3, 0.1), 0.123, 0.0457, limit=1e6),
+    ):
+        made = jax.jit(wrapped.observation)(values)
+        specs.validate(wrapped.observation_spec(), np.asarray(made)[0])
+        for row in np.asarray(made):
+            assert wrapped.observation_spec().contains(row)
+
+
+def test_the_velocities_of_cart_pole_can_be_masked():
+    env = FilterObservation(jaxenv.spec("CartPole-v1").make(num_envs=2), (0, 2))
+    bare = env.env.observation_spec()
+    assert env.observation_spec() == Bounded((2,), F32, bare.minimum[[0, 2]], bare.maximum[[0, 2]])
+    state, timestep = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(timestep.observation, env.env.observation_of(state)[:, np.array([0, 2])])
+
+
+# --- wrappers that users write ---------------------------------------------------------------------------------------
+
+
+class RelativePosition(ObservationWrapper):
+    """The way from the agent to its target."""
+
+    def check(self):
+        if set(self.env.observation_spec()) != {"agent", "target"}:
+            raise ValueError(f"RelativePosition: needs agent and target, got {self.env.observation_spec()}")
+
+    def observation(self, observation):
+        return observation["target"] - observation["agent"]
+
+
+def test_a_user_writes_the_relative_position():
+    place = Bounded((2,), I32, 0, 4)
+    env = RelativePosition(showing({"agent": place, "target": place}, 2))
+    assert env.observation_spec() == Array((2,), I32)
+    state, timestep = env.reset(jax.random.key(0))
+    assert (timestep.observation == state.task["target"] - state.task["agent"]).all()
+    given = {"agent": jnp.array([[1, 2]]), "target": jnp.array([[4, 0]])}
+    assert env.observation(given).tolist() == [[3, -2]]
+
+
+class ObservationClip(LeafObservationWrapper):
+    """Clips all leaves."""
+
+    limit: float = 200.0
+
+    def map_leaf(self, x, spec):
+        return jnp.clip(x, -self.limit, self.limit).astype(spec.dtype)
+
+    def map_spec(self, spec):
+        return specs.Bounded(spec.shape, spec.dtype, -200, 200)
+
+
+def test_a_user_writes_a_clip_of_all_leaves_and_it_is_the_one_that_is_there():
+    inside = showing({"goal": FREE, "robot": FREE})
+    theirs, ours = ObservationClip(inside), ClipObservation(inside, -200, 200)
+    given = {"goal": jnp.array([[-1e9, 3.0]]), "robot": jnp.array([[201.0, -200.0]])}
+    for env in (theirs, ours):
+        made = env.observation(given)
+        assert {name: x.tolist() for name, x in made.items()} == {"goal": [[-200, 3]], "robot": [[200, -200]]}
+        specs.require_equal(env.observation_spec(), {name: Bounded((2,), F32, -200, 200) for name in given})
+    assert ObservationClip(inside, fields="goal").observation(given)["robot"].tolist() == [[201, -200]]
+
+
+def test_without_a_rule_of_its_own_a_leaf_wrapper_has_shapes_without_bounds():
+    class Doubled(LeafObservationWrapper):
+        def map_leaf(self, x, spec):
+            return jnp.concatenate([x, x], axis=-1)
+
+    assert Doubled(showing(BOX)).observation_spec() == Array((4,), F32)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+BAD = [
+    (TransformObservation, BOX, {"fn": 3}, "fn must be a function, got 3"),
+    (TransformObservation, BOX, {"fn": jnp.sum}, r"lead with the lanes, 3 here, got shape \(\) for the observation"),
+    (TransformObservation, BOX, {"fn": jnp.abs, "spec": DIE}, "spec and what fn returns differ at the only leaf"),
+    (ClipObservation, BOX, {"minimum": 2, "maximum": 1}, "minimum must not exceed maximum, got 2 and 1"),
+    (ClipObservation, BOX, {"minimum": np.nan}, "minimum must not exceed maximum, got nan"),
+    (ClipObservation, BOX, {"minimum": (1, 2, 3)}, r"observation must have a shape that minimum \(1, 2, 3\)"),
+    (ClipObservation, DIE, {"minimum": 1.2, "maximum": 1.8}, "observation must have a value between 1.2 and 1.8"),
+    (ClipObservation, Array((), U8), {"maximum": -1}, "observation must have a value between -inf and -1"),
+    (ClipObservation, Array((), bool), {}, "observation must hold an array of numbers, got Array"),
+    (ClipObservation, ROBOT, {"fields": "robot.arm"}, r"fields: field 'robot.arm': no 'arm' here"),
+    (ClipObservation, ROBOT, {"fields": ()}, r"fields must name at least one leaf, got \(\)"),
+    (ClipObservation, BOX, {"fields": "shape"}, "fields: field 'shape': no 'shape' here"),
+    (FilterObservation, ROBOT, {"keys": ()}, r"keys must name at least one part, got \(\)"),
+    (FilterObservation, ROBOT, {"keys": ("arm",)}, r"no 'arm' here, the fields are \['goal', 'robot'\]"),
+    (FilterObservation, ROBOT, {"keys": ("goal.shape",)}, "no 'shape' here"),
+    (FilterObservation, (BOX, DIE), {"keys": (2,)}, "no '2' here"),
+    (FilterObservation, (BOX, DIE), {"keys": (-3,)}, "no '-3' here"),
+    (FilterObservation, (BOX, DIE), {"keys": (1, -1)}, r"must not name anything twice, got \(1, -1\)"),
+    (FilterObservation, BOX, {"keys": (0, 2)}, "no '2' here"),
+    (FilterObservation, Array((2, 2), F32), {"keys": (0,)}, "must be a tree or an array with one axis, got Array"),
+    (FlattenObservation, ROBOT, {"fields": ("arm",)}, "fields: field 'arm': no 'arm' here"),
+    (FlattenObservation, ROBOT, {"fields": ()}, r"at least one array, got fields \(\)"),
+    (RescaleObservation, BOX, {"minimum": 1.0}, "minimum must lie below maximum, both finite, got 1.0 and 1.0"),
+    (RescaleObservation, FREE, {}, "observation must have finite bounds, the lower below the upper, got Array"),
+    (RescaleObservation, BOX, {"maximum": (1, 2, 3)}, "observation must have a shape that minimum"),
+    (RescaleObservation, DIE, {}, "observation must hold an array of floats, got Bounded"),
+    (RescaleObservation, ROBOT, {"fields": "robot.gear"}, "robot.gear must be an array of floats, got Bounded"),
+    (ReshapeObservation, BOX, {"shape": (3,)}, r"observation must have 3 elements to get shape \(3,\), got Bounded"),
+    (ReshapeObservation, BOX, {"shape": (-1, 2)}, "shape must be a tuple of whole numbers from 0"),
+    (ReshapeObservation, BOX, {"shape": 2}, "shape must be a tuple of whole numbers from 0, got 2"),
+    (DtypeObservation, BOX, {"dtype": "number"}, "dtype must be a dtype, got 'number'"),
+    (DtypeObservation, BOX, {"dtype": "float64"}, "dtype must be one of numbers that JAX has enabled, got float64"),
+    (DtypeObservation, BOX, {"dtype": "complex64"}, "dtype must be one of numbers that JAX has enabled"),
+    (DtypeObservation, BOX, {"dtype": "uint8"}, "observation must have bounds that uint8 holds, got Bounded"),
+    (DtypeObservation, FREE, {"dtype": "int32"}, "observation must have bounds that int32 holds, got Array"),
+    (DiscretizeObservation, BOX, {"bins": 0}, "bins must be whole numbers from 1, got 0"),
+    (DiscretizeObservation, BOX, {"bins": (2.5, 1)}, "bins must be whole numbers from 1"),
+    (DiscretizeObservation, BOX, {"bins": (1, 2, 3)}, r"observation must have the shape of bins, \(3,\), got"),
+    (DiscretizeObservation, FREE, {"bins": 2}, "observation must have finite bounds"),
+    (DiscretizeObservation, BOX, {"bins": 50_000}, "the number of all bins must fit int32"),
+    (StandardizeObservation, BOX, {"mean": INF}, "mean must be finite, got inf"),
+    (StandardizeObservation, BOX, {"std": (1, 0)}, r"std must be finite and above 0, got \(1, 0\)"),
+    (StandardizeObservation, BOX, {"limit": 0}, "limit must be above 0, got 0"),
+    (StandardizeObservation, BOX, {"std": (1, 2, 3)}, "observation must have a shape that mean"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "spec", "arguments", "message"), BAD)
+def test_a_wrong_argument_or_observation_is_refused_by_name(wrapper, spec, arguments, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        wrapper(showing(spec, 3), **arguments)
+    assert str(refused.value).startswith(f"{wrapper.__name__}: ")
+
+
+def test_a_given_spec_is_compared_by_value_so_that_compiled_code_is_shared():
+    def wrapped():
+        return wrappers.TransformObservation(showing(BOX), jnp.abs, Bounded((2,), F32, 0, 6))
+
+    assert jax.tree.structure(wrapped()) == jax.tree.structure(wrapped())
+    assert dataclasses.replace(wrapped(), fn=jnp.negative, spec=None).observation_spec() == FREE

@@ -1,0 +1,197 @@
+"""Wrappers of the reward: what they pay, what their specs say, and that FIRST rows pay nothing."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.testing import Counting, random_environment
+from jaxenv.wrappers import (
+    AutoReset,
+    ClipReward,
+    DelayReward,
+    RewardFromInfo,
+    ScalarizeReward,
+    SignReward,
+    SparseReward,
+    TransformReward,
+    VectorReward,
+)
+from tests.rows import unrolled
+from tests.wrappers.paying import paying
+
+INF = np.inf
+UNIT = specs.Bounded((), np.float32, 0, 1)
+
+
+def scalar(low, high):
+    return specs.Bounded((), np.float32, low, high)
+
+
+def counting():
+    return Counting(np.array([9]), num_envs=4)
+
+
+def vector():
+    return random_environment(specs.discrete(2), specs.discrete(2), specs.Array((2,), np.float32), num_envs=2)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "paid", "spec"),
+    [
+        (lambda e: ClipReward(e, -1, 2), [-1, -1, 0.5, 2], scalar(-1, 2)),
+        (lambda e: ClipReward(e, minimum=1), [1, 1, 1, 9], scalar(0, INF)),
+        (lambda e: ClipReward(e, maximum=-1), [-3, -1, -1, -1], scalar(-INF, 0)),
+        (SparseReward, [0, 0, 1, 1], UNIT),
+        (lambda e: SparseReward(e, 0.5), [0, 0, 0, 1], UNIT),
+        (lambda e: SparseReward(e, np.array([-5, 5, 0, 9])), [1, 0, 1, 0], UNIT),
+        (SignReward, [-1, -1, 1, 1], scalar(-1, 1)),
+        (lambda e: TransformReward(e, lambda r: 2 * r + 1), [-5, -1, 2, 19], specs.Array((), np.float32)),
+        (lambda e: TransformReward(e, lambda r: r > 0, UNIT), [0, 0, 1, 1], UNIT),
+    ],
+)
+def test_what_is_paid_for_rewards_of_minus_3_minus_1_a_half_and_9(wrapper, paid, spec):
+    env = wrapper(counting())
+    given = env.reward(jnp.array([-3, -1, 0.5, 9], jnp.float32))
+    assert given.tolist() == paid
+    assert given.dtype == np.float32
+    assert env.reward_spec() == spec
+    assert env.reward_spec().name == "reward"
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "spec"),
+    [
+        (lambda e: ClipReward(e, -5, 0.5), scalar(0, 0.5)),
+        (lambda e: ClipReward(e, 0.5, 3), scalar(0, 1)),
+        (SignReward, UNIT),
+        (lambda e: DelayReward(e, 2), scalar(0, INF)),
+        (lambda e: DelayReward(ClipReward(e, maximum=0), 2), scalar(0, 0)),
+        (lambda e: DelayReward(TransformReward(e, jnp.negative), 2), scalar(-INF, INF)),
+    ],
+)
+def test_bounds_follow_those_of_a_reward_between_0_and_1(wrapper, spec):
+    assert wrapper(SparseReward(counting())).reward_spec() == spec
+
+
+def test_a_vector_reward_is_clipped_by_component():
+    env = ClipReward(vector(), (0, -1), (1, INF))
+    assert env.reward(jnp.array([[2.0, 2.0], [-2.0, -2.0]])).tolist() == [[1, 2], [0, -1]]
+    assert env.reward_spec() == specs.Bounded((2,), np.float32, (0, -1), (1, INF))
+
+
+def test_nan_stays_visible_where_a_reward_is_clipped():
+    assert np.isnan(ClipReward(counting(), -1, 1).reward(jnp.array([np.nan, 0], jnp.float32))).tolist() == [True, False]
+
+
+# --- streams: lane 1 has episodes of two steps, the others go on -----------------------------------------------------
+
+PLAYED = np.array([[1, 1, 1], [2, 2, 1], [3, 3, 1], [4, 4, 1], [5, 5, 1], [6, 6, 1]], np.int32)
+NEXT, SAME = "next_step", "same_step"
+
+
+def rewards(env):
+    return np.asarray(unrolled(env, PLAYED).reward)
+
+
+@pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
+def test_a_function_that_pays_for_nothing_pays_nothing_at_first(stack):
+    paid = rewards(stack(lambda env: TransformReward(env, lambda r: 2 * r + 1)))
+    assert paid[:, 0].tolist() == [0, 3, 5, 7, 9, 11, 13]
+    assert paid[:, 1].tolist() == [0, 3, 5, 0, 9, 11, 0]
+
+
+@pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
+def test_a_reward_from_info_weighs_two_terms_as_for_the_reacher(stack):
+    paid = rewards(
+        stack(lambda env: RewardFromInfo(env, lambda info: 0.5 * info["reward_dist"] + 2 * info["reward_ctrl"] - 1))
+    )
+    assert paid[:, 0].tolist() == [0, -3.5, -10, -20.5, -35, -53.5, -76]
+    assert paid[:, 1].tolist() == [0, -3.5, -10, 0, -33.5, -52, 0]
+
+
+@pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
+def test_a_cost_in_env_info_becomes_a_component_and_weights_make_a_number_again(stack):
+    pair = stack(lambda env: VectorReward(env, ("cost", "life_lost"), (1, -1, 1)))
+    assert pair.reward_spec() == specs.Array((3,), np.float32)
+    paid = rewards(pair)
+    assert paid[:, 0].tolist() == [[0, 0, 0], [1, -2, 0], [2, -4, 0], [3, -6, 0], [4, -8, 0], [5, -10, 0], [6, -12, 0]]
+    assert paid[:4, 1].tolist() == [[0, 0, 0], [1, -2, 0], [2, -4, 0], [0, 0, 0]]
+    each = np.array([[1, 0, 0], [0, 1, 0], [3, 1, 0]])
+    assert rewards(ScalarizeReward(pair, each))[4].tolist() == [4, -8, 1]
+    assert rewards(ScalarizeReward(pair))[4].tolist() == [4, 4, 1]
+
+
+def test_components_are_appended_to_a_vector_and_flags_count_as_1():
+    env = VectorReward(VectorReward(paying(), "cost"), "life_lost")
+    assert env.reward_spec().shape == (3,)
+    assert unrolled(env, np.array([[9]], np.int32)).reward.tolist() == [[[0, 0, 0]], [[9, 18, 1]]]
+
+
+@pytest.mark.parametrize("stack", [lambda w, m: AutoReset(w(paying(3)), m), lambda w, m: w(AutoReset(paying(3), m))])
+@pytest.mark.parametrize(("mode", "middle"), [(NEXT, [0, 0, 3, 0, 0, 9, 0]), (SAME, [0, 0, 3, 0, 7, 0, 11])])
+def test_delayed_rewards_are_paid_every_so_many_steps_and_at_the_end(stack, mode, middle):
+    paid = rewards(stack(lambda env: DelayReward(env, np.array([2, 3, 4])), mode))
+    assert paid[:, 0].tolist() == [0, 0, 3, 0, 7, 0, 11]
+    assert paid[:, 1].tolist() == middle
+    assert paid[:, 2].tolist() == [0, 0, 0, 0, 4, 0, 0]
+
+
+def test_a_delayed_vector_reward_is_summed_by_component():
+    paid = rewards(AutoReset(DelayReward(VectorReward(paying(3), "cost"), 3)))
+    assert paid[:, 0].tolist() == [[0, 0], [0, 0], [0, 0], [6, 12], [0, 0], [0, 0], [15, 30]]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda e: ClipReward(e), "ClipReward: minimum, maximum or both must be given, got None and None"),
+        (lambda e: ClipReward(e, 2, 1), "ClipReward: minimum must not exceed maximum, got 2 and 1"),
+        (lambda e: ClipReward(e, float("nan")), "ClipReward: minimum must not exceed maximum, got nan and None"),
+        (lambda e: ClipReward(e, (0, 1)), r"ClipReward: .* must be numbers that fit .*, got \(0, 1\) and None"),
+        (lambda e: ClipReward(e, "low"), "ClipReward: .* must be numbers that fit .*, got low and None"),
+        (lambda e: TransformReward(e, 3), "TransformReward: fn must be a function of rewards, got 3"),
+        (lambda e: TransformReward(e, jnp.sum), r"TransformReward: fn must return .* 4 lanes it returns \(\)"),
+        (lambda e: TransformReward(e, jnp.sign, specs.discrete(2)), r"TransformReward: spec must be .*, got Bounded"),
+        (lambda e: TransformReward(e, jnp.exp, scalar(1, 2)), "TransformReward: spec must hold 0, the reward of FIRST"),
+        (lambda e: RewardFromInfo(e, None), "RewardFromInfo: fn must be a function of env_info, got None"),
+        (lambda e: RewardFromInfo(e, lambda info: 1.0), r"RewardFromInfo: the reward must have shape .* got \(\)"),
+        (lambda e: SparseReward(e, "low"), "threshold must be a number"),
+        (lambda e: ScalarizeReward(e), r"ScalarizeReward: the reward must be a vector, got Array\(\(\), float32"),
+        (
+            lambda e: ScalarizeReward(vector(), [1, 2, 3]),
+            r"weights must be 2, one per component, got \[1.0, 2.0, 3.0\]",
+        ),
+        (lambda e: VectorReward(e, ("cost",)), r"VectorReward: no entry 'cost' in env_info, there are \(none\)"),
+        (lambda e: VectorReward(e, ()), r"VectorReward: names must name at least one entry of env_info, got \(\)"),
+        (lambda e: VectorReward(paying(), "cost", [1]), r"VectorReward: weights must be 2, one per component, got"),
+        (lambda e: DelayReward(e, 0), "DelayReward: num must be at least 1, got 0"),
+        (lambda e: DelayReward(e, 1.5), "num must be int32, got 1.5"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+    with pytest.raises(ValueError, match=message):
+        build(counting())
+
+
+def test_wrappers_of_the_reward_are_left_out_of_evaluation():
+    names = [("ClipReward", {"maximum": 1}), ("DelayReward", {"num": 3}), ("SparseReward", {})]
+    assert "Reward" not in repr(jaxenv.make("CartPole-v1", wrappers=names, mode="eval"))
+    assert "SparseReward<DelayReward<ClipReward" in repr(jaxenv.make("CartPole-v1", wrappers=names))
+
+
+def test_numbers_are_arguments_of_the_compiled_program():
+    traces = []
+
+    @jax.jit
+    def paid(env):
+        traces.append(1)
+        return env.reward(jnp.ones(4))
+
+    assert [paid(SparseReward(counting(), t)).tolist()[0] for t in (0, 0.5, 2)] == [1, 1, 0]
+    assert len(traces) == 1
