@@ -11,7 +11,7 @@ import jax
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import rollout
-from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
+from jaxenv.wrappers import AutoReset, ClipAction, EpisodeStatistics, GuardNonFinite, TimeLimit
 
 Build = Callable[[str, int], jaxenv.Environment]
 
@@ -32,6 +32,14 @@ STACKS: dict[str, tuple[Build, str]] = {
     "GuardNonFinite": (lambda *size: GuardNonFinite(_bare(*size)), "bare"),
     "AutoReset": (lambda *size: AutoReset(_bare(*size)), "bare"),
     "AutoReset + TimeLimit": (lambda *size: AutoReset(_limited(*size)), "AutoReset"),
+    "AutoReset + TimeLimit + EpisodeStatistics": (
+        lambda *size: AutoReset(EpisodeStatistics(_limited(*size))),
+        "AutoReset",
+    ),
+    "EpisodeStatistics + AutoReset + TimeLimit": (
+        lambda *size: EpisodeStatistics(AutoReset(_limited(*size))),
+        "AutoReset",
+    ),
     "all of make": (jaxenv.make, "bare"),
 }
 

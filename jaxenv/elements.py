@@ -75,7 +75,8 @@ class Composed(Environment):
         kind = type(self.env)
         if not isinstance(self.env, Environment) or (kind.begin, kind.step) != (Environment.begin, Environment.step):
             raise ValueError(
-                f"Composed: env must be an environment without wrappers (put those around Composed), got {self.env!r}"
+                "Composed: env must be an environment that leaves begin and step to Environment "
+                f"(wrappers go around the composition), got {self.env!r}"
             )
         for group, checked in _GROUPS.items():
             given = getattr(self, group)
@@ -211,12 +212,15 @@ class Composed(Environment):
         self.env.close()
 
     def _levels(self):
+        return [self, *self.env._levels()]
+
+    def _title(self):
         shown = []
         for group in _GROUPS:
             if (elements := getattr(self, group)) is not None:
                 names = elements.value[0] if group == "actions" else elements.value
                 shown.append(f"{group}={'/'.join(names)}")
-        return [f"Composed({', '.join(shown)})", *self.env._levels()]
+        return f"Composed({', '.join(shown)})"
 
     def __repr__(self) -> str:
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"

@@ -126,10 +126,10 @@ class Environment:
         """What an episode starts with, given the last task state and a fresh one: keeps what outlives an episode."""
         return new
 
-    def initial_bounds(self) -> tuple[Tree, Tree] | None:
-        """Where ``initial`` draws uniformly: the lower and upper ends, two trees like one lane's task state.
+    def initial_bounds(self) -> tuple[tuple, tuple] | None:
+        """Between which numbers ``initial`` draws uniformly: the lower and the upper ends, in the order of the leaves.
 
-        A statement for tests to hold ``initial`` to; ``None``, the default, states nothing.
+        A statement for tests to hold ``initial`` to, one number or ``[B]`` each; ``None``, the default, states nothing.
         """
         return None
 
@@ -378,27 +378,13 @@ class Environment:
         action where they are not those of the level inside.
         """
         levels = self._levels()
-        weights = [_state_bytes(level) for level in levels]
-        rows = []
-        for level, (own, shared), inside in zip(levels, weights, [*levels[1:], None], strict=True):
-            below = weights[len(rows) + 1] if inside is not None else (0, 0)
-            parts = [f"+{own - below[0]} B"] if own > below[0] else []
-            parts += [f"+{shared - below[1]} B shared"] if shared > below[1] else []
-            for what, spec in (("observation", "observation_spec"), ("action", "action_spec")):
-                shown, inner = _short(getattr(level, spec)()), inside and _short(getattr(inside, spec)())
-                parts += [f"{what} {shown}"] if shown != inner else []
-            rows.append((level._title(), ", ".join(parts)))
-        width = max(len(title) for title, _ in rows)
-        lines = [f"{title:<{width}}  {text}".rstrip() for title, text in rows]
-        shared = f" and {weights[0][1]} shared" if weights[0][1] else ""
-        return "\n".join(
-            [
-                *lines,
-                f"lanes {self.num_envs}, autoreset {self.autoreset}, {weights[0][0]} bytes of state a lane{shared}",
-                f"observation {self.observation_spec()}",
-                f"action {self.action_spec()}",
-            ]
-        )
+        told = [_told(level, inside) for level, inside in zip(levels, [*levels[1:], None], strict=True)]
+        width = max(len(level._title()) for level in levels)
+        lines = [f"{level._title():<{width}}  {text}".rstrip() for level, text in zip(levels, told, strict=True)]
+        own, shared = _state_bytes(self)
+        weight = f"{own} bytes of state a lane" + (f" and {shared} shared" if shared else "")
+        lines.append(f"lanes {self.num_envs}, autoreset {self.autoreset}, {weight}")
+        return "\n".join([*lines, f"observation {self.observation_spec()}", f"action {self.action_spec()}"])
 
     def _levels(self) -> list["Environment"]:
         return [self]
@@ -460,8 +446,19 @@ def arguments(env: Environment) -> str:
         per_lane = np.ndim(value) > field.metadata.get("rank", 0) and not field.metadata.get("static")
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value[()]  # which shows float32 as short as it is
-        shown.append(f"{field.name}=<per lane>" if per_lane else f"{field.name}={value}")
+        shown.append(f"{field.name}=<per lane>" if per_lane else f"{field.name}={value!s}")
     return f"({', '.join(shown)})" if shown else ""
+
+
+def _told(level: Environment, inside: Environment | None) -> str:
+    """What a level adds to the one inside: bytes of state, other observations, other actions."""
+    (own, shared), (below, below_shared) = _state_bytes(level), _state_bytes(inside) if inside else (0, 0)
+    told = [f"+{own - below} B"] if own > below else []
+    told += [f"+{shared - below_shared} B shared"] if shared > below_shared else []
+    for what in ("observation", "action"):
+        shown, inner = (_short(getattr(env, f"{what}_spec")()) if env else "" for env in (level, inside))
+        told += [f"{what} {shown}"] if shown != inner else []
+    return ", ".join(told)
 
 
 def _state_bytes(env: Environment) -> tuple[int, int]:

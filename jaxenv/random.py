@@ -210,7 +210,7 @@ def _align(value: Any, stream: Stream, size: Size) -> Any:
 
 
 def unit(word: jax.Array) -> jax.Array:
-    """The upper 24 bits of a word as a multiple of 2**-24 in [0, 1), float32."""
+    """The upper 24 bits of a word as a multiple of 2**-24 in [0, 1): uint32 to float32, elementwise."""
     return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
 
 

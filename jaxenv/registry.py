@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import jax
 import numpy as np
 
-import jaxenv.wrappers
 from jaxenv import leaves, specs, tree
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrapper import Wrapper, layers
@@ -22,8 +21,9 @@ from jaxenv.wrappers import (
     LaneWrapper,
     TimeLimit,
 )
+from jaxenv.wrappers.plain import wrapper_class
 
-WrapperLike = Callable[[Environment], Environment] | tuple[str, Mapping[str, Any]]
+WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +160,7 @@ def make(
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` for a caller who uses ``reset_where``.
-        wrappers: innermost first: callables ``env -> env``, or ``(name, kwargs)`` with a name in ``jaxenv.wrappers``.
+        wrappers: innermost first: callables ``env -> env``, names in ``jaxenv.wrappers``, or ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
         reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"guarded"`` or ``"compact"``;
@@ -253,11 +253,8 @@ def _limited(env: Environment, limit: Any) -> Environment:
 def _resolve(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
     if callable(wrapper):
         return wrapper
-    name, kwargs = wrapper
-    cls = getattr(jaxenv.wrappers, name, None)
-    if not (isinstance(cls, type) and issubclass(cls, Wrapper)):
-        known = [n for n, c in vars(jaxenv.wrappers).items() if isinstance(c, type) and issubclass(c, Wrapper)]
-        raise ValueError(f"make: no wrapper {name!r}, the wrappers are {', '.join(sorted(known))}")
+    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    cls = wrapper_class(name, "make")
     return lambda env: cls(env, **kwargs)
 
 

@@ -162,7 +162,7 @@ def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields)
 
 
 def termination(observation, reward, *, batch_shape=None, **fields) -> TimeStep:
-    """A LAST row on which the task ended: discount 0. ``reward`` is float32 ``[B]`` or ``[B, R]``, as in `transition`."""
+    """A LAST row on which the task ended: discount 0; the reward is float32 ``[B]`` or ``[B, R]``, or one for all."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 

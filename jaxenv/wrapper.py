@@ -8,7 +8,7 @@ from jaxenv.environment import AutoResetMode, Environment, Tree, arguments
 
 
 class Wrapper(Environment):
-    """An environment made of another one, ``env``; by itself it changes nothing. All arrays lead with its ``[B]`` lanes.
+    """An environment made of another one, ``env``; by itself it changes nothing. Arrays lead with its ``[B]`` lanes.
 
     A wrapper declares the TimeStep fields that it ``owns``: those it may rewrite. All others pass through
     bit-identical, and what stands outside relies on it: ``AutoReset`` observes states anew where no wrapper owns the

@@ -135,7 +135,7 @@ def test_a_public_name_says_what_it_does_and_of_what_shape(x):
     doc = inspect.getdoc(x)
     assert doc
     if takes_arrays(x):  # a shape in brackets, or words for one
-        assert re.search(r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar", doc), doc
+        assert re.search(r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar|elementwise", doc), doc
     for name, method in vars(x).items() if inspect.isclass(x) else ():
         if inspect.isfunction(method) and not name.startswith("_"):
             assert inspect.getdoc(getattr(x, name)), name

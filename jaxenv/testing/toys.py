@@ -71,7 +71,7 @@ def mock_012(num_envs: int = 1) -> Counting:
 class Chain(Environment):
     """A corridor of ``length`` cells: 1 goes right, 0 goes left, the last cell pays 1 and ends the episode.
 
-    The observation is the cell, int32 in 0 .. length - 1.
+    The observation is the cell, int32 ``[B]`` in 0 .. length - 1.
     """
 
     length: int = tree.static(default=5)
@@ -101,7 +101,7 @@ class Chain(Environment):
 class RandomEnvironment(Environment):
     """Observations and rewards drawn from specs; each lane ends by chance, on its own.
 
-    Made by `random_environment`. The state is the observation.
+    Made by `random_environment`. The state is the observation, a tree of ``[B, ...]``.
     """
 
     end_probability: float = 0.1

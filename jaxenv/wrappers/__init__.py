@@ -47,6 +47,8 @@ from jaxenv.wrappers.normalize_action import NormalizeAction as NormalizeAction
 from jaxenv.wrappers.normalize_observation import NormalizeObservation as NormalizeObservation
 from jaxenv.wrappers.normalize_reward import NormalizeReward as NormalizeReward
 from jaxenv.wrappers.one_hot_action import OneHotAction as OneHotAction
+from jaxenv.wrappers.plain import from_data as from_data
+from jaxenv.wrappers.plain import to_data as to_data
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward
 from jaxenv.wrappers.random_crop import RandomCrop as RandomCrop
 from jaxenv.wrappers.random_first_episode_length import RandomFirstEpisodeLength as RandomFirstEpisodeLength
@@ -71,5 +73,3 @@ from jaxenv.wrappers.transform_action import TransformAction as TransformAction
 from jaxenv.wrappers.transform_observation import TransformObservation as TransformObservation
 from jaxenv.wrappers.transform_reward import TransformReward as TransformReward
 from jaxenv.wrappers.vector_reward import VectorReward as VectorReward
-from jaxenv.wrappers.plain import from_data as from_data
-from jaxenv.wrappers.plain import to_data as to_data

@@ -20,7 +20,7 @@ class ActionDelay(LaneWrapper):
 
     Args:
         env: any environment.
-        delay: how many steps, at least 0. The queue is part of the state.
+        delay: how many steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
 
     Raises:
         ValueError: if ``delay`` is below 0.

@@ -12,7 +12,7 @@ class ActionOffset(ActionWrapper):
     Owns ``prev_action``: the agent's action.
 
     Args:
-        env: an environment with one bounded integer action array.
+        env: an environment with one bounded integer action array ``[B, ...]``; the shift is elementwise.
 
     Raises:
         ValueError: if the action is anything else, or its range does not fit its dtype from 0 on.

@@ -12,8 +12,8 @@ from jaxenv.wrappers.base import ActionWrapper
 class AffineAction(ActionWrapper):
     """Maps the continuous leaves of an action from [minimum, maximum] affinely onto their bounds.
 
-    Nothing is clipped: what lies outside maps outside. Discrete leaves pass. As ALF's ContinuousActionMapping.
-    Owns ``prev_action``: the agent's action.
+    It is elementwise, and nothing is clipped: what lies outside maps outside. Discrete leaves pass. As ALF's
+    ContinuousActionMapping. Owns ``prev_action``: the agent's action.
 
     Args:
         env: an environment whose action is one array or a tree of them; its continuous leaves have finite bounds.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import actions, specs, tree
 from jaxenv.environment import Tree
@@ -15,7 +16,7 @@ from jaxenv.wrapper import Wrapper, layers
 
 
 class ActionWrapper(Wrapper):
-    """Maps the agent's action to the one that ``env`` takes. Write ``action`` and ``action_spec``.
+    """Maps the agent's action, a tree of ``[B, ...]``, to the one for ``env``. Write ``action`` and ``action_spec``.
 
     Owns ``prev_action``: the agent's action, as it was given, zeros at FIRST.
     """
@@ -38,7 +39,7 @@ class ActionWrapper(Wrapper):
 
 
 class ObservationWrapper(Wrapper):
-    """Maps the observation. Write ``observation``, and ``observation_spec`` where bounds are known.
+    """Maps the observation, a tree of ``[B, ...]``. Write ``observation``, and ``observation_spec`` for its bounds.
 
     Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
     """
@@ -83,7 +84,8 @@ class RewardWrapper(Wrapper):
 
     def reward_spec(self):
         """Shape of what ``reward`` returns, without bounds."""
-        return mapped_spec(self.reward, self.env.reward_spec(), self.spec_lanes).replace(name="reward")
+        spec = mapped_spec(self.reward, self.env.reward_spec(), self.spec_lanes)
+        return spec.replace(dtype=np.float32, name="reward")
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
@@ -149,7 +151,7 @@ class LaneWrapper(Wrapper):
         if self._acts:
             zeros = specs.zeros(self.action_spec(), env_id.shape)
             timestep = dataclasses.replace(timestep, prev_action=zeros)
-        return LaneState(state, tree.strong(own)), timestep
+        return tree.unshare((LaneState(state, tree.strong(own)), timestep))
 
     def step(self, state, action):
         own = state.own
@@ -164,7 +166,7 @@ class LaneWrapper(Wrapper):
         own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
         if self._acts:
             timestep = with_prev_action(self, timestep, action)
-        return LaneState(inner, tree.strong(own)), timestep
+        return tree.unshare((LaneState(inner, tree.strong(own)), timestep))
 
     def _advance(self, own, timestep, ticked, clock):
         """Own state and row after a step; ``ticked`` is the clock that was, a step later, ``clock`` the one that is."""

@@ -10,7 +10,7 @@ from jaxenv.wrappers.base import ActionWrapper
 
 
 class ClipAction(ActionWrapper):
-    """Clips continuous actions to the bounds of the action spec, which stays as it is; NaN passes through.
+    """Clips continuous actions, elementwise, to the bounds of the action spec, which stays as it is; NaN passes.
 
     Discrete leaves are clipped by whatever interprets them, so they pass. `GuardNonFinite` deals with NaN.
     Owns ``prev_action``: the action before clipping.

@@ -9,7 +9,7 @@ from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
 
 
 class ClipObservation(LeafObservationWrapper):
-    """Clips numbers in the observation, and their bounds with them; NaN passes through.
+    """Clips numbers in the observation, and their bounds with them; shapes and dtypes stay, NaN passes through.
 
     With ``fields=None`` every leaf but those of bools is clipped (as the ``ObservationClip`` of ALF's documentation).
     Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.

@@ -11,7 +11,7 @@ from jaxenv.wrappers.reward_rows import bounded, bounds
 
 
 class ClipReward(RewardWrapper):
-    """Clips the reward to [minimum, maximum], as Gymnasium's wrapper does; NaN stays NaN.
+    """Clips the reward (``[B]`` or ``[B, R]``) to [minimum, maximum], as Gymnasium's wrapper does; NaN stays NaN.
 
     The spec's bounds follow; they include 0, which FIRST rows show whatever the limits are. Owns ``reward``.
 

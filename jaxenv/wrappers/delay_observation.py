@@ -16,7 +16,7 @@ class DelayObservation(LaneWrapper):
     """Shows the observation of ``delay`` steps ago, and on the first ``delay`` rows of an episode a blank one.
 
     As Gymnasium's wrapper. Blank is the valid value closest to zero, element by element. Reward and step type come on
-    time, so what an episode shows ends ``delay`` steps before it does. The wrapper carries ``delay`` observations.
+    time, so what an episode shows ends ``delay`` steps before it does. The state holds ``[B, delay, ...]``.
 
     Owns ``observation``.
 

@@ -11,7 +11,7 @@ from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
 
 
 class DtypeObservation(LeafObservationWrapper):
-    """Casts observations to another dtype; the bounds are those of the cast values.
+    """Casts observations to another dtype; shapes stay, the bounds are those of the cast values.
 
     Floats become integers towards zero, numbers become bools by being other than 0. A choice among n stays within
     0 .. n - 1 (in Gymnasium's wrapper the upper bound becomes n). Owns ``observation``;

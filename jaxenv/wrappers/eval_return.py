@@ -13,9 +13,9 @@ from jaxenv.wrappers.base import LaneWrapper
 class EvalReturn(LaneWrapper):
     """Adds ``env_info["eval_episode_return"]``: the return of the episode on its LAST row, 0 on all others.
 
-    float32 ``[B]`` (``[B, R]`` for a vector reward); ``env_info["eval_episode_return_valid"]`` (bool ``[B]``) is True on
-    LAST rows. DI-engine's contract (its older name is ``final_eval_reward``), with a key that is there on every row.
-    `EpisodeStatistics` says more. Owns ``env_info``.
+    It is float32 ``[B]`` (``[B, R]`` for a vector reward). ``env_info["eval_episode_return_valid"]`` (bool ``[B]``) is
+    True on LAST rows. DI-engine's contract (its older name is ``final_eval_reward``), with a key that is there on every
+    row. `EpisodeStatistics` says more. Owns ``env_info``.
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})

@@ -55,10 +55,8 @@ class FilterObservation(ObservationWrapper):
 
     def _paths(self) -> list[str]:
         """The keys as dotted paths; numbers that count from the end become those that count from 0."""
-        spec, keys = self.env.observation_spec(), self.keys if isinstance(self.keys, tuple) else (self.keys,)
-        count = (
-            spec.shape[0] if specs.is_spec(spec) and spec.ndim else len(spec) if isinstance(spec, list | tuple) else 0
-        )
+        keys = self.keys if isinstance(self.keys, tuple) else (self.keys,)
+        count = _length(self.env.observation_spec())
         return [str(key % count) if type(key) is int and -count <= key < count else str(key) for key in keys]
 
     def _kept(self, node, elements):
@@ -70,3 +68,10 @@ class FilterObservation(ObservationWrapper):
             # Of a tuple nothing but what was named is left, in the order of the names.
             return type(node)(chosen[i] for i in dict.fromkeys(int(path.split(".")[0]) for path in paths))
         return chosen
+
+
+def _length(spec) -> int:
+    """How many items or elements can be numbered from the end; none where names are the way."""
+    if specs.is_spec(spec):
+        return spec.shape[0] if spec.ndim else 0
+    return len(spec) if isinstance(spec, list | tuple) else 0

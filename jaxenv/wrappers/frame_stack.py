@@ -14,10 +14,10 @@ from jaxenv.wrappers.base import LaneWrapper, chosen
 class FrameStack(LaneWrapper):
     """Shows the last ``num`` observations as one, the oldest first and the newest last.
 
-    The stack is the wrapper's state and the observation in one. Dtypes stay as they are, bounds are repeated.
-    Gymnasium's ``FrameStackObservation`` and DI-engine's wrapper are ``axis=None``; ALF's ``FrameStack`` is ``axis=0``
-    or ``-1``; TF-Agents' ``FrameStack4`` is ``num=4, axis=2``. A stack costs a copy of itself at every step and ``num``
-    times the memory of the observation wherever rows are stored.
+    The stack, ``[B, num, ...]`` or concatenated, is the wrapper's state and the observation in one. Dtypes stay as they
+    are, bounds are repeated. Gymnasium's ``FrameStackObservation`` and DI-engine's wrapper are ``axis=None``; ALF's
+    ``FrameStack`` is ``axis=0`` or ``-1``; TF-Agents' ``FrameStack4`` is ``num=4, axis=2``. A stack costs a copy of
+    itself at every step and ``num`` times the memory of the observation wherever rows are stored.
 
     Owns ``observation``.
 

@@ -15,9 +15,10 @@ from jaxenv.wrappers.previous_action_and_reward import shown_action, shown_actio
 class History(LaneWrapper):
     """Shows the last ``num`` observations along a new leading axis, zeros before the first, oldest first.
 
-    As TF-Agents' ``HistoryWrapper``. With actions the observation is ``{"observation": ..., "action": ...}``, each with
-    the new axis: row k of the actions is the one that led to row k of the observations, zeros where none did. They are
-    the actions that this wrapper is given: put it outside wrappers that change actions.
+    As TF-Agents' ``HistoryWrapper``: one lane's observation is ``[num, ...]``. With actions the observation is
+    ``{"observation": ..., "action": ...}``, each with the new axis: row k of the actions is the one that led to row
+    k of the observations, zeros where none did. They are the actions that this wrapper is given: put it outside
+    wrappers that change actions.
 
     Owns ``observation``.
 

@@ -75,7 +75,7 @@ class Leafwise(Wrapper):
 
 
 class LeafObservationWrapper(Leafwise, ObservationWrapper):
-    """Maps leaves of the observation one by one. Write ``map_leaf``, and ``map_spec`` where bounds are known.
+    """Maps leaves ``[B, ...]`` of the observation one by one. Write ``map_leaf``, and ``map_spec`` for known bounds.
 
     ``applies``, ``kind`` and ``fault`` say which leaves these are, ``fields`` lets the user choose among them (as ALF's
     ``BaseObservationWrapper``, whose ``transform_observation`` and ``transform_space`` see leaves as well).

@@ -74,8 +74,7 @@ class MaskedActions(LaneWrapper):
 
     def after(self, own, timestep, key):
         env_info = {**timestep.env_info, "action_was_illegal": own.illegal}
-        # Copies, so that donating the state never deletes the row. Compiled code has none.
-        own = Masked(*map(jnp.copy, (timestep.env_info["action_mask"], own.illegal)))
+        own = Masked(timestep.env_info["action_mask"], own.illegal)
         return own, dataclasses.replace(timestep, env_info=env_info)
 
 

@@ -45,7 +45,7 @@ def from_data(env: Environment, data: Sequence[tuple[str, dict[str, Any]]]) -> E
         ValueError: for a name that is no wrapper, or whatever the wrapper refuses.
     """
     for name, arguments in data:
-        env = _class(name)(env, **arguments)
+        env = wrapper_class(name, "from_data")(env, **arguments)
     return env
 
 
@@ -55,7 +55,8 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _class(name: str) -> type[Wrapper]:
+def wrapper_class(name: str, owner: str) -> type[Wrapper]:
+    """The wrapper called ``name`` in ``jaxenv.wrappers``, or ``"module:Class"``; errors name the ``owner``."""
     module, _, qualified = name.rpartition(":")
     try:
         found: Any = importlib.import_module(module) if module else jaxenv.wrappers
@@ -64,7 +65,8 @@ def _class(name: str) -> type[Wrapper]:
     except (ImportError, AttributeError):
         found = None
     if not (isinstance(found, type) and issubclass(found, Wrapper)):
-        raise ValueError(f"from_data: no wrapper {name!r}; names are those of jaxenv.wrappers, or 'module:Class'")
+        known = sorted(n for n, c in vars(jaxenv.wrappers).items() if isinstance(c, type) and issubclass(c, Wrapper))
+        raise ValueError(f"{owner}: no wrapper {name!r}, the wrappers are {', '.join(known)}, or 'module:Class'")
     return found
 
 

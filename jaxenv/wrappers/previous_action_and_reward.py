@@ -14,10 +14,11 @@ from jaxenv.wrappers.frame_stack import with_zero
 class PreviousActionAndReward(LaneWrapper):
     """Shows ``{"observation", "prev_action", "prev_reward"}``: the action that led to the observation and its reward.
 
-    Row t holds o_t, a_{t-1} and r_t, zeros at FIRST. DI-engine's wrapper of the kind lags one action behind and keeps
-    the last episode's; with ``reward=False`` it is ALF's ``ActionObservationWrapper``, with ``action=False``
-    DI-engine's ``AllinObs``. The action is the one that this wrapper is given: put it outside wrappers that change
-    actions. Discrete ones are shown within their bounds; continuous ones as they were given, so without bounds.
+    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. DI-engine's
+    wrapper of the kind lags one action behind and keeps the last episode's; with ``reward=False`` it is ALF's
+    ``ActionObservationWrapper``, with ``action=False`` DI-engine's ``AllinObs``. The action is the one that this
+    wrapper is given: put it outside wrappers that change actions. Discrete ones are shown within their bounds;
+    continuous ones as they were given, so without bounds.
 
     Owns ``observation``.
 

@@ -11,9 +11,9 @@ from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
 class RescaleObservation(LeafObservationWrapper):
     """Maps observations affinely from their bounds onto [minimum, maximum], as Gymnasium's wrapper does.
 
-    The result is clipped, so that rounding leaves nothing outside. With ``fields=None`` every floating-point leaf is
-    mapped; integers are for `DtypeObservation` first. Owns ``observation``; ``env_info["final_observation"]`` is mapped
-    alike.
+    The result, of the same shape, is clipped so that rounding leaves nothing outside. With ``fields=None`` every
+    floating-point leaf is mapped; integers are for `DtypeObservation` first. Owns ``observation``;
+    ``env_info["final_observation"]`` is mapped alike.
 
     Args:
         env: an environment whose floating-point observations have finite bounds.

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
@@ -12,8 +13,8 @@ from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
 class ResizeObservation(LeafObservationWrapper):
     """Resizes images ``[H, W, C]`` by linear interpolation, averaging over what falls together when they shrink.
 
-    All lanes in one call of ``jax.image.resize``. Integers are rounded to the nearest. Gymnasium, ALF and DI-engine
-    average over areas by OpenCV, so pixels differ a little. Leaves of other ranks stay. Owns ``observation``;
+    The pixels are those of ``jax.image.resize``, integers rounded to the nearest. Gymnasium, ALF and DI-engine average
+    over areas by OpenCV, so theirs differ a little. Leaves of other ranks stay. Owns ``observation``;
     ``env_info["final_observation"]`` is mapped alike.
 
     Args:
@@ -42,7 +43,10 @@ class ResizeObservation(LeafObservationWrapper):
         if self.shape == spec.shape[:2]:
             return x
         numbers = x if spec.is_continuous else x.astype(jnp.float32)
-        resized = jax.image.resize(numbers, (x.shape[0], *self.shape, x.shape[3]), "linear", antialias=True)
+        # What jax.image.resize does, but in float32 whatever the default float type is.
+        scale = np.array(self.shape, np.float32) / np.array(spec.shape[:2], np.float32)
+        shape, offset = (x.shape[0], *self.shape, x.shape[3]), np.zeros(2, np.float32)
+        resized = jax.image.scale_and_translate(numbers, shape, (1, 2), scale, offset, "linear", antialias=True)
         return fit(self.map_spec(spec), resized)
 
     def map_spec(self, spec):

@@ -11,7 +11,7 @@ from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds, fit
 class ScaleImage(LeafObservationWrapper):
     """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``, as ALF's ``ImageScaleTransformer``.
 
-    With ``fields=None`` every uint8 leaf is mapped, whatever its rank. Owns ``observation``;
+    With ``fields=None`` every uint8 leaf is mapped, whatever its shape, which stays. Owns ``observation``;
     ``env_info["final_observation"]`` is mapped alike.
 
     Args:

@@ -8,7 +8,9 @@ from jaxenv.wrappers.reward_rows import bounded, bounds
 
 
 class SignReward(RewardWrapper):
-    """Pays -1, 0 or 1, the sign of the reward, as agents for Atari games are trained. Owns ``reward``.
+    """Pays -1, 0 or 1, the sign of the reward, as agents for Atari games are trained.
+
+    float32 ``[B]``, or ``[B, R]`` by component. Owns ``reward``.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.SignReward(jaxenv.spec("Pendulum-v1").make())

@@ -60,7 +60,7 @@ class Walk(Environment):
         return {"action_mask": jnp.ones((*state.x.shape, 2), bool)}
 
     def initial_bounds(self):
-        return Place(-self.params.spread), Place(self.params.spread)
+        return (-self.params.spread,), (self.params.spread,)
 
 
 class Glide(Walk):

@@ -1,6 +1,5 @@
 """Every wrapper on a toy that fits it: what the conformance tests of wrappers go through."""
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -368,10 +368,12 @@ def alone(env, env_id, actions):
     return env.statistics(state).low[None]
 
 
-env = NormalizeObservation(plain)
+env = NormalizeReward(plain)  # at reset its rows are constants, which vary over no axis
 axes = jax.tree.map(lambda x: P("lanes") if jnp.ndim(x) else P(), env)
 run = jax.shard_map(alone, mesh=mesh, in_specs=(axes, P("lanes"), P(None, "lanes")), out_specs=P("lanes"))
-assert jax.jit(run)(env, env_id, actions).tolist() == [32] * 4
+counts = jax.jit(run)(env, env_id, actions)
+assert (counts < 32).all()
+assert counts.sum() == statistics[0].count
 print("alone")
 """
 

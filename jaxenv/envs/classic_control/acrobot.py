@@ -65,7 +65,7 @@ class Acrobot(Environment):
 
     def initial_bounds(self):
         reach = self.params.start_range
-        return State(*[-reach] * 4), State(*[reach] * 4)
+        return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, key):
         torque = (action - 1).astype(jnp.float32) * self.params.torque

@@ -66,7 +66,7 @@ class CartPole(Environment):
 
     def initial_bounds(self):
         reach = self.params.start_range
-        return State(*[-reach] * 4), State(*[reach] * 4)
+        return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, key):
         force = jnp.where(action == 1, self.params.force, -self.params.force)

@@ -53,7 +53,7 @@ class MountainCar(Environment):
         return State(position, jnp.zeros_like(position))
 
     def initial_bounds(self):
-        return State(self.params.start_low, 0.0), State(self.params.start_high, 0.0)
+        return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
     def transition(self, state, action, key):
         push = (action - 1).astype(jnp.float32) * self.params.force

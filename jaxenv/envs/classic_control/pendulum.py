@@ -56,7 +56,7 @@ class Pendulum(Environment):
 
     def initial_bounds(self):
         angle, rate = self.params.start_angle, self.params.start_rate
-        return State(-angle, -rate), State(angle, rate)
+        return (-angle, -rate), (angle, rate)
 
     def transition(self, state, action, key):
         p = self.params

@@ -131,7 +131,8 @@ def both_ends_at_once(subject: Subject) -> str:
     if _steps_several(subject):
         raise NotApplicable("rows do not count the environment's steps")
     terminated = made.ends & (np.asarray(made.rows.discount) == 0)
-    lengths = np.where(terminated.any(axis=0), np.argmax(terminated, axis=0), NO_LIMIT).astype(np.int32)
+    first = np.argmax(made.ends, axis=0)  # the first end, if the task made it
+    lengths = np.where(np.take_along_axis(terminated, first[None], axis=0)[0], first, NO_LIMIT).astype(np.int32)
     # A lane with a limit of its own may have ended by it before; one without ends its first episode there.
     lengths = np.where(LIMITS == NO_LIMIT, lengths, LIMITS)
     found = [lane for lane in range(LANES) if LIMITS[lane] == NO_LIMIT and lengths[lane] != NO_LIMIT]

@@ -17,8 +17,17 @@ from jaxenv.environment import Environment
 from jaxenv.random import Stream
 from jaxenv.testing.compare import host, is_key, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.testing.subject import LANES, Rollout, Subject, action_shapes, attributes, shapes, without_restarts
-from jaxenv.wrapper import layers
+from jaxenv.testing.subject import (
+    LANES,
+    Rollout,
+    Subject,
+    action_shapes,
+    attributes,
+    sample_actions,
+    shapes,
+    without_restarts,
+)
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey
 
 Tree = Any
@@ -89,7 +98,10 @@ def no_word_twice(subject: Subject) -> str:
         raise NotApplicable("FixedResetKey starts every episode alike")
     # Restarts by AutoReset look at the next start at every step and mostly drop it: here they are called for.
     env = without_restarts(subject.stack)
-    keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], subject.actions[0])
+    for layer in layers(env):
+        if isinstance(layer, Wrapper) and layer.steps_several:
+            env = layer.env  # of several steps some are taken for nothing
+    keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], sample_actions(env, subject.key, 1))
     with jax.debug_key_reuse(True), jax.disable_jit(), _drawn() as log:
         state, _ = env.reset(keys)
         for _ in range(2):
@@ -163,9 +175,10 @@ def starts_as_stated(subject: Subject) -> str:
         state, _ = env.begin((words[0], words[1]), number, jnp.zeros_like(number))
         return state.task, env.begin((words[0], words[1]), number, jnp.ones_like(number))[0].task
 
-    first, second = (_columns(task) for task in host(begun(base, words, number)))
+    tasks = host(begun(base, words, number))
+    first, second = map(_columns, tasks)
     stated = base.initial_bounds()
-    bounds = None if stated is None else tuple(_columns(side, _MANY) for side in stated)
+    bounds = None if stated is None else [_columns(_spread(side, tasks[0])) for side in stated]
     for name, x in first.items():
         if bounds is not None:
             _require_uniform(name, x, *(side[name] for side in bounds))
@@ -183,17 +196,22 @@ _FAR = 2.5  # of Kolmogorov and Smirnov's statistic: by chance once in 100,000 c
 _FAR_RELATED = 5.0
 
 
-def _columns(task: Tree, count: int | None = None) -> dict[str, np.ndarray]:
-    """Every number of a task state by name, each ``[lanes]``; ``count`` lanes share what is given once for all."""
+def _columns(task: Tree) -> dict[str, np.ndarray]:
+    """The numbers of a task state by name, of every leaf the first few, each float64 ``[lanes]``."""
     columns = {}
-    for path, x in jax.tree_util.tree_leaves_with_path(task):
-        if is_key(x):
-            continue
-        rows = np.asarray(x, np.float64)
-        rows = (rows if count is None else np.broadcast_to(rows, (count, *rows.shape))).reshape(count or len(rows), -1)
+    for path, x in jax.tree_util.tree_leaves_with_path(task, is_leaf=lambda x: isinstance(x, random.Clock)):
+        if isinstance(x, random.Clock) or is_key(x):
+            continue  # an environment of environments: their keys are no start
+        rows = np.asarray(x, np.float64).reshape(len(x), -1)[:, :8]
         name = tree.path_name(path) or "state"
-        columns.update({f"{name} {i}" if rows.shape[1] > 1 else name: rows[:, i] for i in range(min(rows.shape[1], 8))})
+        columns.update({f"{name} {i}" if rows.shape[1] > 1 else name: rows[:, i] for i in range(rows.shape[1])})
     return columns
+
+
+def _spread(side: tuple, task: Tree) -> Tree:
+    """Bounds in the order of a state's leaves, as a tree of its shapes."""
+    values, structure = tree.flatten(task)
+    return structure.unflatten([np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])
 
 
 def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
