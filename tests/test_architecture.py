@@ -107,7 +107,7 @@ def test_importing_starts_no_backend_and_pulls_no_gym_or_plotting_library():
 
 PUBLIC = """
     make load register spec ids TimeStep StepType restart transition termination truncation Environment Wrapper
-    reset_where unroll evaluate specs random wrappers rollout testing
+    reset_where unroll evaluate specs random wrappers elements rollout testing
 """
 
 
@@ -117,7 +117,7 @@ def test_a_public_name_is_there_and_documented(name):
 
 
 def public_objects():
-    for module in (jaxenv, jaxenv.random, jaxenv.specs, jaxenv.wrappers, jaxenv.rollout, jaxenv.testing):
+    for module in (jaxenv, jaxenv.random, jaxenv.specs, jaxenv.wrappers, jaxenv.elements, jaxenv.rollout, jaxenv.testing):
         for name, x in vars(module).items():
             ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
             if ours and not name.startswith("_"):

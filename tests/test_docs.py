@@ -8,7 +8,7 @@ import pytest
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["writing-wrappers.md"])
+@pytest.mark.parametrize("page", ["writing-wrappers.md", "wrappers.md"])
 def test_the_code_of_a_page_prints_what_its_comments_say(page, capsys):
     known: dict = {"__name__": page}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)):
@@ -17,7 +17,7 @@ def test_the_code_of_a_page_prints_what_its_comments_say(page, capsys):
         assert capsys.readouterr().out.splitlines() == told
 
 
-@pytest.mark.parametrize("page", ["writing-wrappers.md"])
+@pytest.mark.parametrize("page", ["writing-wrappers.md", "wrappers.md"])
 def test_an_example_has_at_most_thirty_lines(page):
     for example in re.findall(r"^class .*?(?=^\S)", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE):
         assert example.rstrip().count("\n") < 30, example

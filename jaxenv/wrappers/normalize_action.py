@@ -8,7 +8,7 @@ from jaxenv.wrappers.clip_action import clip_continuous
 
 
 class NormalizeAction(AffineAction):
-    """Maps the continuous leaves of an action from [-1, 1] affinely onto their bounds, elementwise; discrete leaves pass.
+    """Maps the continuous leaves of an action elementwise from [-1, 1] onto their bounds; discrete leaves pass.
 
     As ALF's NormalizedAction; with ``clip`` as DI-engine's ``act_scale``. Owns ``prev_action``: the agent's action.
 

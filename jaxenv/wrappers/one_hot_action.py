@@ -11,7 +11,8 @@ from jaxenv.wrappers.base import ActionWrapper
 class OneHotAction(ActionWrapper):
     """Takes a vector of n numbers for every discrete action of n values: the place of the largest is the action.
 
-    A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution; others pass. As TF-Agents' OneHotActionWrapper, but a minimum other than 0 is kept. Owns ``prev_action``: the agent's vectors.
+    A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution; others pass. As
+    TF-Agents' OneHotActionWrapper, but a minimum other than 0 is kept. Owns ``prev_action``: the agent's vectors.
 
     Args:
         env: an environment whose action is one array or a tree of them; its discrete leaves are bounded integers.

@@ -74,7 +74,7 @@ class ResampleParams(Wrapper):
 
     def _params(self) -> dict[str, leaves.Declared]:
         declared = leaves.declared_leaves(self.unwrapped)
-        return {d.path.removeprefix("params."): d for d in declared if d.path.startswith("params.")}
+        return {d.path.rpartition("params.")[2]: d for d in declared if "params." in d.path}
 
     def _drawn(self, clock: Clock) -> dict[str, jax.Array]:
         known, values = self._params(), {}
