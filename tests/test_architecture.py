@@ -116,8 +116,11 @@ def test_a_public_name_is_there_and_documented(name):
     assert getattr(jaxenv, name).__doc__
 
 
+DOCUMENTED = "random specs wrappers elements rollout testing"
+
+
 def public_objects():
-    for module in (jaxenv, jaxenv.random, jaxenv.specs, jaxenv.wrappers, jaxenv.elements, jaxenv.rollout, jaxenv.testing):
+    for module in (jaxenv, *(getattr(jaxenv, name) for name in DOCUMENTED.split())):
         for name, x in vars(module).items():
             ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
             if ours and not name.startswith("_"):

@@ -12,7 +12,6 @@ import pytest
 from jax import export
 
 import jaxenv
-from jaxenv import wrappers
 from tests.rows import assert_equal, random_actions
 from tests.stacks import STACKS, STEPS, rows_of
 
@@ -246,10 +245,3 @@ def test_nothing_changes_under_x64():
     assert wide.keys() == STACKS.keys()
     for name in RUN:
         assert float(wide[name]) == pytest.approx(float(np.sum(rows_of(name)[2].reward)), rel=1e-3), name
-
-
-def test_every_wrapper_stands_in_a_stack_that_these_tests_cover():
-    covered = {type(layer).__name__ for make in STACKS.values() for layer in jaxenv.wrapper.layers(make(2))}
-    bases = {"ActionWrapper", "ObservationWrapper", "RewardWrapper", "LaneWrapper", "BatchWrapper"}
-    public = {name for name, value in vars(wrappers).items() if isinstance(value, type)}
-    assert public - bases <= covered

@@ -63,7 +63,9 @@ def require_equal(
         where: bool in the shape of the leading axes, the places to look at; all of them by default.
     """
     if tree.structure(wanted) != tree.structure(given):
-        raise Failure(f"{what}: the trees differ, {tree.structure(wanted)} and {tree.structure(given)}")
+        names = [[leaf_name(t, path) for path, _ in jax.tree_util.tree_leaves_with_path(t)] for t in (wanted, given)]
+        only = [sorted(set(a) - set(b)) for a, b in (names, names[::-1])]
+        raise Failure(f"{what}: the trees differ, by {only} or by their classes or static fields")
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(wanted), jax.tree.leaves(given), strict=True):
         x, y = _plain(x), _plain(y)
         name = f"{what}: {leaf_name(wanted, path)}" if path else what

@@ -175,6 +175,7 @@ def check_wrapper(
 ) -> Report:
     """Looks whether a wrapper keeps the promises of `PROPERTIES` around each of some environments.
 
+    >>> import jaxenv
     >>> from jaxenv.wrappers import TimeLimit
     >>> print(jaxenv.testing.check_wrapper(lambda env: TimeLimit(env, 9), properties=[1, 2]))
     TimeLimit around <Counting>, <Chain>, <RandomEnvironment>, <RandomEnvironment>: 2 passed, 0 failed, 0 not applicable

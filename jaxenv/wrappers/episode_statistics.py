@@ -33,8 +33,8 @@ class EpisodeStatistics(LaneWrapper):
     >>> state, _ = env.reset(jax.random.key(0))
     >>> for _ in range(2):
     ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))
-    >>> {name: value.tolist() for name, value in timestep.env_info["episode"].items()}
-    {'return': [1.0], 'length': [2], 'terminated': [True], 'truncated': [False], 'valid': [True]}
+    >>> {name: value.tolist() for name, value in sorted(timestep.env_info["episode"].items())}
+    {'length': [2], 'return': [1.0], 'terminated': [True], 'truncated': [False], 'valid': [True]}
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})

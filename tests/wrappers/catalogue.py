@@ -1,15 +1,18 @@
 """Every wrapper on a toy that fits it: what the conformance tests of wrappers go through."""
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
 from jaxenv import random, specs, wrappers
 from jaxenv.environment import Environment
-from jaxenv.testing import Counting, random_environment
+from jaxenv.testing import Counting, check_wrapper, random_environment
+from jaxenv.testing.report import Status
 from tests.testing.twins import Walk
 from tests.wrappers.paying import paying
 
@@ -126,3 +129,22 @@ WRAPPERS: dict[str, Entry] = {
     "EvalReturn": Entry(bound("EvalReturn")),
     "RunStats": Entry(bound("RunStats")),
 }
+
+
+def main() -> None:
+    """Checks every wrapper for all properties and prints a row for each, as docs/conformance.md holds them."""
+    print(
+        "| wrapper | around | passed | failed | not applicable | opted out | seconds |\n|---|---|---|---|---|---|---|"
+    )
+    for name, entry in WRAPPERS.items():
+        begun, inner = time.perf_counter(), entry.env()
+        report = check_wrapper(entry.wrapper, inner)
+        of = {s: [str(r.number) for r in report if r.status is s] for s in Status}
+        told = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
+        seconds = time.perf_counter() - begun
+        print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(told)} | {seconds:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_num_cpu_devices", 4)
+    main()

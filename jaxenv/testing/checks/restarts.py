@@ -34,6 +34,7 @@ def restart_is_a_reset(subject: Subject) -> str:
     """
     level = next(layer for layer in layers(subject.stack) if not _batch_state(layer))
     made = _next_step_rollout(subject, level)
+    level = in_mode(level, "next_step")
     first = np.asarray(made.rows.step_type)[1:] == StepType.FIRST
     if not first.any():
         raise Failure("no episode began: this shows nothing")

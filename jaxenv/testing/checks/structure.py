@@ -144,8 +144,12 @@ def imports_lightly(subject: Subject) -> str:
     command = [sys.executable, "-c", _IMPORTED, *names]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     if done.returncode:
-        raise Failure(f"importing {', '.join(names)} fails: {done.stderr.strip().splitlines()[-1]}")
-    state, *modules = done.stdout.split()
+        fault = done.stderr.strip().splitlines()[-1]
+        unknown = (f"No module named '{x}'" for name in names for x in (name, name.partition(".")[0]))
+        if any(text in fault for text in unknown):
+            raise NotApplicable(f"another process cannot import it: {fault}")
+        raise Failure(f"importing {', '.join(names)} fails: {fault}")
+    state, *modules = done.stdout.splitlines()[-1].split()  # what the modules print themselves aside
     if state == "started":
         raise Failure(f"importing {', '.join(names)} starts a backend: an array is made at import")
     if heavy := sorted(set(_HEAVY) & set(modules)):

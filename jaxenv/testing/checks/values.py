@@ -150,7 +150,7 @@ def nan_action_contained(subject: Subject) -> str:
     spec, made = subject.stack.action_spec(), subject.rollout
     if not any(s.is_continuous for s in jax.tree.leaves(spec)):
         raise NotApplicable("no action is continuous")
-    poisoned, step = {2: np.nan, 4: np.inf}, 1
+    poisoned, step = {2: np.nan, 4: np.inf}, 0  # the first one, which no restart ignores
 
     def poison(s, x):
         x = np.copy(x)

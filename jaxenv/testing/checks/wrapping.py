@@ -1,6 +1,7 @@
 """What a wrapper may change, and what it must leave alone."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -8,12 +9,23 @@ import numpy as np
 
 from jaxenv import actions, specs, tree
 from jaxenv.environment import Environment
-from jaxenv.testing.compare import ROUNDING, host, place, require_equal
+from jaxenv.testing.compare import ROUNDING, host, place, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.testing.subject import LANES, LIMITS, Subject, in_mode, limited, replay, sample_actions, shapes, start
+from jaxenv.testing.subject import (
+    LANES,
+    LIMITS,
+    Subject,
+    in_mode,
+    limited,
+    replay,
+    restarting,
+    sample_actions,
+    shapes,
+    start,
+)
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import ActionWrapper, AutoReset, LaneWrapper, TimeLimit
+from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
 
 Tree = Any
 
@@ -34,9 +46,10 @@ def owns_what_it_changes(subject: Subject) -> str:
 
 
 def _comparable(layer: Wrapper) -> bool:
-    """Whether the action that goes in is known from the one that is given."""
-    acts = isinstance(layer, LaneWrapper) and type(layer).before is not LaneWrapper.before
-    return not (isinstance(layer, AutoReset | TimeLimit) or layer.steps_several or acts)
+    """Whether start and action that go in are known from those that are given."""
+    acts = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
+    acts |= isinstance(layer, LaneWrapper) and type(layer).before is not LaneWrapper.before
+    return not (isinstance(layer, AutoReset | TimeLimit | FixedResetKey) or layer.steps_several or acts)
 
 
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
@@ -154,25 +167,32 @@ def identity_settings(subject: Subject) -> str:
 def _require_identity(subject: Subject, layer: Wrapper) -> None:
     same = dataclasses.replace(layer, **layer.identity)
     made = subject.roll(subject.keys[0], sample_actions(same, subject.key, subject.num_steps), same)
-    wanted = host(replay(layer.env, same.inner(made.before), made.actions))[1]
-    given = _without_info(made.after[1], made.rows.env_info.keys() - wanted.env_info.keys())
-    given = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, wanted, given)
     text = f"inside {type(layer).__name__} and outside, {', '.join(f'{k}={v}' for k, v in layer.identity.items())}"
-    require_equal(wanted, given, text, tolerance=ROUNDING, first_step=1)
+
+    def require(wanted: Tree, given: Tree, what: str, first_step: int) -> None:
+        states, rows = given
+        rows = _without_info(rows, rows.env_info.keys() - wanted[1].env_info.keys())
+        rows = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, wanted[1], rows)
+        require_equal(wanted, (same.inner(states), rows), what, tolerance=ROUNDING, first_step=first_step)
+
+    begun = host(start(layer.env, subject.keys[0], np.arange(LANES, dtype=np.int32)))
+    first = steps((made.states, made.rows), slice(None, 1))
+    require(jax.tree.map(lambda x: x[None], begun), first, f"reset, {text}", 0)
+    require(host(replay(layer.env, same.inner(made.before), made.actions)), made.after, text, 1)
 
 
 def statistics_exact(subject: Subject) -> str:
     """``env_info["episode"]`` holds return and length of every finished episode, recomputed, and zeros elsewhere."""
-    layer = next((x for x in layers(subject.given) if "episode" in shapes(x)[0][1].env_info), None)
-    if layer is None:
-        raise NotApplicable('env_info has no "episode"')
+    # The innermost level that shows them: what stands outside may pay something else.
+    level = next((x for x in reversed(layers(subject.given)) if _shows_statistics(x)), None)
+    if level is None:
+        raise NotApplicable('env_info has no "episode" with "return" and "length"')
     count = 0
     for mode in ("next_step", "same_step"):
-        env = _in_mode_or_none(subject.stack, mode)
+        env = _in_mode_or_none(restarting(level), mode)
         if env is None:
             continue
-        shared = mode == subject.stack.autoreset
-        made = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
+        made = subject.roll(subject.keys[0], sample_actions(env, subject.key, subject.num_steps), env)
         reward, kind = np.asarray(made.rows.reward, np.float64), np.asarray(made.rows.step_type)
         shown = made.rows.env_info["episode"]
         total, length = np.zeros_like(reward[0]), np.zeros(LANES, np.int32)
@@ -188,25 +208,31 @@ def statistics_exact(subject: Subject) -> str:
                     raise Failure(f"{name} in {mode}{place((t, *at))}: {shown[name][t][at]}, recomputed {value[at]}")
             count += int(last.sum())
             total, length = np.where(tree.expand(last, total.ndim), 0, total), np.where(last, 0, length)
+    if not count:
+        raise Failure("no episode ended: this shows nothing")
     return f"{count} episodes"
 
 
-def repeats_stop_at_the_end(subject: Subject) -> str:
-    """A wrapper that takes several steps at once takes none past the end: ``env_info["num_env_frames"]`` counts them.
+def _shows_statistics(level: Environment) -> bool:
+    shown = shapes(level)[0][1].env_info.get("episode")
+    return isinstance(shown, Mapping) and {"return", "length"} <= shown.keys()
 
-    Its reward is the sum of theirs and its state the one where they ended.
+
+def repeats_stop_at_the_end(subject: Subject) -> str:
+    """A wrapper that takes several steps at once takes none past the end, and shows the end.
+
+    Its state is the one where they ended. Where ``env_info["num_env_frames"]`` counts them, its reward is their sum.
     """
-    said = []
-    for layer in layers(subject.given):
-        if isinstance(layer, Wrapper) and layer.steps_several and "num_env_frames" in shapes(layer)[0][1].env_info:
-            said.append(_require_stops(subject, layer))
+    several = [layer for layer in layers(subject.given) if isinstance(layer, Wrapper) and layer.steps_several]
+    said = [text for layer in several if (text := _require_stops(subject, layer))]
     if not said:
         raise NotApplicable("no wrapper in the stack takes several steps at once")
     return ", ".join(said)
 
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
-    core = limited(layer.env, LIMITS)
+    """What was seen; nothing if no step of the wrapper takes several of the environment."""
+    name, core = type(layer).__name__, limited(layer.env, LIMITS)
     level = tree.rebuild(layer, env=core)
     env = AutoReset(level)
     made = subject.roll(subject.keys[0], sample_actions(env, subject.key, subject.num_steps), env)
@@ -214,30 +240,33 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     after, rows = host(replay(level, states, made.actions))
     given = _passed_in(level, made.actions)
     taken = np.asarray(level.clock(after).step) - np.asarray(level.clock(states).step)
-    now, reward, going, frames = level.inner(states), np.zeros_like(rows.reward), stepped, np.zeros_like(taken)
+    if taken.max() <= 1:
+        return ""
+    now, reward, frames = level.inner(states), np.zeros_like(rows.reward), np.zeros_like(taken)
+    final, ended = now, np.zeros_like(stepped)
     for i in range(int(taken.max())):
         now, row = host(replay(core, now, given))
-        going = going & (taken > i)
+        going, stops = stepped & (taken > i), stepped & (taken == i + 1)
         reward = reward + np.where(tree.expand(going, reward.ndim), row.reward, np.float32(0))
-        inner = row.env_info.get("num_env_frames", np.ones_like(frames))
-        frames = frames + np.where(going, inner, 0)
+        frames = frames + np.where(going, row.env_info.get("num_env_frames", 1), 0)
         last = np.asarray(row.step_type) == StepType.LAST
         over = going & last & (taken > i + 1)
         if np.any(over):
             at = tuple(int(j) for j in np.argwhere(over)[0])
-            raise Failure(
-                f"{type(layer).__name__}{place(at, first_step=1)} takes {taken[at]} steps, the episode ends at {i + 1}"
-            )
-    require_equal(
-        reward,
-        rows.reward,
-        f"summed and by {type(layer).__name__}: reward",
-        tolerance=ROUNDING,
-        where=stepped,
-        first_step=1,
-    )
-    require_equal(frames, rows.env_info["num_env_frames"], "frames counted and reported", where=stepped, first_step=1)
+            raise Failure(f"{name}{place(at, first_step=1)} takes {taken[at]} steps, the episode ends at {i + 1}")
+        ended |= stops & last
+        final = jax.tree.map(lambda x, y, stops=stops: np.where(tree.expand(stops, x.ndim), x, y), now, final)
+
+    def require(wanted: Tree, shown: Tree, what: str, where: np.ndarray) -> None:
+        require_equal(wanted, shown, what, tolerance=ROUNDING, where=where, first_step=1)
+
+    require(final, level.inner(after), f"step by step and by {name}: the state", stepped)
+    if not level.removes_ends:
+        require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, f"the end and by {name}: step_type", ended)
+    if "num_env_frames" in rows.env_info:
+        require(reward, rows.reward, f"summed and by {name}: reward", stepped)
+        require(frames, rows.env_info["num_env_frames"], "frames counted and reported", stepped)
     cut = stepped & (taken < taken.max())
     if not cut.any():
         raise Failure("no repeat was cut short: this shows nothing")
-    return f"{type(layer).__name__}: {int(cut.sum())} of {int(stepped.sum())} cut short"
+    return f"{name}: {int(cut.sum())} of {int(stepped.sum())} cut short"
