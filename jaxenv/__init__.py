@@ -1,5 +1,6 @@
 """Batched reinforcement learning environments as pure functions under JAX."""
 
+from jaxenv import data as data
 from jaxenv import elements as elements
 from jaxenv import random as random
 from jaxenv import rollout as rollout

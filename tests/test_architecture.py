@@ -107,7 +107,7 @@ def test_importing_starts_no_backend_and_pulls_no_gym_or_plotting_library():
 
 PUBLIC = """
     make load register spec ids TimeStep StepType restart transition termination truncation Environment Wrapper
-    reset_where unroll evaluate specs random wrappers elements rollout testing
+    reset_where unroll evaluate specs random wrappers elements rollout data testing
 """
 
 
@@ -116,7 +116,7 @@ def test_a_public_name_is_there_and_documented(name):
     assert getattr(jaxenv, name).__doc__
 
 
-DOCUMENTED = "random specs wrappers elements rollout testing"
+DOCUMENTED = "random specs wrappers elements rollout data testing"
 
 
 def public_objects():

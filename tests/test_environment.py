@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import pickle
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +12,7 @@ import jaxenv
 from jaxenv import leaves, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.testing import Counting
-from tests.rows import assert_equal, random_actions, unrolled
-from tests.stacks import LANES, STACKS, STEPS, rows_of
+from tests.rows import assert_equal, unrolled
 
 
 @tree.struct
@@ -69,34 +67,6 @@ def test_env_info_of_transitions_is_zero_at_first_and_of_states_is_valid_there()
     assert rows.env_info["twice"].tolist() == [[2, 2, 2], [4, 4, 4]]
 
 
-def test_reset_and_step_return_the_same_structure_shapes_dtypes_and_weak_types():
-    for id in jaxenv.ids():
-        for mode in ("next_step", "same_step", None):
-            env = jaxenv.make(id, num_envs=5, autoreset=mode)
-            start = jax.eval_shape(lambda key, env=env: env.reset(key), jax.random.key(0))
-            action = jax.eval_shape(lambda env=env: env.action_spec().zeros((5,)))
-            later = jax.eval_shape(env.step, start[0], action)
-            assert jax.tree.structure(start) == jax.tree.structure(later)
-            for a, b in zip(jax.tree.leaves(start), jax.tree.leaves(later), strict=True):
-                assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
-                assert not a.weak_type
-                assert a.shape[0] == 5
-
-
-@pytest.mark.parametrize("name", STACKS)
-def test_time_steps_match_their_spec(name):
-    env, _, rows = rows_of(name)
-    spec = env.time_step_spec()
-    # prev_action starts from zeros and may hold what the agent gave, so its bounds do not bind.
-    rows = dataclasses.replace(rows, prev_action=jax.tree.map(np.zeros_like, rows.prev_action))
-    free = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), spec.prev_action)
-    specs.validate(dataclasses.replace(spec, prev_action=free), rows, (STEPS + 1, LANES))
-    assert spec.step_type == specs.Array((), np.int32)
-    assert spec.discount == specs.Bounded((), np.float32, 0, 1)
-    if isinstance(spec.reward, specs.Array) and name in jaxenv.ids():
-        assert spec.reward == specs.Array((), np.float32)
-
-
 def test_a_reset_by_one_key_gives_lane_i_the_key_folded_with_its_id():
     env = jaxenv.make("CartPole-v1", num_envs=6)
     key = jax.random.key(3)
@@ -123,29 +93,6 @@ def test_a_batch_of_exactly_two_keys_is_a_batch_and_raw_keys_are_refused():
 def test_keys_of_any_implementation_serve(impl):
     _, timestep = jaxenv.make("CartPole-v1", num_envs=8).reset(jax.random.key(0, impl=impl))
     assert len(np.unique(timestep.observation)) == 32
-
-
-def test_stepping_twice_from_one_state_gives_the_same_row_and_mutates_nothing():
-    env = jaxenv.make("CardGame-v0", num_envs=7)
-    state, _ = env.reset(jax.random.key(0))
-    before = jax.tree.map(np.array, state)
-    first, second = (env.step(state, jnp.zeros(7, jnp.int32)) for _ in range(2))
-    assert_equal(jax.device_get(first), jax.device_get(second))
-    assert_equal(jax.device_get(state), before)
-
-
-def test_a_state_is_a_snapshot_that_pickles_and_resumes_bitwise():
-    env = jaxenv.make("CartPole-v1", num_envs=4)
-    actions = random_actions(env, 40)
-    step_ = jax.jit(env.step)
-    state, _ = env.reset(jax.random.key(0))
-    for action in actions[:20]:
-        state, _ = step_(state, action)
-    fork = pickle.loads(pickle.dumps(jax.device_get(state)))
-    for action in actions[20:]:
-        state, a = step_(state, action)
-        fork, b = step_(fork, action)
-    assert_equal(jax.device_get((state, a)), jax.device_get((fork, b)))
 
 
 def test_no_array_is_shared_so_that_a_donated_state_leaves_the_row_alone():

@@ -42,7 +42,10 @@ class AffineAction(ActionWrapper):
         continuous = [s for s in jax.tree.leaves(inner) if s.is_continuous]
         if not continuous or not all(s.is_bounded for s in continuous):
             raise ValueError(f"{name}: the action must have continuous leaves, all with finite bounds, got {inner}")
-        self.action_spec()  # bounds that do not broadcast to a leaf are refused here
+        try:
+            self.action_spec()
+        except ValueError as fault:  # bounds that do not broadcast to a leaf
+            raise ValueError(f"{name}: {fault}") from None
 
     def action_spec(self):
         def within(s):

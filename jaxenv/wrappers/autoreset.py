@@ -105,6 +105,10 @@ class AutoReset(Wrapper):
         return AutoResetState(state, jnp.zeros(env_id.shape, bool)), timestep
 
     def step(self, state, action):
+        # An observation may be a part of the state: copies, so that donating the one never deletes the other.
+        return tree.unshare(self._step(state, action))
+
+    def _step(self, state, action):
         stepped, timestep = self.env.step(state.inner, action)
         if self.mode == "next_step":
             # What outlives the episode is taken from where it ended: the step that was ignored must leave no trace.

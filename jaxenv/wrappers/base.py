@@ -293,7 +293,8 @@ class BatchWrapper(Wrapper):
         # Statistics are constants to differentiation: they would carry a gradient over the start of an episode.
         new, lanes, row = self.after(tree.detach(shared), lanes, timestep, learn)
         check_owned(self, timestep, row)
-        return BatchState(inner, tree.Shared(tree.strong(new) if learn else shared), tree.strong(lanes)), row
+        shared = tree.Shared(tree.strong(new) if learn else shared)
+        return tree.unshare((BatchState(inner, shared, tree.strong(lanes)), row))
 
 
 # --- what the bases share --------------------------------------------------------------------------------------------
@@ -337,6 +338,8 @@ def chosen(name: str, observation: Tree, fields: tuple[str, ...] | None, floats:
     """
     if isinstance(fields, str):
         raise ValueError(f"{name}: fields must be a tuple of dotted paths, got {fields!r}")
+    if fields is not None and not fields:
+        raise ValueError(f"{name}: fields must name at least one part, got {fields}")
 
     def fits(leaf) -> bool:
         return not floats or bool(jnp.issubdtype(leaf.dtype, jnp.floating))
@@ -359,6 +362,11 @@ def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:
     if env.autoreset is not None:
         given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)
     return dataclasses.replace(timestep, prev_action=given)
+
+
+def summable(x: jax.Array) -> jax.Array:
+    """Lanes, bool ``[B]``, in which all numbers are finite and so far from overflow that squares can be summed."""
+    return jnp.all(jnp.abs(x.astype(jnp.float32)) < np.float32(1e15), axis=tuple(range(1, x.ndim)))
 
 
 def map_observation(fn: Any, timestep: TimeStep) -> TimeStep:

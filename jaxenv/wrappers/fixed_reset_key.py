@@ -11,7 +11,8 @@ from jaxenv.wrapper import Wrapper
 class FixedResetKey(Wrapper):
     """Uses a key of its own for ``initial`` and holds the episode at 0 there: each lane has one start, for evaluation.
 
-    What the task draws during the episode still follows the lane's own stream, so stochastic tasks vary.
+    What the task draws during the episode still follows the lane's own stream, so stochastic tasks vary; those of a
+    `Multitask`, which have streams of their own from its start, do not.
 
     Args:
         env: the environment itself.

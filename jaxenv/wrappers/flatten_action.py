@@ -40,6 +40,10 @@ class FlattenAction(ActionWrapper):
         dtypes = sorted({str(s.dtype) for s in jax.tree.leaves(self.env.action_spec())})
         if self.dtype is None and len(dtypes) != 1:
             raise ValueError(f"FlattenAction: dtype must be given where the leaves differ in theirs: {dtypes}")
+        try:
+            np.dtype(self.dtype)
+        except TypeError:
+            raise ValueError(f"FlattenAction: dtype must be a dtype, got {self.dtype!r}") from None
         self.action_spec()  # bounds that do not fit the dtype are refused here
 
     def action_spec(self):

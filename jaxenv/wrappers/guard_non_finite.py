@@ -24,7 +24,8 @@ class GuardNonFinite(Wrapper):
     Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows alone.
 
     Raises:
-        ValueError: if anything but the environment itself stands inside: it guards the physics, so it is innermost.
+        ValueError: if anything but the environment itself stands inside: it guards the physics, so it is innermost; or
+            if that is a `Multitask` whose tasks have wrappers that show more than the state.
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
@@ -33,6 +34,8 @@ class GuardNonFinite(Wrapper):
         inside = layers(self.env)[:-1]
         if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
+        if not self.env.shows_state:  # then the observation of the state before cannot be made again
+            raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
 
     def observation_spec(self):
         return self.env.observation_spec()

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import leaves, running, specs, tree
 from jaxenv.numeric import clip
-from jaxenv.wrappers.base import BatchWrapper, chosen, map_observation
+from jaxenv.wrappers.base import BatchWrapper, chosen, map_observation, summable
 
 
 class NormalizeObservation(BatchWrapper):
@@ -16,10 +16,11 @@ class NormalizeObservation(BatchWrapper):
 
     Mean and variance are running ones over all lanes, of each element. The rows of a step enter them before they are
     normalised, those of ``reset`` included; lanes restarted by ``reset_where``, rows with a number that is not finite
-    and ``frozen`` wrappers leave them alone. In ``same_step`` streams ``env_info["final_observation"]`` is normalised
-    likewise, and counted on LAST rows alone, where it is a row of its own: what is counted is what a ``next_step``
-    stream shows. ``statistics(state)`` gives `running.Moments` for each part (``()`` for other parts of the tree), to
-    save, to merge with another run's by ``running.merge``, and to load by ``with_statistics``.
+    or beyond 1e15, the squares of which float32 could not sum, and ``frozen`` wrappers leave them alone. In
+    ``same_step`` streams ``env_info["final_observation"]`` is normalised likewise, and counted on LAST rows alone,
+    where it is a row of its own: what is counted is what a ``next_step`` stream shows. ``statistics(state)`` gives
+    `running.Moments` for each part (``()`` for other parts of the tree), to save, to merge with another run's by
+    ``running.merge``, and to load by ``with_statistics``.
 
     As Gymnasium's wrapper, which starts from a count of 0.0001 with mean 0 and variance 1; here nothing
     is counted at the start, so the first batch alone sets both.
@@ -92,8 +93,7 @@ class NormalizeObservation(BatchWrapper):
 
     def _learned(self, shared, observation, valid):
         def learn(x, moments):
-            finite = jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim)))
-            return running.update(moments, x, valid & finite, self.axis_name)
+            return running.update(moments, x, valid & summable(x), self.axis_name)
 
         return self._map(learn, observation, shared, otherwise=lambda x, moments: ())
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import leaves, running, specs, tree
 from jaxenv.numeric import clip
-from jaxenv.wrappers.base import BatchWrapper
+from jaxenv.wrappers.base import BatchWrapper, summable
 
 
 class NormalizeReward(BatchWrapper):
@@ -17,7 +17,8 @@ class NormalizeReward(BatchWrapper):
 
     The return of a lane is ``G = gamma * G + reward``, zero at FIRST; the reward that ends an episode is part of it,
     and the next episode starts from zero. Every row but FIRST enters the statistics, over all lanes, before it is
-    divided; a return that is not finite and ``frozen`` wrappers leave them alone.
+    divided; a return that is not finite or beyond 1e15, the square of which float32 could not sum, and ``frozen``
+    wrappers leave them alone.
     ``statistics(state)`` gives their `running.Moments`, to save, to merge by ``running.merge`` and to load by
     ``with_statistics``.
 
@@ -85,8 +86,7 @@ class NormalizeReward(BatchWrapper):
         reward = timestep.reward
         returns = tree.expand(jnp.asarray(self.gamma), reward.ndim) * lanes + reward
         if learn:
-            finite = jnp.all(jnp.isfinite(returns), axis=tuple(range(1, returns.ndim)))
-            shared = running.update(shared, returns, finite & ~timestep.is_first(), self.axis_name)
+            shared = running.update(shared, returns, summable(returns) & ~timestep.is_first(), self.axis_name)
         return shared, returns, dataclasses.replace(timestep, reward=self._paid(shared, reward))
 
     def _paid(self, shared, reward):

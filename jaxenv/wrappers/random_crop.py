@@ -95,9 +95,9 @@ class RandomCrop(Leafwise, LaneWrapper):
         if not isinstance(spec, specs.Bounded):
             return spec.replace(shape=shape)
         # What a place in the window may show: everything that lies under it, wherever the window stands.
-        places = (spec.shape[0] - self.height + 1, spec.shape[1] - self.width + 1)
-        low, high = (
-            np.lib.stride_tricks.sliding_window_view(bound, places, axis=(0, 1))
-            for bound in (spec.minimum, spec.maximum)
-        )
-        return spec.replace(shape=shape, minimum=low.min((-2, -1)), maximum=high.max((-2, -1)))
+        low, high = spec.minimum, spec.maximum
+        for axis in (0, 1):  # one after the other: all places at once are thousands for each pixel
+            places = spec.shape[axis] - shape[axis] + 1
+            low = np.lib.stride_tricks.sliding_window_view(low, places, axis=axis).min(-1)
+            high = np.lib.stride_tricks.sliding_window_view(high, places, axis=axis).max(-1)
+        return spec.replace(shape=shape, minimum=low, maximum=high)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.wrappers.base import LaneWrapper
+from jaxenv.wrappers.leaf_observation import bounds
 
 
 class TimeAwareObservation(LaneWrapper):
@@ -89,10 +90,6 @@ class TimeAwareObservation(LaneWrapper):
 
 def _flat_spec(parts: list[specs.Array]) -> specs.Bounded:
     """The spec of one float32 vector of all ``parts``, of which at least one is bounded."""
-
-    def joined(bound: str, unknown: float) -> np.ndarray:
-        bounds = [np.broadcast_to(getattr(s, bound, unknown), s.shape).astype(np.float32).reshape(-1) for s in parts]
-        return np.concatenate(bounds)
-
-    low, high = joined("minimum", -np.inf), joined("maximum", np.inf)
+    sides = zip(*(bounds(s) for s in parts), strict=True)
+    low, high = (np.concatenate([bound.astype(np.float32).reshape(-1) for bound in side]) for side in sides)
     return specs.Bounded(low.shape, np.float32, low, high, "observation")

@@ -252,6 +252,17 @@ class GradientPassesRestart(AutoReset):
         return state.inner.task.x
 
 
+class Smooth(Glide):
+    smooth = True
+
+
+class GradientStopped(Smooth):
+    """Says that it is smooth, and lets no gradient through."""
+
+    def transition(self, state, action, key):
+        return super().transition(jax.lax.stop_gradient(state), action, key)
+
+
 class HostCallback(Paying):
     def extra(self, x, action):
         jax.debug.callback(_nothing, x)
@@ -615,6 +626,37 @@ class ParamsDropped(AutoReset):
         return AutoReset(self.env.with_params(spread=0.5))._begin_where(mask, state, timestep)
 
 
+class Tired(Walk):
+    """Walks slower with every episode: what outlives an episode is carried."""
+
+    def initial(self, key):
+        return {"x": super().initial(key).x, "episodes": jnp.zeros(key.shape, jnp.float32)}
+
+    def initial_bounds(self):
+        return None
+
+    def carry(self, old, new):
+        return {"x": new["x"], "episodes": old["episodes"] + 1}
+
+    def transition(self, state, action, key):
+        out = super().transition(Place(state["x"] / (1 + state["episodes"])), action, key)
+        return dataclasses.replace(out, state={"x": out.state.x, "episodes": state["episodes"]})
+
+    def observe(self, state):
+        return state["x"][:, None]
+
+    def state_info(self, state):
+        return {}
+
+
+class CarryForgotten(AutoReset):
+    """Begins every episode as if there had been none before."""
+
+    def _begin_where(self, mask, state, timestep):
+        clock = self.env.clock(state)
+        return self.env.begin(clock.key, clock.env_id, clock.episode + 1)
+
+
 class ForgetsFinal(Wrapper):
     """Moves the observation by 10, and forgets the final one."""
 
@@ -648,6 +690,32 @@ class Scaled(RewardWrapper):
 class ScaledAndMore(Scaled):
     def reward(self, reward):
         return self.factor * reward + 0.5
+
+
+class Nudged(Stepped):
+    """Moves what is seen by ``size``."""
+
+    size: float = 0.5
+    owns = frozenset({"observation"})
+    identity = {"size": 0.0}
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.nudged(timestep, self.size)
+
+    def change(self, timestep):
+        return self.nudged(timestep, self.size)
+
+    def nudged(self, timestep, size):
+        return dataclasses.replace(timestep, observation=timestep.observation + size)
+
+
+class NudgedAtFirst(Nudged):
+    """Moves the first observation of an episode in any case."""
+
+    def begin(self, *args, **kwargs):
+        state, timestep = super().begin(*args, **kwargs)
+        return state, self.nudged(timestep, np.float32(0.5))
 
 
 class LastRewardNotCounted(EpisodeStatistics):
@@ -692,6 +760,47 @@ class TwicePastTheEnd(Twice):
         return jnp.zeros_like(one.is_last())
 
 
+class Lucky(LaneWrapper):
+    """Adds a little luck to the reward."""
+
+    owns = frozenset({"reward"})
+
+    def init(self, timestep, key):
+        return ()
+
+    def after(self, own, timestep, key):
+        paid = jnp.where(timestep.is_first(), np.float32(0), timestep.reward + self.luck(key))
+        return own, dataclasses.replace(timestep, reward=paid)
+
+    def luck(self, key):
+        return random.uniform(key, 1)[0]
+
+
+class TwiceTheLuck(Lucky):
+    def luck(self, key):
+        return random.uniform(key, 1)[0] + random.uniform(key, 1)[0]
+
+
+class EndHidden(Twice):
+    """Stops at the end and says that the episode goes on."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, step_type=jnp.ones_like(row.step_type))
+
+
+class TwiceUncounted(Twice):
+    """The same without saying how many steps were taken."""
+
+    def framed(self, timestep, frames):
+        return timestep
+
+
+class UncountedPastTheEnd(TwiceUncounted):
+    def over(self, one):
+        return jnp.zeros_like(one.is_last())
+
+
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
@@ -725,7 +834,11 @@ TWINS: dict[str, Twin] = {
     "params in the program": Twin(StaticStride, walk, (9,)),
     "counts its traces": Twin(Retraced, walk, (10, 14, 26, 55)),
     "NaN for a gradient": Twin(RootOfNegative, walk, (16,)),
+    "gradient stopped": Twin(GradientStopped, Smooth, (16,)),
     "gradient passes a restart": Twin(lambda: GradientPassesRestart(Walk()), restarted, (16,)),
+    "gradient passes a restart in same_step": Twin(
+        lambda: GradientPassesRestart(Walk(), "same_step"), lambda: AutoReset(Walk(), "same_step"), (16,)
+    ),
     "host callback": Twin(HostCallback, walk, (12,)),
     "computed by the host": Twin(HostComputes, walk, (12, 13)),
     "shared leaf on reset": Twin(SharedLeaf, restarted, (15,)),
@@ -741,6 +854,9 @@ TWINS: dict[str, Twin] = {
     "one key for all lanes": Twin(OneKeyForAll, walk, (27,)),
     "same start every episode": Twin(SameStart, walk, (28,)),
     "one stream for two draws": Twin(DrawsTwice, walk, (29,)),
+    "one stream for two draws, around a repeat": Twin(
+        lambda: TwiceTheLuck(Twice(Walk())), lambda: Lucky(Twice(Walk())), (29,)
+    ),
     "one key for two draws": Twin(UsesAKeyTwice, walk, (29,)),
     "starts nearer than stated": Twin(NarrowStart, walk, (30,)),
     "one key for two neighbours": Twin(PairsAlike, walk, (29, 30)),
@@ -770,6 +886,9 @@ TWINS: dict[str, Twin] = {
     "a discount that is not its own": Twin(lambda: PaysAndEnds(Walk()), lambda: Paid(Walk()), (48,)),
     "start told by the lane's place": Twin(StartsByPlace, walk, (46,)),
     "params dropped at reset": Twin(lambda: ParamsDropped(Walk(Params(spread=0.1))), elsewhere, (49,)),
+    "carry forgotten": Twin(
+        lambda: CarryForgotten(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), (49,)
+    ),
     "frame stack mixing episodes": Twin(
         lambda: MixesEpisodes(AutoReset(Walk())), lambda: Stack(AutoReset(Walk())), (49, 50)
     ),
@@ -777,6 +896,11 @@ TWINS: dict[str, Twin] = {
         lambda: ForgetsFinal(AutoReset(Walk(), "same_step")), lambda: AutoReset(Walk(), "same_step"), (35, 51)
     ),
     "identity that is none": Twin(lambda: ScaledAndMore(Walk()), lambda: Scaled(Walk()), (52,)),
+    "identity that is none at FIRST": Twin(lambda: NudgedAtFirst(Walk()), lambda: Nudged(Walk()), (52,)),
     "last reward not counted": Twin(lambda: LastRewardNotCounted(Walk()), lambda: EpisodeStatistics(Walk()), (53,)),
     "repeats an action past the end": Twin(lambda: TwicePastTheEnd(Walk()), lambda: Twice(Walk()), (54,)),
+    "repeats it past the end, uncounted": Twin(
+        lambda: UncountedPastTheEnd(Walk()), lambda: TwiceUncounted(Walk()), (54,)
+    ),
+    "end of a repeat hidden": Twin(lambda: EndHidden(Walk()), lambda: Twice(Walk()), (54,)),
 }

@@ -8,7 +8,7 @@ import pytest
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv.environment import Environment, Transition
-from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, RescaleAction
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, Multitask, RescaleAction, TimeAwareObservation
 from tests.rows import unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -84,6 +84,9 @@ def test_it_stands_innermost_or_not_at_all():
     env = ClipAction(jaxenv.spec("Pendulum-v1").make())
     with pytest.raises(ValueError, match="GuardNonFinite: put it innermost, inside ClipAction"):
         GuardNonFinite(env)
+    timed = TimeAwareObservation(jaxenv.spec("Pendulum-v1").make())
+    with pytest.raises(ValueError, match="GuardNonFinite: put it inside the tasks of <Multitask>, which show more"):
+        GuardNonFinite(Multitask((timed, timed)))
 
 
 def test_make_guards_continuous_actions_and_leaves_discrete_ones_alone():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import running, specs
+from jaxenv import running, specs, tree
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, NormalizeObservation, NormalizeReward
 from tests.rows import assert_equal, random_actions, unrolled
@@ -145,11 +145,21 @@ def test_only_the_named_fields_are_normalised():
 
 
 class Breaks(Floats):
-    """Shows NaN on the second step of an episode."""
+    """Shows NaN, or another bad number, on the second step of an episode."""
+
+    bad: float = tree.static(default=np.nan)
 
     def observe(self, state):
         shown = super().observe(state)
-        return {**shown, "x": jnp.where(state.step == 2, jnp.nan, shown["x"])}
+        return {**shown, "x": jnp.where(state.step == 2, np.float32(self.bad), shown["x"])}
+
+
+def test_a_row_whose_square_overflows_spoils_no_statistics():
+    env = NormalizeObservation(AutoReset(Breaks(np.array([[9], [1], [9]]), num_envs=3, bad=1e25)))
+    state, _ = env.reset(jax.random.key(0))
+    states, r = rolled(env, state, jnp.zeros((3, 3), jnp.int32))
+    assert np.isfinite(r.observation["x"]).all()
+    assert [int(low) for low in states.shared.value["x"].low] == [6, 7, 10]
 
 
 def test_a_row_that_is_not_finite_spoils_no_statistics():

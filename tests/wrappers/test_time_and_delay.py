@@ -65,7 +65,7 @@ def test_normalised_time_is_a_fraction_of_max_steps_and_stays_there():
     assert rows(env, 6).observation[:, 0].tolist() == [
         [0, 0], [1, 0.25], [2, 0.5], [3, 0.75], [4, 1], [5, 1], [6, 1]
     ]  # fmt: skip
-    assert env.observation_spec() == specs.Bounded((2,), np.float32, [-np.inf, 0], [np.inf, 1])
+    assert env.observation_spec() == specs.Bounded((2,), np.float32, [-(2**31), 0], [2**31, 1])
     hundredths = rows(TimeAwareObservation(counting(), 500, normalize=True), 1).observation
     assert hundredths[1, 0].tolist() == [6, np.float32(0.002)]
 
@@ -86,6 +86,11 @@ ANY = specs.Bounded((2,), np.float32, -1, 2)
             {"y": specs.discrete(3, start=1), "x": specs.Array((1, 2), np.float32)},
             {},
             specs.Bounded((4,), np.float32, [-np.inf, -np.inf, 1, 0], [np.inf, np.inf, 3, 9]),
+        ),
+        (
+            {"byte": specs.Array((), np.uint8), "flag": specs.Array((), np.bool_)},
+            {},
+            specs.Bounded((3,), np.float32, 0, [255, 1, 9]),
         ),
     ],
 )

@@ -112,14 +112,13 @@ def nan_contained(subject: Subject) -> str:
     if type(env.unwrapped).carry is not Environment.carry:
         return "carry takes numbers along"
     for lane in poisoned:
-        fresh = np.asarray(env.clock(states).episode)[:, lane : lane + 1] > 0
+        fresh = (np.asarray(env.clock(states).episode) > 0) & (np.arange(LANES) == lane)
         if not fresh.any():
             raise Failure(f"lane {lane} never began another episode: this shows nothing")
         # In same_step the first row with the next state is still the last one of the episode before.
         later = fresh & np.roll(fresh, 1, axis=0) if env.autoreset == "same_step" else fresh
-        for values, where in ((states, fresh), (rows, later)):
-            own = lanes(values, slice(lane, lane + 1))
-            require_finite(own, f"lane {lane}, an episode after NaN or infinity", where=where)
+        require_finite(states, "an episode after NaN or infinity: state", where=fresh)
+        require_finite(rows, "an episode after NaN or infinity: timestep", where=later)
     return ""
 
 

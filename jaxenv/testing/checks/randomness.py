@@ -97,10 +97,7 @@ def no_word_twice(subject: Subject) -> str:
     if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
         raise NotApplicable("FixedResetKey starts every episode alike")
     # Restarts by AutoReset look at the next start at every step and mostly drop it: here they are called for.
-    env = without_restarts(subject.stack)
-    for layer in layers(env):
-        if isinstance(layer, Wrapper) and layer.steps_several:
-            env = layer.env  # of several steps some are taken for nothing
+    env = _without_repeats(without_restarts(subject.stack))
     keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], sample_actions(env, subject.key, 1))
     with jax.debug_key_reuse(True), jax.disable_jit(), _drawn() as log:
         state, _ = env.reset(keys)
@@ -118,6 +115,14 @@ def no_word_twice(subject: Subject) -> str:
     if not seen:
         raise NotApplicable("nothing is drawn")
     return f"{len(seen)} blocks of words"
+
+
+def _without_repeats(env: Environment) -> Environment:
+    """The stack without wrappers that take several steps at once: some of those are taken for nothing."""
+    if not isinstance(env, Wrapper):
+        return env
+    inside = _without_repeats(env.env)
+    return inside if env.steps_several else tree.rebuild(env, env=inside)
 
 
 @contextmanager

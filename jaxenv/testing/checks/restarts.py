@@ -6,12 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxenv import tree
 from jaxenv.environment import Environment
 from jaxenv.testing.compare import ROUNDING, host, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LIMITS, Rollout, Subject, in_mode, limited, replay, sample_actions, without_restarts
 from jaxenv.timestep import StepType, TimeStep
-from jaxenv.wrapper import layers
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
 from jaxenv.wrappers.autoreset import AutoResetState
 from jaxenv.wrappers.base import LaneState
@@ -82,7 +83,7 @@ def either_side_of_restarts(subject: Subject) -> str:
 
 
 def _same_on_either_side(subject: Subject, layer: LaneWrapper) -> str:
-    core = limited(without_restarts(layer.env), LIMITS)
+    core = limited(_fit_for_restarts(layer.env), LIMITS)
     try:
         outside = dataclasses.replace(layer, env=AutoReset(core))
     except ValueError:
@@ -100,6 +101,13 @@ def _same_on_either_side(subject: Subject, layer: LaneWrapper) -> str:
             f"{type(layer).__name__} outside a same_step AutoReset",
         )
     return f"{type(layer).__name__} on either side"
+
+
+def _fit_for_restarts(env: Environment) -> Environment:
+    """What may stand inside ``AutoReset``: the stack without its own one and without batch state."""
+    if isinstance(env, AutoReset | BatchWrapper):
+        return _fit_for_restarts(env.env)
+    return tree.rebuild(env, env=_fit_for_restarts(env.env)) if isinstance(env, Wrapper) else env
 
 
 def _require_refused(build: Any, what: str) -> None:

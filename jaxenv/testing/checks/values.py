@@ -8,7 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.testing.compare import ROUNDING, host, place, require_equal, require_finite, steps
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.testing.subject import Subject, replay, run, start
+from jaxenv.testing.subject import Subject, replay, run, sample_actions, start
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import ClipAction, GuardNonFinite
@@ -99,9 +99,11 @@ def out_of_range_is_clipped(subject: Subject) -> None:
 
     ``prev_action`` holds the action as it was given.
     """
-    env, made = subject.stack, subject.rollout
-    clips = any(isinstance(layer, ClipAction) for layer in layers(env))
-    moved = False
+    # What stands outside of ClipAction sees the action as it was given, and may remember or show it.
+    env = next((layer for layer in layers(subject.stack) if isinstance(layer, ClipAction)), subject.stack)
+    clips, moved = env is not subject.stack or isinstance(env, ClipAction), False
+    before = subject.below(subject.rollout.before, env)
+    actions = sample_actions(env, subject.key, subject.num_steps)
 
     def beyond(spec, actions, by):
         nonlocal moved
@@ -117,11 +119,11 @@ def out_of_range_is_clipped(subject: Subject) -> None:
         return np.clip(far, limits.min, limits.max).astype(spec.dtype)
 
     for by in (-1, 1):
-        given = jax.tree.map(lambda s, a, by=by: beyond(s, a, by), env.action_spec(), made.actions)
+        given = jax.tree.map(lambda s, a, by=by: beyond(s, a, by), env.action_spec(), actions)
         if not moved:
             raise NotApplicable("no action is bounded and clipped")
         nearest = jax.tree.map(_nearest, env.action_spec(), given)
-        wanted, got = host(replay(env, made.before, nearest)), host(replay(env, made.before, given))
+        wanted, got = host(replay(env, before, nearest)), host(replay(env, before, given))
         acting = got[1].step_type != StepType.FIRST
         require_equal(given, got[1].prev_action, "action and prev_action", where=acting, tolerance=ROUNDING)
         wanted, got = ((states, tree.set_field(rows, "prev_action", ())) for states, rows in (wanted, got))
@@ -165,9 +167,9 @@ def nan_action_contained(subject: Subject) -> str:
     if 18 not in subject.opt_outs:
         require_equal((made.states, made.rows), (given.states, given.rows), text, where=clean)
     require_finite(given.rows.prev_action, "prev_action after a NaN action")
-    if any(isinstance(layer, GuardNonFinite) for layer in layers(subject.stack)):
-        require_finite((given.states, given.rows), "under GuardNonFinite, after a NaN action")
-        return "guarded"
+    guarded = any(isinstance(layer, GuardNonFinite) for layer in layers(subject.stack))
+    if guarded:
+        require_finite(given.rows, "under GuardNonFinite, after a NaN action: timestep")
     fresh = np.asarray(subject.clock(given).episode) > np.asarray(subject.clock(given).episode)[step]
     if not fresh[:, list(poisoned)].any():
         raise Failure("no poisoned lane began another episode: this shows nothing")
@@ -175,7 +177,7 @@ def nan_action_contained(subject: Subject) -> str:
     if 18 not in subject.opt_outs:
         require_finite(given.states, "an episode after a NaN action", where=fresh)
         require_finite(given.rows, "an episode after a NaN action", where=later)
-    return "contained"
+    return "guarded" if guarded else "contained"
 
 
 def goes_on_past_the_end(subject: Subject) -> str:

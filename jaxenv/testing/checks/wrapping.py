@@ -47,9 +47,13 @@ def owns_what_it_changes(subject: Subject) -> str:
 
 def _comparable(layer: Wrapper) -> bool:
     """Whether start and action that go in are known from those that are given."""
-    acts = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
-    acts |= isinstance(layer, LaneWrapper) and type(layer).before is not LaneWrapper.before
-    return not (isinstance(layer, AutoReset | TimeLimit | FixedResetKey) or layer.steps_several or acts)
+    return not (isinstance(layer, AutoReset | TimeLimit | FixedResetKey) or layer.steps_several or _acts(layer))
+
+
+def _acts(layer: Wrapper) -> bool:
+    """Whether a wrapper chooses actions of its own: what it hands in cannot be told from outside."""
+    owns = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
+    return owns or (isinstance(layer, LaneWrapper) and type(layer).before is not LaneWrapper.before)
 
 
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
@@ -186,7 +190,7 @@ def statistics_exact(subject: Subject) -> str:
     # The innermost level that shows them: what stands outside may pay something else.
     level = next((x for x in reversed(layers(subject.given)) if _shows_statistics(x)), None)
     if level is None:
-        raise NotApplicable('env_info has no "episode" with "return" and "length"')
+        raise NotApplicable('env_info has no "episode"')
     count = 0
     for mode in ("next_step", "same_step"):
         env = _in_mode_or_none(restarting(level), mode)
@@ -223,7 +227,7 @@ def repeats_stop_at_the_end(subject: Subject) -> str:
 
     Its state is the one where they ended. Where ``env_info["num_env_frames"]`` counts them, its reward is their sum.
     """
-    several = [layer for layer in layers(subject.given) if isinstance(layer, Wrapper) and layer.steps_several]
+    several = [x for x in layers(subject.given) if isinstance(x, Wrapper) and x.steps_several and not _acts(x)]
     said = [text for layer in several if (text := _require_stops(subject, layer))]
     if not said:
         raise NotApplicable("no wrapper in the stack takes several steps at once")
@@ -239,23 +243,24 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     states, stepped = made.before.inner, ~np.asarray(made.before.ended)
     after, rows = host(replay(level, states, made.actions))
     given = _passed_in(level, made.actions)
-    taken = np.asarray(level.clock(after).step) - np.asarray(level.clock(states).step)
+    target = np.asarray(level.clock(after).step)
+    now, reward, taken = level.inner(states), np.zeros_like(rows.reward), np.zeros_like(target)
+    final, frames, ended = now, np.zeros_like(target), np.zeros_like(stepped)
+    for _ in range(int(np.max(target - np.asarray(level.clock(states).step)))):
+        going = stepped & (np.asarray(core.clock(now).step) < target)
+        now, row = host(replay(core, now, given))
+        taken = taken + going
+        goes_on = going & (np.asarray(core.clock(now).step) < target)
+        reward = reward + np.where(tree.expand(going, reward.ndim), row.reward, np.float32(0))
+        frames = frames + np.where(going, row.env_info.get("num_env_frames", np.ones_like(frames)), 0)
+        last = np.asarray(row.step_type) == StepType.LAST
+        if np.any(over := goes_on & last):
+            at = tuple(int(j) for j in np.argwhere(over)[0])
+            raise Failure(f"{name}{place(at, first_step=1)} goes on after its step {taken[at]}, which ends the episode")
+        ended |= going & last
+        final = jax.tree.map(lambda x, y, g=going: np.where(tree.expand(g, x.ndim), x, y), now, final)
     if taken.max() <= 1:
         return ""
-    now, reward, frames = level.inner(states), np.zeros_like(rows.reward), np.zeros_like(taken)
-    final, ended = now, np.zeros_like(stepped)
-    for i in range(int(taken.max())):
-        now, row = host(replay(core, now, given))
-        going, stops = stepped & (taken > i), stepped & (taken == i + 1)
-        reward = reward + np.where(tree.expand(going, reward.ndim), row.reward, np.float32(0))
-        frames = frames + np.where(going, row.env_info.get("num_env_frames", 1), 0)
-        last = np.asarray(row.step_type) == StepType.LAST
-        over = going & last & (taken > i + 1)
-        if np.any(over):
-            at = tuple(int(j) for j in np.argwhere(over)[0])
-            raise Failure(f"{name}{place(at, first_step=1)} takes {taken[at]} steps, the episode ends at {i + 1}")
-        ended |= stops & last
-        final = jax.tree.map(lambda x, y, stops=stops: np.where(tree.expand(stops, x.ndim), x, y), now, final)
 
     def require(wanted: Tree, shown: Tree, what: str, where: np.ndarray) -> None:
         require_equal(wanted, shown, what, tolerance=ROUNDING, where=where, first_step=1)

@@ -1,0 +1,15 @@
+"""Data of rollouts: returns and advantages, transitions and trajectories."""
+
+from jaxenv.data.returns import Targets as Targets
+from jaxenv.data.returns import discounted_return as discounted_return
+from jaxenv.data.returns import gae as gae
+from jaxenv.data.returns import n_step_return as n_step_return
+from jaxenv.data.returns import td_lambda as td_lambda
+from jaxenv.data.returns import vtrace as vtrace
+from jaxenv.data.rows import transition_mask as transition_mask
+from jaxenv.data.rows import with_last as with_last
+from jaxenv.data.trajectories import Trajectory as Trajectory
+from jaxenv.data.trajectories import Transitions as Transitions
+from jaxenv.data.trajectories import n_step_transitions as n_step_transitions
+from jaxenv.data.trajectories import trajectory as trajectory
+from jaxenv.data.trajectories import transitions as transitions

@@ -1,0 +1,281 @@
+"""Returns and advantages that read episode ends off ``step_type`` and ``discount``.
+
+All functions are called alike and, `n_step_return` apart, take one pass over time::
+
+    fn(experience.timestep, last, values, gamma=..., ...)
+
+============ =============== ========================================================================================
+argument     shape           what it is
+============ =============== ========================================================================================
+timestep     ``[T, B]``      rows of an unroll; ``step_type``, ``reward`` (or ``[T, B, R]``), ``discount`` are read,
+                             and ``env_info["abnormal"]`` where it is there
+last         ``[B]``         the TimeStep after them, as `jaxenv.unroll` returns it
+values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1, B, R]`` for a vector reward)
+final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows. Giving it says that the stream is
+                             a ``same_step`` one; read on LAST rows alone
+gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
+============ =============== ========================================================================================
+
+With r, d for the next row's reward and discount, every function is built of the one-step target
+``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is ``values``, and on LAST rows of ``same_step`` streams
+``final_values``. So a task's end (LAST, discount 0) is worth nothing, a time limit (LAST, discount 1) is worth the
+value of its observation, and nothing of the next episode flows back over either. Rows from which no transition leads
+away (`transition_mask`: LAST rows of ``next_step`` streams, rows before FIRST, rows before an abnormal one) learn
+nothing: their return is their value and their advantage 0. Means over a batch should leave them out by that mask.
+
+Results are float32. Nothing is detached: gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.data.rows import check_rows, coefficient, next_rows, transition_mask
+from jaxenv.timestep import TimeStep
+
+
+class Targets(NamedTuple):
+    """What `gae` and `vtrace` give, float32 ``[T, B]`` (or ``[T, B, R]``) each; it unpacks as a pair.
+
+    Attributes:
+        advantages: how much better than ``values`` the actions turned out; 0 where nothing is learned.
+        returns: what ``values[:-1]`` should be; ``values`` themselves where nothing is learned.
+    """
+
+    advantages: jax.Array
+    returns: jax.Array
+
+
+@tree.struct
+class _Transitions:
+    """T transitions in the shape of the reward, ``[T, B]`` or ``[T, B, R]``; masks ``[T, B]`` have axes appended."""
+
+    known: Any  # this row leads to the next one
+    continues: Any  # ... and the next one to the one after it, in the same episode
+    value: Any  # of this row
+    reward: Any
+    decay: Any  # gamma * discount; 0 where not known
+    next_value: Any
+
+    @property
+    def target(self) -> jax.Array:
+        """One-step targets."""
+        return self.reward + self.decay * self.next_value
+
+
+def discounted_return(
+    timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, final_values: Any = None
+) -> jax.Array:
+    """The discounted sum of rewards up to the episode's end, float32 ``[T, B]`` (or ``[T, B, R]``).
+
+    ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of the row after the last one is its
+    value. With zeros for ``values`` that is the plain sum of what was seen. As ALF's ``discounted_return``.
+
+    Raises:
+        ValueError: for arguments of other shapes than the module states, naming both.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> policy = jaxenv.rollout.random_policy(env)
+    >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
+    >>> discounted_return(rows.timestep, last, jnp.zeros((4, 1)), gamma=0.5)[:, 0].tolist()
+    [0.5, 1.0, 0.0]
+    """
+    return _td_lambda("discounted_return", timestep, last, values, gamma, 1.0, final_values)
+
+
+def n_step_return(
+    timestep: TimeStep, last: TimeStep, values: jax.Array, *, n: int, gamma: Any, final_values: Any = None
+) -> jax.Array:
+    """Up to ``n`` rewards and then the value, float32 ``[T, B]`` (or ``[T, B, R]``).
+
+    ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
+    ``n``, or less if the episode or the rows end before. Sutton & Barto (2018), section 7.1. It takes n passes.
+
+    Args:
+        timestep: rows ``[T, B]``.
+        last: the row after them.
+        values: ``[T + 1, B]``.
+        n: how many rewards, at least 1; static.
+        gamma: discount rate.
+        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+
+    Raises:
+        ValueError: for ``n`` below 1, and for arguments of other shapes than the module states.
+    """
+    if n < 1:
+        raise ValueError(f"n_step_return: n must be at least 1, got {n}")
+    x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
+    end = jnp.asarray(values, x.value.dtype)[-1:]
+
+    def one_more(_, returns):
+        later = jnp.concatenate([returns[1:], end])
+        target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
+        return jnp.where(x.known, target, x.value)
+
+    return jax.lax.fori_loop(0, min(n, x.value.shape[0]), one_more, x.value)
+
+
+def td_lambda(
+    timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
+) -> jax.Array:
+    """TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
+
+    ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
+    `discounted_return` for 1. The same as the returns of `gae`. Sutton & Barto (2018), section 12.1.
+
+    Args:
+        timestep: rows ``[T, B]``.
+        last: the row after them.
+        values: ``[T + 1, B]``.
+        gamma: discount rate.
+        lambda_: in [0, 1], one number or ``[B]``.
+        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+
+    Raises:
+        ValueError: for arguments of other shapes than the module states, naming both.
+    """
+    return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
+
+
+def gae(
+    timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
+) -> Targets:
+    """Generalised advantage estimates and the returns that go with them, ``advantages + values[:-1]``.
+
+    ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
+    Schulman et al. (2016), arXiv:1506.02438.
+
+    Args:
+        timestep: rows ``[T, B]``.
+        last: the row after them.
+        values: ``[T + 1, B]``.
+        gamma: discount rate.
+        lambda_: in [0, 1], one number or ``[B]``.
+        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+
+    Raises:
+        ValueError: for arguments of other shapes than the module states, naming both.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> policy = jaxenv.rollout.random_policy(env)
+    >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
+    >>> advantages, returns = gae(rows.timestep, last, jnp.full((4, 1), 0.5), gamma=1.0, lambda_=0.5)
+    >>> advantages[:, 0].tolist(), returns[:, 0].tolist()
+    ([0.25, 0.5, 0.0], [0.75, 1.0, 0.5])
+    """
+    x = _transitions("gae", timestep, last, values, gamma, final_values)
+    trace = x.decay * coefficient("gae", "lambda_", lambda_, timestep)
+    delta = jnp.where(x.known, x.target - x.value, np.float32(0))
+    advantages = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
+    return Targets(advantages, advantages + x.value)
+
+
+def vtrace(
+    timestep: TimeStep,
+    last: TimeStep,
+    values: jax.Array,
+    log_rhos: jax.Array,
+    *,
+    gamma: Any,
+    lambda_: Any = 1.0,
+    clip_rho: float = 1.0,
+    clip_c: float = 1.0,
+    clip_pg_rho: float = 1.0,
+    final_values: Any = None,
+) -> Targets:
+    """V-trace: off-policy corrected returns ``vs`` and policy-gradient advantages.
+
+    With ``rho[t] = exp(log_rhos[t])`` and ``c[t] = lambda * min(clip_c, rho[t])``::
+
+        vs[t] - V[t] = min(clip_rho, rho[t]) * delta[t] + gamma * d[t+1] * c[t] * (vs[t+1] - V[t+1])
+        advantages[t] = min(clip_pg_rho, rho[t]) * (r[t+1] + gamma * d[t+1] * vs[t+1] - V[t])
+
+    where ``delta`` is that of `gae`, and ``vs`` at an episode's end is ``V'``. On policy, unclipped, ``vs`` are the
+    TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in its remark 2.
+
+    Args:
+        timestep: rows ``[T, B]``.
+        last: the row after them.
+        values: ``[T + 1, B]``.
+        log_rhos: ``[T, B]``, log pi(action) - log mu(action) of each row's action, pi being the learner's policy and mu
+            the one that acted. Not read where a row leads nowhere.
+        gamma: discount rate.
+        lambda_: in [0, 1], one number or ``[B]``.
+        clip_rho: the paper's rho-bar; ``inf`` clips nothing.
+        clip_c: the paper's c-bar.
+        clip_pg_rho: rho-bar of the advantages.
+        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+
+    Raises:
+        ValueError: for arguments of other shapes than the module states, naming both.
+    """
+    x = _transitions("vtrace", timestep, last, values, gamma, final_values)
+    if jnp.shape(log_rhos) != jnp.shape(timestep.step_type):
+        raise ValueError(
+            f"vtrace: log_rhos must have shape {jnp.shape(timestep.step_type)}, one a row, got {jnp.shape(log_rhos)}"
+        )
+    lambda_ = coefficient("vtrace", "lambda_", lambda_, timestep)
+    log_rhos = tree.expand(jnp.asarray(log_rhos, x.value.dtype), x.value.ndim)
+    # Masked before exp, so that a missing probability on an ignored row spoils neither the result nor its gradient.
+    rho = jnp.exp(jnp.where(x.known, log_rhos, np.float32(0)))
+    rho_bar, c_bar, pg_rho_bar = (jnp.asarray(bar, rho.dtype) for bar in (clip_rho, clip_c, clip_pg_rho))
+    delta = jnp.where(x.known, jnp.minimum(rho_bar, rho) * (x.target - x.value), np.float32(0))
+    trace = x.decay * lambda_ * jnp.minimum(c_bar, rho)
+    correction = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
+    later = jnp.concatenate([correction[1:], jnp.zeros_like(correction[:1])])
+    next_vs = x.next_value + jnp.where(x.continues, later, np.float32(0))
+    advantages = jnp.minimum(pg_rho_bar, rho) * (x.reward + x.decay * next_vs - x.value)
+    return Targets(jnp.where(x.known, advantages, np.float32(0)), correction + x.value)
+
+
+# --- what they share -------------------------------------------------------------------------------------------------
+
+
+def _td_lambda(name, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
+    x = _transitions(name, timestep, last, values, gamma, final_values)
+    lambda_ = jnp.where(x.continues, coefficient(name, "lambda_", lambda_, timestep), np.float32(0))
+    offset = jnp.where(x.known, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
+    # The row after the last one has no return of its own: its value stands for it.
+    start = jnp.asarray(values, x.value.dtype)[-1]
+    return _backward(offset, x.decay * lambda_, start)
+
+
+def _transitions(name, timestep, last, values, gamma, final_values) -> _Transitions:
+    check_rows(name, timestep, last)
+    reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
+    shape = (reward.shape[0] + 1, *reward.shape[1:])
+    for argument, x in (("values", values), ("final_values", final_values)):
+        if x is not None and jnp.shape(x) != shape:
+            raise ValueError(
+                f"{name}: {argument} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}"
+            )
+    values = jnp.asarray(values, reward.dtype)
+    next_value = values[1:]
+    known = transition_mask(timestep, last, "next_step" if final_values is None else "same_step")
+    # The row after the last one may go on for all we know: its value, which stands for it, says the same either way.
+    continues = known & ~next_rows(timestep.is_last(), last.is_last())
+    known, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (known, continues, discount, ~continues))
+    if final_values is not None:
+        next_value = jnp.where(ends, jnp.asarray(final_values, reward.dtype)[1:], next_value)
+    decay = jnp.where(known, coefficient(name, "gamma", gamma, timestep) * discount, np.float32(0))
+    return _Transitions(known, continues, values[:-1], reward, decay, next_value)
+
+
+def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
+    """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
+    if start is None:
+        start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype))
+
+    def one(later, row):
+        offset, factor = row
+        x = offset + factor * later
+        return x, x
+
+    return jax.lax.scan(one, start, (offset, factor), reverse=True)[1]

@@ -1,0 +1,419 @@
+"""Returns and advantages: against plain loops, in both kinds of stream, and where the end of an episode matters."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import data
+from jaxenv.testing import Counting
+from jaxenv.timestep import TimeStep
+from jaxenv.wrappers import AutoReset, TimeLimit
+
+FIRST, MID, LAST = 0, 1, 2
+MODES = ["next_step", "same_step"]
+T = 6
+
+
+def lane(mode, ends, broken_off=None):
+    """Step types and discounts of T + 1 rows; ``ends``: the row that ends an episode to the discount that it shows."""
+    step_type, discount, begins = [], [], 0 not in ends
+    for t in range(T + 1):
+        begins |= t == broken_off
+        step_type.append(FIRST if begins else LAST if t in ends else MID)
+        discount.append(1.0 if begins else ends.get(t, 1.0))
+        begins = step_type[-1] == LAST and mode == "next_step"
+    return step_type, discount
+
+
+def lanes(mode):
+    """Both kinds of end at the first, a middle and the last row, and lanes where much happens."""
+    found = [lane(mode, {at: discount}) for at in (0, 1, 3, T - 1, T) for discount in (0.0, 1.0)]
+    if mode == "next_step":
+        found += [lane(mode, {1: 1.0, 3: 0.0, 5: 1.0}), lane(mode, {2: 0.0, 4: 1.0, 6: 0.5})]
+        found += [lane("same_step", {2: 1.0, 4: 0.0})]  # not restarted: a caller without AutoReset steps past the end
+    else:
+        found += [lane(mode, {1: 1.0, 2: 0.0, 3: 1.0}), lane(mode, {t: t % 2.0 for t in range(T + 1)})]
+    found += [lane(mode, {}), lane(mode, {4: 1.0}, broken_off=2)]
+    return np.array(found).transpose(1, 2, 0)
+
+
+@functools.cache
+def stream(mode):
+    """Rows ``[T + 1, B]`` with random rewards, values, final values and log ratios."""
+    step_type, discount = lanes(mode)
+    generator = np.random.default_rng(0)
+    reward, values, final_values, log_rhos = generator.normal(size=(4, *step_type.shape)).astype(np.float32)
+    discount = np.where((step_type == MID) & (generator.uniform(size=step_type.shape) < 0.2), 0.5, discount)
+    rows = TimeStep(
+        step_type.astype(np.int32), np.where(step_type == FIRST, 0, reward), discount.astype(np.float32), env_info={}
+    )
+    return rows, values, final_values if mode == "same_step" else None, log_rhos[:-1]
+
+
+def shaped(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def split(rows):
+    return jax.tree.map(lambda x: x[:-1], rows), jax.tree.map(lambda x: x[-1], rows)
+
+
+# --- the reference: definitions, walked forward row by row in float64 ----------------------------------------------
+
+
+class Lane:
+    """One lane of a stream; every quantity is written as its definition says, not as a recursion."""
+
+    def __init__(self, rows, values, final_values, log_rhos, index, gamma):
+        pick = lambda x: np.asarray(x, np.float64)[:, index]  # noqa: E731
+        self.step_type, self.reward, self.discount = pick(rows.step_type), pick(rows.reward), pick(rows.discount)
+        self.values, self.rho, self.gamma = pick(values), np.exp(pick(log_rhos)), gamma
+        self.final_values = None if final_values is None else pick(final_values)
+
+    def leads_on(self, t):
+        ignored = self.step_type[t] == LAST and self.final_values is None
+        return t < T and self.step_type[t + 1] != FIRST and not ignored
+
+    def value_after(self, t):
+        ended = self.step_type[t + 1] == LAST
+        return (self.values if self.final_values is None or not ended else self.final_values)[t + 1]
+
+    def steps(self, t):
+        """The rows from t on whose actions belong to the same episode."""
+        while self.leads_on(t):
+            yield t
+            if self.step_type[t + 1] == LAST:
+                return
+            t += 1
+
+    def windows(self, t):
+        """Returns over 1, 2, ... steps, up to the episode's end."""
+        total, weight = 0.0, 1.0
+        for s in self.steps(t):
+            total += weight * self.reward[s + 1]
+            weight *= self.gamma * self.discount[s + 1]
+            yield total + weight * self.value_after(s)
+
+    def n_step(self, t, n):
+        return [self.values[t], *list(self.windows(t))[:n]][-1]
+
+    def mixed(self, t, lambda_):
+        windows = list(self.windows(t)) or [self.values[t]]
+        shares = [(1 - lambda_) * lambda_**m for m in range(len(windows) - 1)] + [lambda_ ** (len(windows) - 1)]
+        return np.dot(shares, windows)
+
+    def vs(self, t, lambda_, clip_rho, clip_c):
+        total, weight = self.values[t] if t <= T else 0.0, 1.0
+        for s in self.steps(t):
+            decay = self.gamma * self.discount[s + 1]
+            delta = self.reward[s + 1] + decay * self.value_after(s) - self.values[s]
+            total += weight * min(clip_rho, self.rho[s]) * delta
+            weight *= decay * lambda_ * min(clip_c, self.rho[s])
+        return total
+
+    def policy_gradient(self, t, lambda_, clip_rho, clip_c, clip_pg_rho):
+        if not self.leads_on(t):
+            return 0.0
+        ended = self.step_type[t + 1] == LAST
+        later = self.value_after(t) if ended else self.vs(t + 1, lambda_, clip_rho, clip_c)
+        target = self.reward[t + 1] + self.gamma * self.discount[t + 1] * later
+        return min(clip_pg_rho, self.rho[t]) * (target - self.values[t])
+
+
+CLIPS = {"clip_rho": 0.9, "clip_c": 1.1, "clip_pg_rho": 1.3}
+STEPS = (1, 3, 20)
+
+
+@jax.jit
+def everything(rows, values, final_values, log_rhos, gamma, lambda_):
+    timestep, last = split(rows)
+    same = {"gamma": gamma, "final_values": final_values}
+    return {
+        "discounted_return": data.discounted_return(timestep, last, values, **same),
+        "td_lambda": data.td_lambda(timestep, last, values, lambda_=lambda_, **same),
+        "gae": data.gae(timestep, last, values, lambda_=lambda_, **same),
+        "vtrace": data.vtrace(timestep, last, values, log_rhos, lambda_=lambda_, **CLIPS, **same),
+        **{f"{n} steps": data.n_step_return(timestep, last, values, n=n, **same) for n in STEPS},
+    }
+
+
+def expected(rows, values, final_values, log_rhos, gamma, lambda_):
+    num_lanes = values.shape[1]
+    found = [Lane(rows, values, final_values, log_rhos, i, gamma) for i in range(num_lanes)]
+    clips = CLIPS["clip_rho"], CLIPS["clip_c"]
+
+    def table(fn):
+        return np.array([[fn(x, t) for x in found] for t in range(T)])
+
+    returns = table(lambda x, t: x.mixed(t, lambda_))
+    return {
+        "discounted_return": table(lambda x, t: x.mixed(t, 1.0)),
+        "td_lambda": returns,
+        "gae": (returns - values[:-1], returns),
+        "vtrace": (
+            table(lambda x, t: x.policy_gradient(t, lambda_, *clips, CLIPS["clip_pg_rho"])),
+            table(lambda x, t: x.vs(t, lambda_, *clips)),
+        ),
+        **{f"{n} steps": table(lambda x, t, n=n: x.n_step(t, n)) for n in STEPS},
+    }
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("mode", MODES)
+def test_all_functions_equal_their_definitions_at_every_kind_and_place_of_end(mode, gamma, lambda_):
+    found = everything(*stream(mode), np.float32(gamma), np.float32(lambda_))
+    for name, wanted in expected(*stream(mode), gamma, lambda_).items():
+        for x, y in zip(jax.tree.leaves(found[name]), jax.tree.leaves(wanted), strict=True):
+            assert x.dtype == np.float32
+            assert not x.weak_type
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_rows_that_lead_nowhere_have_their_value_for_a_return_and_advantage_zero_exactly():
+    rows, values, final_values, log_rhos = stream("next_step")
+    found = everything(rows, values, final_values, log_rhos, np.float32(0.9), np.float32(0.7))
+    nowhere = ~np.asarray(data.transition_mask(*split(rows)))
+    assert nowhere.sum() > 8
+    for advantages, returns in (found["gae"], found["vtrace"]):
+        np.testing.assert_array_equal(advantages[nowhere], 0)
+        np.testing.assert_array_equal(returns[nowhere], values[:-1][nowhere])
+    for name in ("discounted_return", "td_lambda", "1 steps", "20 steps"):
+        np.testing.assert_array_equal(found[name][nowhere], values[:-1][nowhere])
+
+
+def test_v_trace_with_ratios_of_one_or_more_gives_generalised_advantages_and_their_returns():
+    rows, values, _, log_rhos = stream("next_step")
+    timestep, last = split(rows)
+    found = jax.jit(functools.partial(data.vtrace, gamma=0.9))(timestep, last, values, log_rhos.clip(0))
+    wanted = everything(rows, values, None, log_rhos, np.float32(0.9), np.float32(1))["gae"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_v_trace_does_not_read_the_ratio_of_an_ignored_action():
+    rows, values, _, log_rhos = stream("next_step")
+    timestep, last = split(rows)
+    spoilt = jnp.where(data.transition_mask(timestep, last), log_rhos, np.float32(np.nan))
+
+    @jax.jit
+    @jax.grad
+    def gradient(log_rhos):
+        return sum(x.sum() for x in data.vtrace(timestep, last, values, log_rhos, gamma=0.9, clip_rho=np.inf))
+
+    assert jnp.isfinite(gradient(spoilt)).all()
+
+
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+def test_step_type_and_discount_say_whose_value_bootstraps_and_whose_is_learned():
+    kinds = [(FIRST, 1), (MID, 1), (LAST, 0), (LAST, 1)]
+    step_type, discount = np.array(kinds).T
+    after = np.where(step_type == LAST, FIRST, MID)
+    rows = TimeStep(
+        np.stack([np.full(4, MID), step_type, after]).astype(np.int32),
+        np.zeros((3, 4), np.float32),
+        np.stack([np.ones(4), discount, np.ones(4)]).astype(np.float32),
+        env_info={},
+    )
+    timestep, last = split(rows)
+    targets = functools.partial(data.td_lambda, timestep, last, gamma=0.5, lambda_=0.0)
+    slopes = jax.jit(jax.jacobian(targets))(shaped(3, 4))
+    slopes = np.einsum("tbsb->tsb", slopes)
+    assert (slopes[0, 1] == 0.5).tolist() == [False, True, False, True], "its value bootstraps the previous value"
+    assert (slopes[1, 1] == 0).tolist() == [True, True, False, False], "its value is learned"
+    np.testing.assert_array_equal(rows.bootstrap_mask[1], slopes[0, 1] != 0)
+    np.testing.assert_array_equal(rows.learn_mask[1], slopes[1, 1] == 0)
+
+
+def test_an_abnormal_row_teaches_nothing_and_the_row_before_it_stands_for_the_rest():
+    rows = TimeStep(
+        np.array([[FIRST], [MID], [LAST], [FIRST]], np.int32),
+        np.array([[0], [1], [0], [0]], np.float32),
+        np.ones((4, 1), np.float32),
+        env_info={"abnormal": np.array([[False], [False], [True], [False]])},
+    )
+    advantages, returns = data.gae(*split(rows), np.array([[1], [2], [40], [80]], np.float32), gamma=0.5, lambda_=1.0)
+    assert returns[:, 0].tolist() == [1 + 0.5 * 2, 2, 40]
+    assert advantages[:, 0].tolist() == [1, 0, 0]
+
+
+# --- shapes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_component_of_a_vector_reward_is_a_problem_of_its_own(mode):
+    rows, values, final_values, log_rhos = stream(mode)
+    pair = lambda x: None if x is None else np.stack([x, 2 * x + 1], -1)  # noqa: E731
+    rewards = np.stack([rows.reward, np.where(rows.step_type == FIRST, 0, 3 * rows.reward)], -1)
+    vector = TimeStep(rows.step_type, rewards, rows.discount, env_info={})
+    found = everything(vector, pair(values), pair(final_values), log_rhos, np.float32(0.9), np.float32(0.7))
+    for r in range(2):
+        one = TimeStep(rows.step_type, rewards[..., r], rows.discount, env_info={})
+        ends = None if final_values is None else pair(final_values)[..., r]
+        wanted = everything(one, pair(values)[..., r], ends, log_rhos, np.float32(0.9), np.float32(0.7))
+        jax.tree.map(lambda x, y, r=r: np.testing.assert_allclose(x[..., r], y, rtol=1e-5, atol=1e-5), found, wanted)
+
+
+def test_gamma_and_lambda_may_differ_from_lane_to_lane():
+    rows, values, final_values, log_rhos = stream("next_step")
+    count = values.shape[1]
+    rates = np.linspace(0, 1, count, dtype=np.float32), np.linspace(1, 0, count, dtype=np.float32)
+    found = everything(rows, values, final_values, log_rhos, *rates)
+    for i in (0, 5, count - 1):
+        wanted = everything(rows, values, final_values, log_rhos, rates[0][i], rates[1][i])
+        jax.tree.map(
+            lambda x, y, i=i: np.testing.assert_allclose(x[:, i], y[:, i], rtol=1e-5, atol=1e-5), found, wanted
+        )
+
+
+def call(change):
+    rows, values, _, log_rhos = stream("next_step")
+    timestep, last = split(rows)
+    arguments = {"timestep": timestep, "last": last, "values": values, "gamma": 0.9, "log_rhos": log_rhos, **change}
+    return data.vtrace(**arguments)
+
+
+B = lanes("next_step").shape[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": shaped(T, B)}, rf"vtrace: values must have shape \({T + 1}, {B}\), .*, got \({T}, {B}\)"),
+        ({"values": shaped(T + 1, B, 1)}, rf"values must have shape \({T + 1}, {B}\), .*, got \({T + 1}, {B}, 1\)"),
+        ({"final_values": shaped(T, B)}, rf"final_values must have shape \({T + 1}, {B}\), .*, got \({T}, {B}\)"),
+        ({"log_rhos": shaped(T + 1, B)}, rf"log_rhos must have shape \({T}, {B}\), .*, got \({T + 1}, {B}\)"),
+        ({"gamma": shaped(2)}, rf"gamma must be one number or have shape \({B},\), got \(2,\)"),
+        ({"gamma": 99.0}, r"gamma must be in \[0, 1\], got 99.0"),
+        ({"lambda_": -0.1}, r"lambda_ must be in \[0, 1\], got -0.1"),
+        (
+            {"last": stream("next_step")[0]},
+            rf"last.step_type must have the shape \({B},\) of a row, got \({T + 1}, {B}\)",
+        ),
+        (
+            {"timestep": TimeStep(np.zeros((T, B), np.int32), shaped(T, B))},
+            r"timestep.discount is missing, keep it in unroll\(fields=...\)",
+        ),
+        (
+            {"timestep": TimeStep(np.zeros((T, B), np.int32), shaped(T, B), shaped(T, 1))},
+            rf"timestep.discount has shape \({T}, 1\), timestep.step_type \({T}, {B}\)",
+        ),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named_with_both_shapes(change, message):
+    with pytest.raises(ValueError, match=message):
+        call(change)
+
+
+def test_a_return_over_no_steps_is_refused():
+    rows, values, _, _ = stream("next_step")
+    with pytest.raises(ValueError, match="n_step_return: n must be at least 1, got 0"):
+        data.n_step_return(*split(rows), values, n=0, gamma=0.9)
+
+
+# --- environments --------------------------------------------------------------------------------------------------
+
+LENGTHS = np.array([[2, 5], [5, 1], [3, 4]])
+
+
+@functools.partial(jax.jit, static_argnames=("num_steps", "halves"))
+def advance(env, num_steps, halves=1):
+    """Unrolls a policy that reads nothing but the observation; one (rows, last) per half."""
+    state, timestep = env.reset(jax.random.key(0))
+    found = []
+    for _ in range(halves):
+        (state, timestep, _), rows = jaxenv.unroll(
+            env, lambda timestep, key: (timestep.observation * 7) % 10, state, timestep, num_steps // halves
+        )
+        found.append((rows, timestep))
+    return found
+
+
+def value(observation):
+    return jnp.sin(observation.astype(jnp.float32))
+
+
+@functools.cache
+def advantages(mode, gamma=0.9, lambda_=0.8):
+    """Rows, advantages and returns of lanes that end by the task and by a limit of 4 steps."""
+    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 4), mode)
+    ((rows, last),) = advance(env, 24)
+    shown = data.with_last(rows.timestep, last)
+    final = value(shown.env_info["final_observation"]) if mode == "same_step" else None
+    gae = jax.jit(functools.partial(data.gae, gamma=gamma, lambda_=lambda_))
+    found = gae(rows.timestep, last, value(shown.observation), final_values=final)
+    return jax.device_get((rows, data.transition_mask(rows.timestep, last, mode), found))
+
+
+def finished(mode, lane):
+    """Advantages and returns of one lane, action by action, for whole episodes."""
+    rows, learned, found = advantages(mode)
+    end = np.flatnonzero(rows.timestep.step_type[:, lane] == LAST)[-1]
+    return [x[:end, lane][learned[:end, lane]] for x in found]
+
+
+@pytest.mark.parametrize("lane", range(3))
+def test_same_step_streams_give_the_same_advantages_as_next_step_streams_of_the_same_episodes(lane):
+    a, b = finished("next_step", lane), finished("same_step", lane)
+    count = len(a[0])
+    assert count >= 12
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y[:count], rtol=1e-6, atol=1e-6)
+
+
+def test_two_unrolls_give_the_one_step_targets_of_one_twice_as_long():
+    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 4))
+
+    @jax.jit
+    def targets(rows, last):
+        values = value(data.with_last(rows.timestep, last).observation)
+        return data.td_lambda(rows.timestep, last, values, gamma=0.9, lambda_=0.0)
+
+    whole = [targets(*part) for part in advance(env, 24)]
+    halves = [targets(*part) for part in advance(env, 24, halves=2)]
+    np.testing.assert_array_equal(np.concatenate(halves), whole[0])
+
+
+def without_truncation(rows):
+    return TimeStep(rows.step_type, rows.reward, jnp.where(rows.is_last(), 0.0, rows.discount), env_info={})
+
+
+def without_ends(rows):
+    return TimeStep(jnp.ones_like(rows.step_type), rows.reward, rows.discount, env_info={})
+
+
+@pytest.mark.parametrize(
+    ("changed", "lambda_", "wanted"),
+    [
+        (lambda rows: rows, 0.0, 10.0),
+        (lambda rows: rows, 0.95, 10.0),
+        (without_truncation, 0.0, 1 / (1 - 0.9 * 0.9)),  # one target in ten is 1 instead of 1 + 0.9 v
+        (without_truncation, 1.0, 10 * (1 - 0.9 * (1 - 0.9**10))),  # the mean over what is left of the episode
+        (without_ends, 0.0, 100 / 11),  # one target in eleven is 0.9 v: an ignored action is no step
+    ],
+)
+def test_a_reward_of_one_for_ever_is_worth_ten_only_if_the_limit_is_no_end_of_the_task(changed, lambda_, wanted):
+    class Paying(Counting):
+        """Pays 1 a step and shows nothing that tells where in the episode it stands."""
+
+        def transition(self, state, action, key):
+            return jaxenv.Transition(state, jnp.ones(key.shape, jnp.float32), jnp.zeros(key.shape, bool))
+
+    ((rows, last),) = advance(AutoReset(TimeLimit(Paying(np.array([0]), num_envs=2), 10)), 22)
+    seen = split(changed(data.with_last(rows.timestep, last)))
+    learned = data.transition_mask(*seen).astype(jnp.float32)
+
+    @jax.jit
+    def iterate(v):
+        def once(_, v):
+            targets = data.gae(*seen, jnp.full((23, 2), v), gamma=0.9, lambda_=lambda_).returns
+            return (targets * learned).sum() / learned.sum()
+
+        return jax.lax.fori_loop(0, 200, once, v)
+
+    np.testing.assert_allclose(iterate(jnp.float32(0)), wanted, rtol=1e-5)

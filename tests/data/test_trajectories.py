@@ -1,0 +1,288 @@
+"""Rollouts as transitions of one and of several steps, and as TF-Agents lays them out."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import data
+from jaxenv.rollout import Experience
+from jaxenv.testing import Counting, mock_012
+from jaxenv.timestep import TimeStep
+from jaxenv.wrappers import AutoReset, TimeLimit
+
+FIRST, MID, LAST = 0, 1, 2
+MODES = ["next_step", "same_step"]
+# Lanes out of phase: the middle one ends by the limit of 3 steps, the others by the task.
+LENGTHS = np.array([[2, 3], [9, 9], [3, 1]])
+
+
+@functools.cache
+def unrolled(mode, num_steps=10):
+    """Rows of a policy that reads nothing but the observation, and the row after them, as NumPy arrays."""
+    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 3), mode)
+
+    @jax.jit
+    def rows():
+        state, timestep = env.reset(jax.random.key(0))
+        policy = lambda timestep, key: (timestep.observation * 7 + 1) % 10  # noqa: E731
+        (_, last, _), experience = jaxenv.unroll(env, policy, state, timestep, num_steps)
+        return experience, last
+
+    return jax.device_get(rows())
+
+
+@functools.cache
+def several(mode, n, gamma=0.5):
+    fn = jax.jit(data.n_step_transitions, static_argnums=(2, 4))
+    return jax.device_get(fn(*unrolled(mode), n, np.float32(gamma), mode))
+
+
+def lane(x, i):
+    return x[:, i].tolist()
+
+
+# --- one step --------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_paired_with_the_next_one_and_boundaries_are_marked_lane_by_lane():
+    experience, last = unrolled("next_step")
+    found = data.transitions(experience, last)
+    # Lane 0: episodes of 2 and 3 steps in turn; lane 1: limits; lane 2: episodes of 3 and 1.
+    assert lane(found.observation, 0) == [0, 1, 2, 10, 11, 12, 13, 20, 21, 22]
+    assert lane(found.next_observation, 0) == [1, 2, 10, 11, 12, 13, 20, 21, 22, 30]
+    assert lane(found.reward, 0) == [1, 8, 0, 1, 8, 5, 0, 1, 8, 0]
+    assert lane(found.discount, 0) == [1, 0, 1, 1, 1, 0, 1, 1, 0, 1]
+    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
+    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 1, 2, 0, 1, 2, 0]
+    assert lane(found.valid, 0) == [True, True, False, True, True, True, False, True, True, False]
+    assert lane(found.discount, 1) == [1] * 10
+    assert lane(found.next_step_type, 1) == [1, 1, 2, 0, 1, 1, 2, 0, 1, 1]
+    assert lane(found.valid, 1) == [True, True, True, False, True, True, True, False, True, True]
+    assert lane(found.valid, 2) == [True, True, True, False, True, False, True, True, True, False]
+
+
+def test_in_same_step_streams_every_row_is_a_transition_to_the_observation_that_the_episode_ended_with():
+    found = data.transitions(*unrolled("same_step"), mode="same_step")
+    assert lane(found.observation, 0) == [0, 1, 10, 11, 12, 20, 21, 30, 31, 32]
+    assert lane(found.next_observation, 0) == [1, 2, 11, 12, 13, 21, 22, 31, 32, 33]
+    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 0, 1, 1, 0]
+    assert lane(found.next_observation, 1) == [1, 2, 3, 11, 12, 13, 21, 22, 23, 31]
+    assert lane(found.discount, 1) == [1] * 10
+    assert found.valid.all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_both_kinds_of_stream_hold_the_same_transitions(n):
+    fields = ("observation", "action", "reward", "discount", "next_observation", "next_step_type")
+    for i in range(3):
+        rows = {}
+        for mode in MODES:
+            found = several(mode, n)
+            # Whole episodes: windows of the last one are cut by the end of the rows, which is not at the same step.
+            end = np.flatnonzero(found.step_type[:, i] == LAST)[-1]
+            keep = np.flatnonzero(found.valid[:end, i])
+            rows[mode] = [getattr(found, f)[keep, i] for f in fields]
+        count = len(rows["next_step"][0])
+        assert count >= 6
+        for x, y in zip(*rows.values(), strict=True):
+            np.testing.assert_array_equal(x, y[:count])
+
+
+def broken(step_type, abnormal=None, reward=1.0):
+    """One lane of written-down rows; the observation is the number of the row."""
+    count = len(step_type)
+    flags = {} if abnormal is None else {"abnormal": np.array(abnormal)[:, None]}
+    rows = TimeStep(
+        np.array(step_type, np.int32)[:, None],
+        np.where(np.array(step_type) == FIRST, 0, reward).astype(np.float32)[:, None],
+        np.ones((count, 1), np.float32),
+        np.arange(count, dtype=np.int32)[:, None],
+        env_info=flags,
+    )
+    action = np.arange(count - 1, dtype=np.int32)[:, None]
+    return Experience(jax.tree.map(lambda x: x[:-1], rows), action), jax.tree.map(lambda x: x[-1], rows)
+
+
+def test_an_abnormal_row_and_an_episode_broken_off_are_no_transitions():
+    abnormal = [False, False, True, False, False, False, False]
+    experience, last = broken([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
+    found = data.transitions(experience, last)
+    assert lane(found.valid, 0) == [True, False, False, True, False, True]
+
+
+def test_in_same_step_streams_the_row_after_an_abnormal_one_is_a_transition_again():
+    experience, last = broken([FIRST, MID, LAST, MID], [False, False, True, False])
+    assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]
+
+
+def test_an_abnormal_last_row_is_seen_too():
+    experience, last = broken([FIRST, MID, LAST], [False, False, True])
+    assert lane(data.transitions(experience, last).valid, 0) == [True, False]
+
+
+# --- several steps -----------------------------------------------------------------------------------------------
+
+
+def walked(mode, n, gamma):
+    """n-step transitions by their definition, row by row: reward, discount, next observation, next step type."""
+    one = data.transitions(*unrolled(mode), mode=mode)
+    one = jax.device_get(one)
+    rows, lanes = one.valid.shape
+    found = []
+    for t in range(rows):
+        for i in range(lanes):
+            reward, weight, s = 0.0, 1.0, t
+            while True:
+                reward += weight * one.reward[s, i]
+                discount = weight * one.discount[s, i]
+                weight = gamma * discount
+                more = s + 1 < rows and one.valid[s, i] and one.valid[s + 1, i]
+                if s + 1 - t == n or not more or one.next_step_type[s, i] == LAST:
+                    break
+                s += 1
+            found.append((reward, discount, one.next_observation[s, i], one.next_step_type[s, i]))
+    return np.array(found).reshape(rows, lanes, 4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 50])
+@pytest.mark.parametrize("mode", MODES)
+def test_windows_of_n_steps_equal_their_definition(mode, n):
+    found = several(mode, n)
+    shown = np.stack([found.reward, found.discount, found.next_observation, found.next_step_type], -1)
+    np.testing.assert_allclose(shown, walked(mode, n, 0.5), rtol=1e-6)
+    assert found.next_observation.dtype == found.next_step_type.dtype == np.int32
+
+
+def test_a_window_of_two_steps_in_numbers():
+    found = several("next_step", 2)
+    # From 0: rewards 1 and then 8 end the task. From 1: the 8 alone. From 10: 1 + 8 / 2, and half is left for V(12).
+    assert lane(found.reward, 0)[:4] == [5, 8, 0, 5]
+    assert lane(found.discount, 0)[:4] == [0, 0, 1, 0.5]
+    assert lane(found.next_observation, 0)[:4] == [2, 2, 10, 12]
+    # Cut short by the time limit, a window still has the value of its last observation to count on.
+    assert lane(found.discount, 1)[:3] == [0.5, 0.5, 1]
+    assert lane(found.next_observation, 1)[:3] == [2, 3, 3]
+
+
+def test_a_window_stops_before_an_abnormal_row():
+    experience, last = broken([FIRST, MID, MID, LAST, FIRST], [False, False, False, True, False])
+    found = data.n_step_transitions(experience, last, 5, 0.5)
+    assert lane(found.valid, 0) == [True, True, False, False]
+    assert lane(found.next_observation, 0)[:2] == [2, 2]
+    assert lane(found.reward, 0)[:2] == [1.5, 1]
+
+
+def test_vector_rewards_and_images_are_gathered_whole_with_a_gamma_per_lane():
+    experience, last = unrolled("next_step")
+
+    def wide(timestep):
+        image = timestep.observation[..., None, None] + np.arange(6, dtype=np.int32).reshape((1,) * 1 + (2, 3))
+        pair = np.stack([timestep.reward, 2 * timestep.reward], -1)
+        return dataclasses.replace(timestep, observation={"image": image}, reward=pair)
+
+    gamma = np.array([0.5, 0.0, 1.0], np.float32)
+    fn = jax.jit(data.n_step_transitions, static_argnums=2)
+    found = fn(dataclasses.replace(experience, timestep=wide(experience.timestep)), wide(last), 3, gamma)
+    for i, rate in enumerate(gamma):
+        wanted = several("next_step", 3, rate)
+        np.testing.assert_allclose(found.reward[:, i, 0], wanted.reward[:, i], rtol=1e-6)
+        np.testing.assert_allclose(found.reward[:, i, 1], 2 * wanted.reward[:, i], rtol=1e-6)
+        np.testing.assert_allclose(found.discount[:, i], wanted.discount[:, i], rtol=1e-6)
+        np.testing.assert_array_equal(found.next_observation["image"][:, i, 1, 2], wanted.next_observation[:, i] + 5)
+
+
+# --- TF-Agents' layout -------------------------------------------------------------------------------------------
+
+
+def mock_rows(mode, num_steps=8):
+    env = AutoReset(mock_012(), mode)
+    state, timestep = env.reset(jax.random.key(0))
+    unroll = jax.jit(lambda s, t: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), s, t, num_steps))
+    (_, last, _), experience = unroll(state, timestep)
+    return data.trajectory(experience, last, mode)
+
+
+def test_a_trajectory_is_laid_out_as_tf_agents_does_it():
+    found = mock_rows("next_step")
+    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(found.observation, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 2, 0, 1, 2]
+    assert lane(found.reward, 0) == [0, 1, 0, 0, 1, 0, 0, 1]  # this mock pays at the end alone
+    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 1, 0]
+    # Five steps that are no boundary take seven rows, in which two episodes end.
+    steps = np.cumsum(~found.is_boundary()[:, 0])
+    rows = int(np.searchsorted(steps, 5)) + 1
+    assert rows == 7
+    assert int(found.is_last()[:rows].sum()) == 2
+    assert lane(found.is_first(), 0) == [True, False, False] * 2 + [True, False]
+    assert not found.is_mid().any()
+
+
+def test_a_trajectory_row_holds_the_reward_of_its_own_action():
+    env = AutoReset(Counting(np.array([2])))
+    state, timestep = env.reset(jax.random.key(0))
+    one = lambda timestep, key: jnp.ones(1, jnp.int32)  # noqa: E731
+    (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
+    assert lane(data.trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
+
+
+def test_a_same_step_stream_has_no_boundary_rows():
+    found = mock_rows("same_step", 6)
+    assert lane(found.step_type, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.next_step_type, 0) == [1, 2, 1, 2, 1, 2]
+    assert lane(found.observation, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.reward, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.discount, 0) == [1, 0, 1, 0, 1, 0]
+    assert not found.is_boundary().any()
+
+
+def test_a_row_is_mid_with_more_of_the_episode_on_either_side():
+    found = data.trajectory(*unrolled("next_step"))
+    assert lane(found.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]
+
+
+# --- what does not fit -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fn", [data.transitions, functools.partial(data.n_step_transitions, n=2, gamma=0.9)])
+def test_a_mode_that_is_not_the_streams_is_refused(fn):
+    with pytest.raises(ValueError, match=r"transitions: the rows hold .*final_observation.*, pass mode='same_step'"):
+        fn(*unrolled("same_step"))
+    with pytest.raises(ValueError, match=r"transitions: mode 'same_step' needs env_info\['final_observation'\]"):
+        fn(*unrolled("next_step"), mode="same_step")
+    with pytest.raises(ValueError, match="transitions: mode must be 'next_step' or 'same_step', got None"):
+        fn(*unrolled("next_step"), mode=None)
+
+
+def test_arguments_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="n_step_transitions: n must be at least 1, got 0"):
+        data.n_step_transitions(*unrolled("next_step"), 0, 0.9)
+    with pytest.raises(ValueError, match=r"n_step_transitions: gamma must be in \[0, 1\], got 1.5"):
+        data.n_step_transitions(*unrolled("next_step"), 2, 1.5)
+    with pytest.raises(ValueError, match=r"trajectory: last.step_type must have the shape \(3,\) of a row"):
+        data.trajectory(unrolled("next_step")[0], unrolled("next_step")[0].timestep)
+
+
+def test_fields_that_were_not_unrolled_stay_unset():
+    experience, last = unrolled("next_step")
+    rows = dataclasses.replace(experience.timestep, observation=(), env_info=(), prev_action=(), env_id=())
+    found = data.transitions(dataclasses.replace(experience, timestep=rows), last)
+    assert found.observation == found.next_observation == ()
+    np.testing.assert_array_equal(found.valid, data.transitions(experience, last).valid)
+
+
+def test_with_last_keeps_what_the_rows_have_and_names_what_does_not_fit():
+    experience, last = unrolled("next_step")
+    rows = dataclasses.replace(experience.timestep, observation={"count": experience.timestep.observation})
+    with pytest.raises(ValueError, match=r"with_last: observation.count is missing in last, rows are \(3,\)"):
+        data.with_last(rows, last)
+    with pytest.raises(ValueError, match=r"with_last: the leaf has shape \(2,\) in last, rows are \(3,\)"):
+        data.with_last(rows.reward, last.reward[:2])
+    part = TimeStep(observation=experience.timestep.observation)
+    assert data.with_last(part, last).observation.shape == (11, 3)
+    assert data.with_last(part, last).reward == ()
