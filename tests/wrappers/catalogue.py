@@ -133,7 +133,7 @@ WRAPPERS: dict[str, Entry] = {
 
 
 def main(names: list[str]) -> None:
-    """Checks wrappers (all by default) for all properties and prints a row for each, as docs/conformance.md has them."""
+    """Checks wrappers (all by default) for all properties and prints the rows that docs/conformance.md has."""
     print(
         "| wrapper | around | passed | failed | not applicable | opted out | seconds |\n|---|---|---|---|---|---|---|"
     )
