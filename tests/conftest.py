@@ -13,6 +13,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
+# Where numbers are the matter, code is compiled as users compile it. Elsewhere most of the time would go into
+# optimising code that runs once: as JAX's own tests do, those look at less optimised code.
+_NUMERIC = ("envs.", "test_lane_law", "test_numeric", "test_random", "test_running", "test_transformations")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compile_quickly(request):
+    quickly = not request.module.__name__.removeprefix("tests.").startswith(_NUMERIC)
+    jax.config.update("jax_disable_most_optimizations", quickly)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
 
 @pytest.fixture
 def key():
