@@ -27,7 +27,7 @@ def each(actions, num_steps):
 # --- vmap and grad ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reset", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("reset", ["guarded", "compact"])
 def test_vmap_over_seeds_equals_a_loop_over_them(reset):
     env = jaxenv.make("CartPole-v1", num_envs=5, reset=reset, max_episode_steps=9)
     keys = jax.random.split(jax.random.key(0), 3)
@@ -38,7 +38,7 @@ def test_vmap_over_seeds_equals_a_loop_over_them(reset):
         assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize("reset", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("reset", ["guarded", "compact"])
 def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
     env = jaxenv.make("CartPole-v1", num_envs=4, reset=reset, max_episode_steps=9)
     gravities = jnp.array([3.0, 9.8, 20.0])
@@ -124,7 +124,7 @@ def exported(function, *arguments):
     return lambda *x: shape.unflatten(jax.device_get(again.call(*jax.tree.leaves(x))))
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "CardGame-v0", "same step, compact", "dict spaces"])
+@pytest.mark.parametrize("name", ["same step, compact", "dict spaces"])
 def test_reset_step_and_unroll_export_to_every_platform_and_come_back(name):
     env, actions, rows = rows_of(name)
     key = jax.random.key(0)
@@ -162,7 +162,7 @@ for name, make in STACKS.items():
 """
 
 
-RUN = ("CartPole-v1", "dict spaces")
+RUN = ("dict spaces",)
 
 
 def test_nothing_changes_under_x64():

@@ -49,9 +49,7 @@ def test_no_property_falls_silent_that_applies_to_a_counting_toy():
     ("id", "silences"),
     [
         ("CartPole-v1", {38, 40, 48}),
-        ("Pendulum-v1", {40, 44}),
         ("CardGame-v0", {21, 25, 27, 28, 30, 38, 40, 43, 48}),
-        ("TicTacToe-v0", {21, 25, 27, 28, 29, 30, 38, 43, 48}),
     ],
 )
 def test_an_environment_has_every_property_that_applies(id, silences):
@@ -70,7 +68,7 @@ def silent(report: Report) -> set[int]:
 
 
 # Those that cost little once the shared rollout is compiled.
-CHEAP = (1, 2, 3, 5, 6, 11, 12, 15, 20, 21, 24, 26, 28, 35, 36, 37, 41, 42, 44)
+CHEAP = (1, 2, 3, 5, 6, 11, 12, 15, 20, 21, 24, 26, 28, 35, 36, 37, 38, 41, 42, 44)
 
 
 class Shifted(wrappers.ObservationWrapper):
@@ -144,6 +142,7 @@ ENVIRONMENTS = {
     "AutoReset": lambda: wrappers.AutoReset(Chain()),
     "CardGame-v0": lambda: jaxenv.make("CardGame-v0"),
     "Pendulum-v1": lambda: jaxenv.make("Pendulum-v1"),
+    "TicTacToe-v0": lambda: jaxenv.make("TicTacToe-v0"),
     "dict spaces": _spaces,
     "episodes of one step": Bandit,
     "AutoReset same_step": lambda: wrappers.AutoReset(Walk(), "same_step", "compact"),
@@ -161,10 +160,10 @@ def test_a_sound_stack_passes(name):
     check_env(ENVIRONMENTS[name](), properties=CHEAP, raise_on_failure=True)
 
 
-# Of the groups on structure, lanes and episodes, what compiles little or looks at what nothing else looks at; all 55
-# properties of every wrapper are gone through by `python -m tests.wrappers.catalogue`.
-OF_WRAPPERS = (1, 2, 3, 5, 6, 18, 24, 35, 41, 42, 48, 52)
-OF_WRAPPERS_WITH_STATE = (7, 20, 21, 49, 50, 51, 53, 54)
+# Shapes for all, and streams for those that carry something; all 55 properties of every wrapper are gone through by
+# `python -m tests.wrappers.catalogue`.
+OF_WRAPPERS = (1, 2, 3, 5, 6, 24)
+OF_WRAPPERS_WITH_STATE = (20, 35, 41, 42, 49)
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
@@ -189,7 +188,7 @@ STANDARD = [
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1"])
 def test_a_stack_of_many_wrappers_around_a_real_environment_passes(id):
-    properties = (1, 2, 3, 7, 24, 35, 37, 38, 41, 42, 49, 53)
+    properties = (1, 2, 3, 24, 35, 41, 42, 49)
     check_env(jaxenv.make(id, wrappers=STANDARD), properties=properties, raise_on_failure=True)
 
 
