@@ -378,10 +378,11 @@ class Environment:
         action where they are not those of the level inside.
         """
         levels = self._levels()
-        told = [_told(level, inside) for level, inside in zip(levels, [*levels[1:], None], strict=True)]
+        weights = [_state_bytes(level) for level in levels]
+        told = list(map(_told, levels, [*levels[1:], None], weights, [*weights[1:], (0, 0)]))
         width = max(len(level._title()) for level in levels)
         lines = [f"{level._title():<{width}}  {text}".rstrip() for level, text in zip(levels, told, strict=True)]
-        own, shared = _state_bytes(self)
+        own, shared = weights[0]
         weight = f"{own} bytes of state a lane" + (f" and {shared} shared" if shared else "")
         lines.append(f"lanes {self.num_envs}, autoreset {self.autoreset}, {weight}")
         return "\n".join([*lines, f"observation {self.observation_spec()}", f"action {self.action_spec()}"])
@@ -450,11 +451,13 @@ def arguments(env: Environment) -> str:
     return f"({', '.join(shown)})" if shown else ""
 
 
-def _told(level: Environment, inside: Environment | None) -> str:
-    """What a level adds to the one inside: bytes of state, other observations, other actions."""
-    (own, shared), (below, below_shared) = _state_bytes(level), _state_bytes(inside) if inside else (0, 0)
-    told = [f"+{own - below} B"] if own > below else []
-    told += [f"+{shared - below_shared} B shared"] if shared > below_shared else []
+def _told(level: Environment, inside: Environment | None, weight: tuple[int, int], below: tuple[int, int]) -> str:
+    """What a level adds to the one inside: bytes of state (of which both weights tell), other observations, actions."""
+    told = [
+        f"+{own - inner} B{which}"
+        for own, inner, which in zip(weight, below, ("", " shared"), strict=True)
+        if own > inner
+    ]
     for what in ("observation", "action"):
         shown, inner = (_short(getattr(env, f"{what}_spec")()) if env else "" for env in (level, inside))
         told += [f"{what} {shown}"] if shown != inner else []

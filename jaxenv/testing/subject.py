@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -269,23 +270,24 @@ def _stands_inside_limits(layer: Wrapper) -> bool:
 
 def with_strategy(env: Environment, strategy: str | None) -> Environment:
     """The stack with its ``AutoReset`` restarting lanes by another strategy."""
-    if isinstance(env, AutoReset):
-        return tree.rebuild(env, strategy=strategy)
-    return tree.rebuild(env, env=with_strategy(env.env, strategy)) if isinstance(env, Wrapper) else env
+    return _at_restarts(env, lambda restarts: tree.rebuild(restarts, strategy=strategy), tree.rebuild)
 
 
 def in_mode(env: Environment, mode: str) -> Environment:
     """The stack with its ``AutoReset`` in another mode; wrappers outside of it may refuse that by a ``ValueError``."""
-    if isinstance(env, AutoReset):
-        return tree.rebuild(env, mode=mode)
-    return dataclasses.replace(env, env=in_mode(env.env, mode)) if isinstance(env, Wrapper) else env
+    return _at_restarts(env, lambda restarts: tree.rebuild(restarts, mode=mode), dataclasses.replace)
 
 
 def without_restarts(env: Environment) -> Environment:
     """The stack without its ``AutoReset``."""
+    return _at_restarts(env, lambda restarts: restarts.env, tree.rebuild)
+
+
+def _at_restarts(env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable) -> Environment:
+    """The stack with its ``AutoReset`` changed; ``rebuild`` makes the wrappers outside anew, checked or not."""
     if isinstance(env, AutoReset):
-        return env.env
-    return tree.rebuild(env, env=without_restarts(env.env)) if isinstance(env, Wrapper) else env
+        return change(env)
+    return rebuild(env, env=_at_restarts(env.env, change, rebuild)) if isinstance(env, Wrapper) else env
 
 
 def lane_numbers(count: int) -> jax.Array:

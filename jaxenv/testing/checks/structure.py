@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.environment import Environment
 from jaxenv.testing.compare import ROUNDING, host, is_key, leaf_name, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, Subject, action_shapes, replay, shapes
@@ -63,15 +64,21 @@ def matches_spec(subject: Subject) -> None:
     Bounds are looked at by property 35, on all rows of a rollout.
     """
     env = subject.given
-    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
+    spec = env.time_step_spec()
     for field, dtype in (("step_type", np.int32), ("reward", np.float32), ("discount", np.float32)):
         if getattr(spec, field).dtype != dtype:
             raise Failure(f"time_step_spec: {field} is {getattr(spec, field).dtype}, it must be {np.dtype(dtype)}")
+    require_rows_of_spec(env, "")
+
+
+def require_rows_of_spec(env: Environment, of: str) -> None:
+    """Raises a `Failure` unless the rows of an environment have structure, shapes and dtypes of ``time_step_spec``."""
+    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
     for method, (_, timestep) in zip(("reset", "step"), shapes(env), strict=True):
         try:
             specs.validate(spec, timestep, LANES)
         except ValueError as fault:
-            raise Failure(f"{method}: {fault}") from None
+            raise Failure(f"{method}{of}: {fault}") from None
 
 
 def unchanged_by_wide_types(subject: Subject) -> None:

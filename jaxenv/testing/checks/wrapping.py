@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import actions, specs, tree
 from jaxenv.environment import Environment
+from jaxenv.testing.checks.structure import require_rows_of_spec
 from jaxenv.testing.compare import ROUNDING, host, place, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import (
@@ -102,12 +103,7 @@ def specs_hold_at_ends(subject: Subject) -> str:
     So is the final observation of a ``same_step`` stream, whatever stands outside of ``AutoReset``.
     """
     for level in layers(subject.stack)[:-1]:
-        spec = specs.unbatched(specs.batched(level.time_step_spec(), 0))  # without bounds
-        for method, (_, row) in zip(("reset", "step"), shapes(level), strict=True):
-            try:
-                specs.validate(spec, row, LANES)
-            except ValueError as fault:
-                raise Failure(f"{method} of {type(level).__name__}: {fault}") from None
+        require_rows_of_spec(level, f" of {type(level).__name__}")
     count = 0
     for mode in ("next_step", "same_step"):
         env = _in_mode_or_none(subject.stack, mode)
