@@ -14,6 +14,8 @@ PARTS = {
     "seeds": "several seeds under vmap, beside as many lanes in one batch",
     "generator": "random words a second, beside JAX's own generators and Philox",
     "wrappers": "what each wrapper costs",
+    "returns": "returns and advantages, beside rlax",
+    "replay": "replay buffers: rows added and sampled a second, bytes of a transition, beside flashbax",
     "stepping": "time of one call of the jitted step from Python",
     "limit": "CartPole beside the same work in hand-written C, one thread each",
     "suite": "all of the above into a folder of result files",

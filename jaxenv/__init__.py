@@ -6,6 +6,7 @@ from jaxenv import random as random
 from jaxenv import rollout as rollout
 from jaxenv import specs as specs
 from jaxenv import testing as testing
+from jaxenv import training as training
 from jaxenv import wrappers as wrappers
 from jaxenv.environment import Environment as Environment
 from jaxenv.environment import Transition as Transition

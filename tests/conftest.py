@@ -26,6 +26,21 @@ def _compile_quickly(request):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+# Optimisers and networks come from libraries that promote dtypes and ranks as JAX does by default.
+_LEARNERS = "training."
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _promote_as_by_default(request):
+    lenient = request.module.__name__.removeprefix("tests.").startswith(_LEARNERS)
+    if lenient:
+        jax.config.update("jax_numpy_dtype_promotion", "standard")
+        jax.config.update("jax_numpy_rank_promotion", "allow")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)

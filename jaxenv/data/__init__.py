@@ -1,5 +1,13 @@
 """Data of rollouts: returns and advantages, transitions and trajectories."""
 
+from jaxenv.data import transformers as transformers
+from jaxenv.data.batches import Batch as Batch
+from jaxenv.data.batches import episode_mask as episode_mask
+from jaxenv.data.batches import minibatches as minibatches
+from jaxenv.data.checkpoint import restore as restore
+from jaxenv.data.checkpoint import save as save
+from jaxenv.data.replay import Replay as Replay
+from jaxenv.data.replay import ReplayState as ReplayState
 from jaxenv.data.returns import Targets as Targets
 from jaxenv.data.returns import discounted_return as discounted_return
 from jaxenv.data.returns import gae as gae

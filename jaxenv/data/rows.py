@@ -4,6 +4,7 @@ An action's reward, discount and observation arrive with the next row, so that t
 t + 1, and the last one to the TimeStep that `jaxenv.unroll` returns beside the rows.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import jax
@@ -29,22 +30,27 @@ def with_last(timestep: T, last: T) -> T:
     >>> with_last(jnp.array([[1, 2], [3, 4]]), jnp.array([5, 6])).tolist()
     [[1, 2], [3, 4], [5, 6]]
     """
+    return _joined(timestep, last, lambda x, end: jnp.concatenate([x, end[None]]))
+
+
+def next_rows(timestep: T, last: T) -> T:
+    """Row t + 1 in place of row t, leaves ``[T, B, ...]``; ``last`` comes in at the end."""
+    # Not a slice of `with_last`: the compiler writes all of that to memory before it takes the slice.
+    return _joined(timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
+
+
+def _joined(timestep: T, last: T, join: Callable[[jax.Array, jax.Array], jax.Array]) -> T:
     found = dict(tree.flatten_with_path(last)[0])
 
-    def append(path, x):
+    def joined(path, x):
         if path not in found or jnp.shape(found[path]) != jnp.shape(x)[1:]:
             there = f"has shape {jnp.shape(found[path])}" if path in found else "is missing"
             raise ValueError(
                 f"with_last: {tree.path_name(path) or 'the leaf'} {there} in last, rows are {jnp.shape(x)[1:]}"
             )
-        return jnp.concatenate([x, found[path][None]])
+        return join(x, found[path])
 
-    return jax.tree_util.tree_map_with_path(append, timestep)
-
-
-def next_rows(timestep: T, last: T) -> T:
-    """Row t + 1 in place of row t, leaves ``[T, B, ...]``; ``last`` comes in at the end."""
-    return jax.tree.map(lambda x: x[1:], with_last(timestep, last))
+    return jax.tree_util.tree_map_with_path(joined, timestep)
 
 
 def transition_mask(timestep: TimeStep, last: TimeStep, mode: StreamMode = "next_step") -> jax.Array:

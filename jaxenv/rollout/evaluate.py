@@ -7,14 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import running, tree
 from jaxenv.environment import Environment
-from jaxenv.rollout.policy import act, policy_stream
+from jaxenv.rollout.walk import Walk
 
 
 @tree.struct
 class Evaluation:
     """Episodes in the order lane 0 first: each ``[num_episodes]``.
+
+    They are independent of each other, those of one lane too: each draws from its own numbers, and nothing is carried
+    on where the environment itself does not. So they may be averaged as they stand.
 
     Attributes:
         returns: float32 ``[N]`` (or ``[N, R]``), sum of the rewards after FIRST.
@@ -27,6 +30,68 @@ class Evaluation:
     lengths: jax.Array
     terminated: jax.Array
     finished: jax.Array
+
+    def figures(
+        self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
+    ) -> dict[str, jax.Array]:
+        """What the finished episodes come to, scalars (for a vector reward ``[R]`` where it is about returns).
+
+        Episodes that ``max_steps`` cut off are left out of all but ``unfinished``; the long ones are, so if there are
+        any, take more steps.
+
+        Args:
+            key: typed key ``()`` of the bootstrap; without one there is no interval.
+            num_resamples: how often the episodes are drawn anew, with replacement.
+            level: what share of the resamples' means the interval holds.
+
+        Returns:
+            ``episodes``, ``terminated``, ``truncated``, ``unfinished``; ``return_mean``, ``return_std`` (of the
+            population), ``return_max``, ``return_min``; ``return_standard_error`` of the mean; with a key
+            ``return_low`` and ``return_high``, the bootstrap's percentile interval for the mean (Efron 1979,
+            doi:10.1214/aos/1176344552); ``length_mean``. NaN where there is no episode, for standard error and
+            interval where there are less than two.
+
+        Raises:
+            ValueError: for a level outside (0, 1), or less than 1 resample.
+
+        >>> returns = np.array([1, 2, 3, 6], np.float32)
+        >>> ended = np.array([True, True, False, True])
+        >>> found = Evaluation(returns, returns.astype(np.int32), ended, np.ones(4, bool)).figures(jax.random.key(0))
+        >>> float(found["return_mean"]), round(float(found["return_standard_error"]), 3), int(found["truncated"])
+        (3.0, 1.08, 1)
+        """
+        if num_resamples < 1:
+            raise ValueError(f"Evaluation: num_resamples must be at least 1, got {num_resamples}")
+        if not 0 < level < 1:
+            raise ValueError(f"Evaluation: level must lie between 0 and 1, got {level}")
+        returns, finished = jnp.asarray(self.returns), jnp.asarray(self.finished)
+        terminated = self.terminated & finished
+        number = jnp.sum(finished.astype(jnp.int32))
+        moments = running.of(returns, finished)
+        several = number > 1
+
+        def known(x, enough=number > 0):
+            return jnp.where(enough, x, np.float32(np.nan))
+
+        counted = tree.expand(finished, returns.ndim)
+        spread = jnp.sqrt(moments.variance / jnp.maximum(number - 1, 1).astype(jnp.float32))
+        figures = {
+            "episodes": number,
+            "terminated": jnp.sum(terminated.astype(jnp.int32)),
+            "truncated": jnp.sum((finished & ~terminated).astype(jnp.int32)),
+            "unfinished": jnp.sum((~finished).astype(jnp.int32)),
+            "return_mean": known(moments.mean),
+            "return_std": known(jnp.sqrt(moments.variance)),
+            "return_max": known(jnp.max(jnp.where(counted, returns, np.float32(-np.inf)), axis=0)),
+            "return_min": known(jnp.min(jnp.where(counted, returns, np.float32(np.inf)), axis=0)),
+            "return_standard_error": known(spread, several),
+            "length_mean": known(running.of(jnp.asarray(self.lengths).astype(jnp.float32), finished).mean),
+        }
+        if key is not None:
+            means = _resampled_means(key, returns - moments.mean[None], finished, number, num_resamples)
+            for name, place in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
+                figures[name] = known(moments.mean + jnp.quantile(means, np.float32(place), axis=0), several)
+        return figures
 
 
 def evaluate(
@@ -62,12 +127,11 @@ def evaluate(
         )
     if env.autoreset is None:
         raise ValueError(f"evaluate: {env} has no AutoReset, so its lanes would not go on to the next episode")
-    recurrent = bool(jax.tree.leaves(initial_memory))
-    initial_memory = tree.strong(initial_memory)
     state, timestep = env.reset(key)
     lanes, quota = env.num_envs, int(num_episodes) // env.num_envs
     if timestep.step_type.shape != (lanes,):
         raise ValueError(f"evaluate: {env} has {lanes} lanes, got {timestep.step_type.shape[0]} keys")
+    walk = Walk.of("evaluate", env, policy, state, None, initial_memory, None)
     rows = (lanes, quota)
     record = Evaluation(
         jnp.zeros(rows + timestep.reward.shape[1:], jnp.float32),
@@ -82,11 +146,8 @@ def evaluate(
         return jnp.any(count < quota) & (steps < max_steps)
 
     def one_step(carry):
-        state, timestep, memory, record, count, steps = carry
-        if recurrent:
-            memory = tree.where(env.starts(timestep), initial_memory, memory)
-        out = act(policy, timestep, policy_stream(env, state), memory, recurrent)
-        state, timestep = env.step(state, out.action)
+        *carry, record, count, steps = carry
+        (state, timestep, memory), _ = walk.step(tuple(carry))
         # Rows past the quota have no place in the record: the index is out of range and the write is dropped.
         at = record.returns.at[lane, count]
         moved = ~timestep.is_first()
@@ -98,8 +159,26 @@ def evaluate(
             terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
             finished=record.finished.at[lane, count].set(last, mode="drop"),
         )
-        return state, timestep, out.memory, record, count + last.astype(jnp.int32), steps + 1
+        return state, timestep, memory, record, count + last.astype(jnp.int32), steps + 1
 
-    start = (state, timestep, initial_memory, record, jnp.zeros(lanes, jnp.int32), np.int32(0))
+    start = (state, timestep, walk.memory, record, jnp.zeros(lanes, jnp.int32), np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
+
+
+def _resampled_means(
+    key: jax.Array, x: jax.Array, valid: jax.Array, number: jax.Array, num_resamples: int
+) -> jax.Array:
+    """Means of ``num_resamples`` draws of ``number`` valid rows with replacement, ``[num_resamples, ...]``."""
+    at_once = 64  # what is in memory at a time: so many times the rows
+    first = jnp.argsort(~valid, stable=True)  # the valid rows
+    drawn = jnp.arange(x.shape[0]) < number
+    share = tree.expand(drawn.astype(jnp.float32) / jnp.maximum(number, 1).astype(jnp.float32), x.ndim)
+
+    def some(_, key):
+        place = jax.random.randint(key, (at_once, x.shape[0]), 0, jnp.maximum(number, 1))
+        return None, jnp.sum(x[first[place]] * share[None], axis=1)
+
+    keys = jax.random.split(key, -(-num_resamples // at_once))
+    means = jax.lax.scan(some, None, keys)[1]
+    return means.reshape(-1, *x.shape[1:])[:num_resamples]

@@ -6,25 +6,10 @@ from typing import Any
 
 import jax
 
-from jaxenv import random, tree
+from jaxenv import tree
 from jaxenv.environment import Environment
-from jaxenv.rollout.policy import act, policy_stream
+from jaxenv.rollout.walk import Experience, Walk
 from jaxenv.timestep import TimeStep
-
-
-@tree.struct
-class Experience:
-    """Rows of a rollout, every leaf ``[T, B, ...]``; what was not asked for holds ``()``.
-
-    Attributes:
-        timestep: what the policy saw.
-        action: what it did then. On a LAST row in ``next_step`` mode the environment ignores it.
-        policy_info: what the policy returned as ``PolicyStep.info``.
-    """
-
-    timestep: Any = ()
-    action: Any = ()
-    policy_info: Any = ()
 
 
 def unroll(
@@ -69,28 +54,13 @@ def unroll(
     if isinstance(fields, str):
         raise ValueError(f"unroll: fields must be a sequence of names, got the text {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]
-    recurrent = bool(jax.tree.leaves(initial_memory))
-    if recurrent:
-        initial_memory = tree.strong(initial_memory)
-    elif memory is not None:
-        raise ValueError("unroll: memory is given without initial_memory, which lanes need when an episode starts")
-    clock = env.clock(state)
-    words = clock.key if key is None else random.lane_words(key, clock.env_id)
+    walk = Walk.of("unroll", env, policy, state, key, initial_memory, memory)
 
     def one_step(carry, _):
-        state, timestep, memory = carry
-        if recurrent:
-            memory = tree.where(env.starts(timestep), initial_memory, memory)
-        stream = policy_stream(env, state, words)
-        out = act(policy, timestep, stream, memory, recurrent)
-        row = Experience(timestep, out.action, out.info)
-        if paths is not None:
-            row = tree.select_fields(row, paths)
-        state, timestep = env.step(state, out.action)
-        return (state, timestep, out.memory), row
+        carry, row = walk.step(carry)
+        return carry, row if paths is None else tree.select_fields(row, paths)
 
-    start = (state, timestep, initial_memory if memory is None else tree.strong(memory))
-    return jax.lax.scan(one_step, start, length=num_steps)
+    return jax.lax.scan(one_step, (state, timestep, walk.memory), length=num_steps)
 
 
 def _full_path(field: str) -> str:

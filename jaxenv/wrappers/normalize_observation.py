@@ -62,14 +62,10 @@ class NormalizeObservation(BatchWrapper):
         return chosen("NormalizeObservation", observation, self.fields, floats=True)
 
     def observation_spec(self):
-        def normalized(is_chosen, s):
-            if not is_chosen:
-                return s
-            plain = specs.Array(s.shape, s.dtype, s.name)
-            return plain if self.clip is None else specs.Bounded(s.shape, s.dtype, -self.clip, self.clip, s.name)
-
         spec = self.env.observation_spec()
-        return jax.tree.map(normalized, self._chosen(spec), spec)
+        return jax.tree.map(
+            lambda is_chosen, s: normalized_spec(s, self.clip) if is_chosen else s, self._chosen(spec), spec
+        )
 
     def normalize(self, state: Any, observation: Any) -> Any:
         """What the wrapper shows for a batch of raw observations, by the statistics in ``state``."""
@@ -112,3 +108,10 @@ class NormalizeObservation(BatchWrapper):
             observation,
             *shared,
         )
+
+
+def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:
+    """The spec of one lane's normalised array, of magnitude ``clip`` at most."""
+    if clip is None:
+        return specs.Array(spec.shape, spec.dtype, spec.name)
+    return specs.Bounded(spec.shape, spec.dtype, -clip, clip, spec.name)

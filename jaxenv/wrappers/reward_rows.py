@@ -33,14 +33,19 @@ class RowRewardWrapper(Wrapper):
         return state, self._paid(timestep)
 
     def _paid(self, timestep: TimeStep) -> TimeStep:
-        reward = jnp.asarray(self.reward_of_row(timestep), jnp.float32)
-        if reward.ndim not in (1, 2) or reward.shape[:1] != timestep.env_id.shape:
-            raise ValueError(
-                f"{type(self).__name__}: the reward must have shape (lanes,) or (lanes, R) "
-                f"for {timestep.env_id.shape[0]} lanes, got {reward.shape}"
-            )
-        first = tree.expand(timestep.is_first(), reward.ndim)
-        return dataclasses.replace(timestep, reward=jnp.where(first, jnp.zeros_like(reward), reward))
+        return with_reward(type(self).__name__, timestep, self.reward_of_row(timestep))
+
+
+def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
+    """The rows ``[B]`` with another reward, any kind of number ``[B]`` or ``[B, R]``, as float32 and 0 at FIRST."""
+    reward = jnp.asarray(reward, jnp.float32)
+    lanes = timestep.step_type.shape
+    if reward.ndim not in (1, 2) or reward.shape[:1] != lanes:
+        raise ValueError(
+            f"{owner}: the reward must have shape (lanes,) or (lanes, R) for {lanes[0]} lanes, got {reward.shape}"
+        )
+    first = tree.expand(timestep.is_first(), reward.ndim)
+    return dataclasses.replace(timestep, reward=jnp.where(first, jnp.zeros_like(reward), reward))
 
 
 def bounds(spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:

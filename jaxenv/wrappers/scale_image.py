@@ -1,7 +1,8 @@
 """Scale the bytes of images to floats."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -40,12 +41,25 @@ class ScaleImage(LeafObservationWrapper):
         return spec.dtype == np.uint8
 
     def map_leaf(self, x, spec):
-        return fit(self.map_spec(spec), self._scaled(x))
+        return scaled(x, spec, self.minimum, self.maximum)
 
     def map_spec(self, spec):
-        low, high = (np.clip(self._scaled(bound), self.minimum, self.maximum) for bound in bounds(spec))
-        return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
+        return scaled_spec(spec, self.minimum, self.maximum)
 
-    def _scaled(self, x):
-        step = np.float32((self.maximum - self.minimum) / 255)
-        return x.astype(np.float32) * step + np.float32(self.minimum)
+
+# --- bytes as floats -------------------------------------------------------------------------------------------------
+
+
+def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
+    """Bytes ``[B, ...]`` that fit ``spec`` as float32, 0 as ``minimum`` and 255 as ``maximum``."""
+    return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
+
+
+def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
+    """The spec of what `scaled` makes of one lane's bytes."""
+    low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
+    return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
+
+
+def _affine(x: Any, minimum: float, maximum: float) -> Any:
+    return x.astype(np.float32) * np.float32((maximum - minimum) / 255) + np.float32(minimum)

@@ -1,5 +1,7 @@
 """Evaluation: whole episodes, an equal number from every lane."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.rollout import PolicyStep, evaluate, random_policy, unroll
+from jaxenv.rollout import Evaluation, PolicyStep, evaluate, random_policy, to_host, unroll
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, TimeLimit
 
@@ -49,6 +51,27 @@ def test_short_episodes_are_not_favoured_as_the_first_to_finish_would_be(mode):
     rows = jax.jit(lambda key: unroll(env, echo, *env.reset(key), 40, fields=["step_type"])[1])(jax.random.key(0))
     naive = [9 if lane else 1 for lane in np.argwhere(np.asarray(rows.timestep.step_type) == 2)[:10, 1]]
     assert np.mean(naive) < 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_two_episodes_of_two_lanes_are_short_by_a_fifth_and_the_quota_is_right(mode):
+    # Episodes of 1 or 9 steps are equally likely, so the truth is 5. Two lanes, the first two episodes that finish:
+    #   both begin with 1 (1/4): 1 and 1; both begin with 9 (1/4): 9 and 9;
+    #   else (1/2) the first is 1, and the second 1 if the lane that has finished draws it again (1/2), otherwise 9.
+    # That makes 1/4 * 1 + 1/4 * 9 + 1/2 * (1/2 * 1 + 1/2 * 5) = 4.
+    lengths = np.array(list(itertools.product([1, 9], repeat=4))).reshape(32, 2)  # all pairs of lanes
+    env = counting(lengths, mode)
+    truth = to_host(played(env, num_episodes=64).figures())
+    assert (truth["length_mean"], truth["episodes"], truth["unfinished"]) == (5, 64, 0)
+    rows = jax.jit(lambda key: unroll(env, echo, *env.reset(key), 22, fields=["step_type"])[1])(jax.random.key(0))
+    ends = np.asarray(rows.timestep.step_type) == 2
+    naive = []
+    for pair in range(0, 32, 2):
+        begun = [0, 0]
+        for _, lane in np.argwhere(ends[:, pair : pair + 2])[:2]:
+            naive.append(lengths[pair + lane, begun[lane]])
+            begun[lane] += 1
+    assert np.mean(naive) == 4
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -117,6 +140,73 @@ def test_lengths_are_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_
     episode = np.cumsum(rows.step_type == 2, axis=0) - (rows.step_type == 2) == 0  # up to the first LAST row
     np.testing.assert_array_equal(result.lengths, np.sum(episode & (rows.step_type != 0), axis=0))
     assert result.lengths.sum() == np.sum(episode & (rows.step_type != 0))
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def of_returns(returns, terminated=True, finished=True):
+    returns = np.array(returns, np.float32)
+    flags = (np.broadcast_to(flag, len(returns)) for flag in (terminated, finished))
+    return Evaluation(returns, np.arange(1, 1 + len(returns), dtype=np.int32), *flags)
+
+
+@jax.jit
+def figures(evaluation, key):
+    return evaluation.figures(key, num_resamples=2000)
+
+
+def test_figures_are_mean_spread_and_how_episodes_ended():
+    found = to_host(of_returns([1, 2, 3, 6], [True, False, True, True]).figures())
+    assert (found["return_mean"], found["return_max"], found["return_min"], found["length_mean"]) == (3, 6, 1, 2.5)
+    assert found["return_std"] == pytest.approx(np.std([1, 2, 3, 6]))
+    assert found["return_standard_error"] == pytest.approx(np.std([1, 2, 3, 6], ddof=1) / 2)
+    assert (found["episodes"], found["terminated"], found["truncated"], found["unfinished"]) == (4, 3, 1, 0)
+    assert "return_low" not in found
+
+
+def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
+    whole, cut = of_returns([4, 6, 8]), of_returns([4, 1000, 6, 8], finished=[True, False, True, True])
+    a, b = (to_host(figures(e, jax.random.key(1))) for e in (whole, cut))
+    assert (b["episodes"], b["unfinished"], b["terminated"]) == (3, 1, 3)
+    for name in ("return_mean", "return_std", "return_max", "return_standard_error"):
+        assert a[name] == pytest.approx(b[name]), name
+    assert 4 <= b["return_low"] < 6 < b["return_high"] <= 8
+
+
+def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
+    returns = np.random.default_rng(0).normal(100, 5, 50).astype(np.float32)
+    both = np.stack([returns, np.full_like(returns, 1e6)], axis=1).ravel()  # every other one is unfinished
+    found = to_host(figures(of_returns(both, finished=both < 1e6), jax.random.key(0)))
+    means = np.random.default_rng(1).choice(returns, (20_000, 50)).mean(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    assert found["return_low"] == pytest.approx(low, abs=0.1)
+    assert found["return_high"] == pytest.approx(high, abs=0.1)
+
+
+def test_one_episode_has_no_spread_to_speak_of_and_none_no_mean():
+    one = to_host(figures(of_returns([7]), jax.random.key(0)))
+    assert (one["return_mean"], one["return_max"], one["episodes"]) == (7, 7, 1)
+    assert one["return_standard_error"] is one["return_low"] is one["return_high"] is None
+    none = to_host(of_returns([7, 8], finished=False).figures())
+    assert none["return_mean"] is none["return_max"] is none["length_mean"] is None
+    assert none["unfinished"] == 2
+
+
+def test_a_vector_return_has_figures_per_component():
+    found = to_host(figures(of_returns([[1, 10], [3, 30]]), jax.random.key(0)))
+    assert found["return_mean"] == [2, 20]
+    assert found["return_standard_error"] == [1, 10]
+    assert found["return_low"] == [1, 10]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"num_resamples": 0}, "num_resamples must be at least 1, got 0"), ({"level": 1.0}, "level must lie .* got 1.0")],
+)
+def test_faulty_arguments_of_figures_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"Evaluation: {message}"):
+        of_returns([1, 2]).figures(**arguments)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -1,0 +1,154 @@
+"""Returns and advantages beside rlax's: the time of one call on the rows of a rollout, and how far the results differ.
+
+The rows are those of random play whose ends are all terminations, which rlax can express: it knows discounts, but no
+step types, so that it computes something on rows that lead nowhere. Those are left out of the comparison.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure
+from jaxenv import data
+from jaxenv.timestep import TimeStep
+
+GAMMA, LAMBDA, N = 0.99, 0.95, 5
+
+
+def problem(num_steps: int, num_envs: int) -> tuple[TimeStep, TimeStep, jax.Array, jax.Array]:
+    """Rows ``[T, B]`` of random play in CartPole without a limit, the row after them, values and log-ratios."""
+    env = jaxenv.make("CartPole-v1", num_envs=num_envs, max_episode_steps=0)
+    fields = ["step_type", "reward", "discount"]
+
+    @jax.jit
+    def play(key):
+        policy = jaxenv.rollout.random_policy(env)
+        (_, last, _), rows = jaxenv.unroll(env, policy, *env.reset(key), num_steps, fields=fields)
+        return rows.timestep, jaxenv.tree.select_fields(last, fields)
+
+    rows, last = play(jax.random.key(0))
+    values = jax.random.normal(jax.random.key(1), (num_steps + 1, num_envs))
+    log_rhos = 0.1 * jax.random.normal(jax.random.key(2), (num_steps, num_envs))
+    return rows, last, values, log_rhos
+
+
+def _ours(kind: str) -> Callable:
+    def gae(rows, last, values, log_rhos):
+        return data.gae(rows, last, values, gamma=GAMMA, lambda_=LAMBDA).advantages
+
+    def td_lambda(rows, last, values, log_rhos):
+        return data.td_lambda(rows, last, values, gamma=GAMMA, lambda_=LAMBDA)
+
+    def n_step(rows, last, values, log_rhos):
+        return data.n_step_return(rows, last, values, n=N, gamma=GAMMA)
+
+    def vtrace(rows, last, values, log_rhos):
+        return data.vtrace(rows, last, values, log_rhos, gamma=GAMMA, lambda_=LAMBDA).returns
+
+    return {"gae": gae, "td_lambda": td_lambda, "n_step_return": n_step, "vtrace": vtrace}[kind]
+
+
+def _theirs(kind: str) -> Callable:
+    try:
+        import rlax
+    except ImportError:
+        raise SystemExit("returns: rlax is not installed: pip install 'jaxenv[benchmarks]'") from None
+
+    def per_lane(fn):
+        """Of arrays ``[T]`` to arrays ``[T, B]``, as rlax's users do it."""
+        return jax.vmap(fn, in_axes=1, out_axes=1)
+
+    def rows_of(rows, last):
+        reward, discount = (data.with_last(getattr(rows, f), getattr(last, f))[1:] for f in ("reward", "discount"))
+        return reward, np.float32(GAMMA) * discount
+
+    def gae(rows, last, values, log_rhos):
+        one = lambda r, d, v: rlax.truncated_generalized_advantage_estimation(r, d, LAMBDA, v)  # noqa: E731
+        return per_lane(one)(*rows_of(rows, last), values)
+
+    def td_lambda(rows, last, values, log_rhos):
+        return per_lane(lambda r, d, v: rlax.lambda_returns(r, d, v, LAMBDA))(*rows_of(rows, last), values[1:])
+
+    def n_step(rows, last, values, log_rhos):
+        return per_lane(lambda r, d, v: rlax.n_step_bootstrapped_returns(r, d, v, N))(*rows_of(rows, last), values[1:])
+
+    def vtrace(rows, last, values, log_rhos):
+        errors = per_lane(lambda v, w, r, d, rho: rlax.vtrace(v, w, r, d, rho, LAMBDA))
+        return errors(values[:-1], values[1:], *rows_of(rows, last), jnp.exp(log_rhos)) + values[:-1]
+
+    return {"gae": gae, "td_lambda": td_lambda, "n_step_return": n_step, "vtrace": vtrace}[kind]
+
+
+KINDS = ("gae", "td_lambda", "n_step_return", "vtrace")
+
+
+def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int = 20) -> dict[str, Any]:
+    """Runs both in turn: a row of the result file. One sample is ``calls`` calls, each waited for."""
+    rows, last, values, log_rhos = problem(num_steps, num_envs)
+    arguments = (rows, last, values, log_rhos)
+    compiled = {
+        name: jax.jit(of(kind)).lower(*arguments).compile() for name, of in (("jaxenv", _ours), ("rlax", _theirs))
+    }
+
+    def run(fn):
+        def some(seed):
+            for _ in range(calls):
+                result = jax.block_until_ready(fn(*arguments))
+            return result
+
+        return some
+
+    timed = measure.times_in_turn({name: run(fn) for name, fn in compiled.items()}, repeats)
+    seconds = {name: statistics.median(s for s, _ in samples) / calls for name, samples in timed.items()}
+    known = np.asarray(data.transition_mask(rows, last))
+    ours, theirs = (np.asarray(samples[0][1])[known] for samples in timed.values())
+    return {
+        "kind": kind,
+        "num_steps": num_steps,
+        "num_envs": num_envs,
+        "seconds": seconds,
+        "ratio": seconds["rlax"] / seconds["jaxenv"],
+        "rows_compared": int(known.sum()),
+        "largest_difference": float(np.max(np.abs(ours - theirs))),
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """The figures as an aligned table."""
+    header = ["function", "T", "lanes", "jaxenv ms", "rlax ms", "ratio", "largest difference"]
+    lines = [
+        [
+            row["kind"],
+            str(row["num_steps"]),
+            str(row["num_envs"]),
+            *(f"{1e3 * row['seconds'][name]:.3f}" for name in ("jaxenv", "rlax")),
+            f"{row['ratio']:.2f}",
+            f"{row['largest_difference']:.1e}",
+        ]
+        for row in rows
+    ]
+    return "\n".join(["Milliseconds a call; the ratio is rlax's time over ours.", measure.table(header, lines)])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    parser = command.Parser("returns", __doc__)
+    parser.add_sizes(num_envs=[64, 2048], num_steps=128)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs all functions, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for num_envs in args.num_envs:
+        for kind in KINDS:
+            print(f"{kind}, {args.num_steps} x {num_envs} ...", file=sys.stderr)
+            rows.append(compare(kind, args.num_steps, num_envs, args.repeats))
+    return command.finish("returns", args, rows, report, repeats=args.repeats)

@@ -1,0 +1,29 @@
+"""``jaxenv bench``: the benchmarks, in a clone of the repository."""
+
+import argparse
+import importlib
+import pathlib
+import sys
+
+import jaxenv
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "bench",
+        help="run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
+        add_help=False,
+        prefix_chars="\0",  # nothing is an option here: all goes to the benchmarks
+    )
+    command.add_argument("arguments", nargs="*")
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Hands everything on to the benchmarks."""
+    root = pathlib.Path(jaxenv.__file__).parents[1]
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        args.parser.error("the benchmarks are not installed with the library: run this in a clone of its repository")
+    sys.path.insert(0, str(root))
+    raise SystemExit(importlib.import_module("benchmarks.__main__").main(args.arguments))

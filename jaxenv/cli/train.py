@@ -1,0 +1,96 @@
+"""``jaxenv train``: several seeds of a learner, with checkpoints, a table, and the learning curve as CSV and PNG."""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import time
+from typing import Any
+
+from jaxenv import registry
+from jaxenv.cli.arguments import Help, assignment, integer, one_line
+from jaxenv.rollout import Table
+from jaxenv.rollout.progress import progress
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "train",
+        help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
+        description="Trains a policy by PPO, all seeds in one compiled function. After each evaluation a folder holds "
+        "curve.csv, curve.png, config.json and checkpoint.npz, from which a run that was killed goes on.",
+        epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
+        formatter_class=Help,
+    )
+    command.add_argument("id", metavar="ID", help="which environment, as `jaxenv list` names it")
+    command.add_argument("--seeds", metavar="N", type=integer(1), default=1, help="how many seeds, side by side")
+    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="where all randomness comes from")
+    command.add_argument("--total-steps", metavar="T", type=integer(1), default=300_000, help="steps of each seed")
+    command.add_argument("--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID)")
+    command.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint, if there is one")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    command.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="settings of the learner, those of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
+        "wrappers=NormalizeReward, ...",
+    )
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Trains and prints a line per evaluation."""
+    try:
+        from jaxenv.training import ppo, seeds
+    except ImportError as missing:
+        args.parser.error(one_line(missing))
+    folder = args.out or pathlib.Path("runs") / args.id
+    begun = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    table = Table(None)
+    try:
+        threshold = None if ":" in args.id else registry.spec(args.id).reward_threshold
+        given = dict(assignment(text, args.parser) for text in args.set)
+        settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
+        if unknown := sorted(given.keys() - settings):
+            args.parser.error(f"argument --set: no setting {unknown[0]!r}, there are {', '.join(sorted(settings))}")
+        config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_of_tuples(given)})
+        with progress(config.num_evaluations, "evaluations") as done:
+            for leg in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):
+                count = int(leg.legs) - len(rows) // args.seeds
+                rows = seeds.rows(leg)
+                done(count)
+                if not args.json:
+                    table(rows[-1]["steps"], _summary(rows[-args.seeds :], threshold))
+    except (ValueError, TypeError) as fault:
+        args.parser.error(one_line(fault))
+    seconds = time.perf_counter() - begun
+    if args.json:
+        given = {"id": args.id, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
+        print(json.dumps({**given, "seconds": seconds, "curve": rows}))
+        return
+    print(f"{args.seeds} seeds in {seconds:.1f} s, compilation included; see {folder}")
+
+
+def _of_tuples(given: dict[str, Any]) -> dict[str, Any]:
+    """Lists, and single values of what takes several, as tuples."""
+    several = {n: x if isinstance(x, list) else [x] for n, x in given.items() if n in ("hidden", "wrappers")}
+    return {**given, **{n: tuple(x) for n, x in several.items()}}
+
+
+def _summary(rows: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
+    """One evaluation of all seeds."""
+    returns = [row["eval_return"] for row in rows]
+    trained = [row["train_return"] for row in rows if row["train_return"] is not None]
+    figures: dict[str, Any] = {
+        "train_return": statistics.fmean(trained) if trained else None,
+        "eval_return": statistics.fmean(returns),
+        "worst_seed": min(returns),
+        "best_seed": max(returns),
+    }
+    return figures if threshold is None else {**figures, "solved": sum(x >= threshold for x in returns)}

@@ -1,0 +1,50 @@
+"""Clip the reward."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from jaxenv import specs
+from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.numeric import clip
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardClipping(RewardTransformer):
+    """Clips the reward (``[B]`` or ``[B, R]``) to [low, high]; NaN stays NaN.
+
+    As ALF's ``RewardClipping`` with its ``minmax``. Take it where the raw reward is to stay in the replay buffer and in
+    the metrics; take `jaxenv.wrappers.ClipReward` where nobody needs it any more.
+
+    Args:
+        low: a finite number, or for a vector reward one per component.
+        high: likewise, at least ``low``.
+
+    Raises:
+        ValueError: for other limits, limits out of order, or some that do not fit the reward.
+
+    >>> import numpy as np
+    >>> RewardClipping(-1, 1).reward(np.array([-3, 0.5, 5], np.float32)).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+
+    low: Any = -1.0
+    high: Any = 1.0
+
+    def check(self):
+        check_components("RewardClipping", "low", self.low)
+        check_components("RewardClipping", "high", self.high)
+        if np.any(np.asarray(self.low) > np.asarray(self.high)):
+            raise ValueError(f"RewardClipping: low must not exceed high, got {self.low!r} and {self.high!r}")
+
+    def _limits(self, shape):
+        return (components("RewardClipping", name, getattr(self, name), shape) for name in ("low", "high"))
+
+    def reward(self, reward):
+        return clip(reward, *(specs.aligned(limit, reward.ndim) for limit in self._limits(reward.shape[1:])))
+
+    def reward_spec(self, spec):
+        low, high = self._limits(spec.shape)
+        return bounded(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))

@@ -1,0 +1,36 @@
+"""Multiply the reward."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from jaxenv import specs
+from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardScaling(RewardTransformer):
+    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``, as ALF's ``RewardScaling``.
+
+    Args:
+        scale: a finite number other than 0, or for a vector reward one per component.
+
+    Raises:
+        ValueError: for another ``scale``, or one that does not fit the reward.
+    """
+
+    scale: Any
+
+    def check(self):
+        check_components("RewardScaling", "scale", self.scale)
+        if np.any(np.asarray(self.scale) == 0):
+            raise ValueError(f"RewardScaling: scale must not be 0, got {self.scale!r}")
+
+    def reward(self, reward):
+        return reward * specs.aligned(components("RewardScaling", "scale", self.scale, reward.shape[1:]), reward.ndim)
+
+    def reward_spec(self, spec):
+        ends = [bound * components("RewardScaling", "scale", self.scale, spec.shape) for bound in bounds(spec)]
+        return bounded(spec, np.minimum(*ends), np.maximum(*ends))

@@ -1,0 +1,34 @@
+"""Add a number to the reward."""
+
+import dataclasses
+from typing import Any
+
+from jaxenv import specs
+from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.wrappers.reward_rows import bounded, bounds
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardShifting(RewardTransformer):
+    """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step, as ALF's ``RewardShifting`` does to every row.
+
+    FIRST rows, which are no step, stay at 0. Where episodes differ in length a shift changes what is best to do.
+
+    Args:
+        bias: a finite number, or for a vector reward one per component.
+
+    Raises:
+        ValueError: for another ``bias``, or one that does not fit the reward.
+    """
+
+    bias: Any
+
+    def check(self):
+        check_components("RewardShifting", "bias", self.bias)
+
+    def reward(self, reward):
+        return reward + specs.aligned(components("RewardShifting", "bias", self.bias, reward.shape[1:]), reward.ndim)
+
+    def reward_spec(self, spec):
+        bias = components("RewardShifting", "bias", self.bias, spec.shape)
+        return bounded(spec, *(bound + bias for bound in bounds(spec)))

@@ -1,0 +1,24 @@
+"""A progress bar for loops on the host."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def progress(total: int, what: str = "steps") -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, fed with numbers of ``what``; nothing where stderr is no terminal or rich is not installed."""
+    bar: Any = None
+    if sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+    if bar is None:
+        yield lambda count: None
+        return
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,83 @@
+"""Trees of arrays in a file: bit for bit what was saved, or an error that names what differs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import data, tree
+from tests.rows import assert_equal
+
+
+def everything():
+    return {
+        "floats": jnp.array([np.nan, -0.0, np.inf, 1e-40], jnp.float32),
+        "halves": jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3),
+        "bytes": jnp.zeros((0, 3), jnp.uint8),
+        "flags": (jnp.array(True), tree.Shared(jnp.array([1, 2], jnp.int32))),
+        "key": jax.random.split(jax.random.key(3), 2),
+        "other key": jax.random.key(4, impl="rbg"),
+    }
+
+
+def bits(state):
+    plain = jax.tree.map(lambda x: jax.random.key_data(x) if data.checkpoint._is_key(x) else x, state)
+    return [np.asarray(x).tobytes() for x in jax.tree.leaves(plain)]
+
+
+def test_what_is_restored_is_what_was_saved_bit_for_bit(tmp_path):
+    state = everything()
+    data.save(tmp_path / "run.npz", state)
+    for like in (jax.tree.map(jnp.zeros_like, everything()), jax.eval_shape(everything)):
+        found = data.restore(tmp_path / "run.npz", like)
+        assert jax.tree.structure(found) == jax.tree.structure(state)
+        assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(state)]
+        assert bits(found) == bits(state)
+
+
+def test_a_rollout_goes_on_from_the_middle_of_its_episodes_as_if_it_had_never_stopped(tmp_path):
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    unroll = jax.jit(lambda carry: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *carry, 30))
+    (*carry, _), _ = unroll(env.reset(jax.random.key(0)))
+    assert (env.clock(carry[0]).step > 0).any()
+    data.save(tmp_path / "run.npz", carry)
+    again = data.restore(tmp_path / "run.npz", env.reset(jax.random.key(1)))
+    assert_equal(jax.device_get(unroll(tuple(carry))), jax.device_get(unroll(tuple(again))))
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ({"a": jnp.zeros(2), "b": jnp.zeros(3)}, r"holds b float32\[4\] where the tree to restore has b float32\[3\]"),
+        ({"a": jnp.zeros(2), "b": jnp.zeros(4, int)}, r"holds b float32\[4\] .* has b int32\[4\]"),
+        ({"a": jnp.zeros(2)}, r"holds b float32\[4\] .* has nothing more"),
+        ({"a": jnp.zeros(2), "b": jnp.zeros(4), "c": jnp.zeros(1)}, r"holds nothing more .* has c float32\[1\]"),
+        ({"a": jnp.zeros(2), "c": jnp.zeros(4)}, r"holds b float32\[4\] .* has c float32\[4\]"),
+        ([jnp.zeros(2), jnp.zeros(4)], r"holds a float32\[2\] .* has 0 float32\[2\]"),
+    ],
+)
+def test_another_tree_is_refused_by_name(tmp_path, like, message):
+    data.save(tmp_path / "run.npz", {"a": jnp.zeros(2), "b": jnp.zeros(4)})
+    with pytest.raises(ValueError, match=message):
+        data.restore(tmp_path / "run.npz", like)
+
+
+def test_what_is_no_array_is_refused_and_the_file_before_stays(tmp_path):
+    data.save(tmp_path / "run.npz", {"step": jnp.array(7)})
+    with pytest.raises(ValueError, match="checkpoint: step is a int, not an array"):
+        data.save(tmp_path / "run.npz", {"step": 7})
+    assert data.restore(tmp_path / "run.npz", {"step": jnp.array(0)})["step"] == 7
+
+
+def test_a_file_is_complete_or_not_there(tmp_path, monkeypatch):
+    data.save(tmp_path / "run.npz", jnp.arange(3))
+
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", killed)
+    with pytest.raises(KeyboardInterrupt):
+        data.save(tmp_path / "run.npz", jnp.arange(4))
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert data.restore(tmp_path / "run.npz", jnp.zeros(3, jnp.int32)).tolist() == [0, 1, 2]

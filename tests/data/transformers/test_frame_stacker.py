@@ -1,0 +1,270 @@
+"""FrameStacker: what policy and learner see of rows that hold one frame each."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree
+from jaxenv.data import Replay
+from jaxenv.data.transformers import FrameStacker
+from jaxenv.rollout import Experience, PolicyStep
+from jaxenv.testing import Counting
+from jaxenv.wrappers import AutoReset, FrameStack
+from tests.data.transformers.sensing import row, sensors, unrolled, windows
+from tests.wrappers.test_frame_stack import SHAPES, Ticking, of_all_ranks
+
+
+@jax.jit
+def ticking():
+    """The rows of two lanes of periods 17 and 22, raw and stacked in the rollout."""
+    env = AutoReset(Ticking(np.array([17, 22]), num_envs=2))
+    state, timestep = env.reset(jax.random.key(0))
+    _, experience = jaxenv.unroll(env, lambda timestep, key: jnp.zeros(2, jnp.int32), state, timestep, 26)
+    stacker = FrameStacker(3)
+    return experience, jax.lax.scan(stacker.transform_timestep, stacker.init(timestep), experience.timestep)[1]
+
+
+WRITTEN = [
+    *((t, lane, stack) for t, stack in enumerate([[0, 0, 0], [0, 0, 1], [0, 1, 2]]) for lane in (0, 1)),
+    (17, 0, [17, 17, 17]),
+    (17, 1, [15, 16, 17]),
+    (18, 0, [17, 17, 18]),
+    (22, 0, [20, 21, 22]),
+    (22, 1, [22, 22, 22]),
+]
+
+
+def test_lanes_of_periods_17_and_22_are_stacked_as_alf_does_in_a_rollout():
+    shown = jax.device_get(ticking()[1].observation)
+    for t, lane, stack in WRITTEN:
+        assert shown[t, lane].tolist() == stack, (t, lane)
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_lanes_of_periods_17_and_22_are_stacked_as_alf_does_on_replay(aligned):
+    experience = jax.device_get(ticking()[0])
+    replay = Replay(64, 2, aligned=aligned, ignore_earliest=2)
+    t, lane, stacks = zip(*WRITTEN, strict=True)
+
+    @jax.jit
+    def learn(experience, batch):
+        stored = replay.add(replay.init(experience), experience)
+        return FrameStacker(3).transform_batch((), batch, replay, stored)
+
+    _, found = learn(experience, windows(experience, lane, t, 2))
+    assert found.experience.timestep.observation[:, 0].tolist() == list(stacks)
+    # The second row of a window: of the episode that it belongs to.
+    second = found.experience.timestep.observation[6:9, 1].tolist()
+    assert second == [[17, 17, 18], [16, 17, 18], [17, 18, 19]]
+
+
+def few(*names):
+    """Nothing but step types and the named parts of the observation."""
+    paths = ["timestep.step_type", *(f"timestep.observation.{name}" for name in names)]
+    return tree.select_fields(unrolled()[0], paths)
+
+
+# --- policy and learner ----------------------------------------------------------------------------------------------
+
+STACKERS = [FrameStacker(3, -1), FrameStacker(3, 0), FrameStacker(3, None, ("count", "camera"))]
+
+
+@functools.cache
+def played():
+    """Rows that hold, as policy_info, what the policy saw of them behind the first stacker, in two unrolls."""
+    env, stacker = sensors(), STACKERS[0]
+
+    @jax.jit
+    def play():
+        state, timestep = env.reset(jax.random.key(0))
+
+        def policy(timestep, key):
+            return PolicyStep((timestep.observation["count"][:, -1] * 7 + 1) % 10, info=timestep.observation)
+
+        policy, start = stacker.around(policy, timestep)
+        rows, memory = [], start
+        for _ in range(2):
+            (state, timestep, memory), experience = jaxenv.unroll(
+                env, policy, state, timestep, 12, initial_memory=start, memory=memory
+            )
+            rows.append(experience)
+        return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *rows)
+
+    return jax.device_get(play())
+
+
+@functools.cache
+def learned():
+    """Windows from a ring that was written over, and for each stacker what a rollout and a learner see."""
+    replay = Replay(10, 3, aligned=False, ignore_earliest=2)
+
+    @jax.jit
+    def learn(key, experience):
+        stored = replay.init(experience)
+        for rows in (slice(0, 9), slice(9, 16)):  # over the ring's end, and over old rows
+            stored = replay.add(stored, jax.tree.map(lambda x, rows=rows: x[rows], experience))
+        ahead = jnp.array([0, 2])
+        stored = replay.add(stored, jax.tree.map(lambda x: x[16:24][:, ahead], experience), ahead)
+        batch = replay.sample(stored, key, 40, 4)
+        row = batch.position[:, None] + np.arange(4, dtype=np.int32)[None]
+        seen = []
+        for stacker in STACKERS:
+            start = stacker.init(jax.tree.map(lambda x: x[0], experience.timestep))
+            shown = jax.lax.scan(stacker.transform_timestep, start, experience.timestep)[1].observation
+            _, found = stacker.transform_batch((), batch, replay, stored)
+            shown = jax.tree.map(lambda x: x[row, batch.env_id[:, None]], shown)
+            seen.append((shown, found.experience.timestep.observation))
+        return batch, seen
+
+    return jax.device_get(learn(jax.random.key(0), played()))
+
+
+def test_a_learner_on_replayed_windows_sees_bit_for_bit_what_the_policy_saw():
+    assert (played().timestep.step_type == 2).sum(axis=0).min() >= 2
+    batch, seen = learned()
+    assert [batch.position[batch.env_id == lane].min() for lane in range(3)] == [16, 8, 16]
+    jax.tree.map(np.testing.assert_array_equal, seen[0][1], batch.experience.policy_info)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_rollout_and_replay_stack_alike_along_every_axis(number):
+    shown, found = learned()[1][number]
+    assert jax.tree.map(np.shape, shown) == jax.tree.map(np.shape, found)
+    jax.tree.map(np.testing.assert_array_equal, found, shown)
+
+
+def test_rows_before_the_oldest_one_stored_are_stacked_as_if_it_began_the_episode():
+    experience = few("count")
+    replay = Replay(10, 3, ignore_earliest=2)
+
+    @jax.jit
+    def store(experience):
+        stored = replay.init(experience)
+        for rows in (slice(0, 10), slice(10, 13)):
+            stored = replay.add(stored, jax.tree.map(lambda x, rows=rows: x[rows], experience))
+        return stored
+
+    stored = store(experience)
+    _, batch = FrameStacker(3).transform_batch((), replay.gather_all(stored), replay, stored)
+    found = np.asarray(batch.experience.timestep.observation["count"])
+    count, first = experience.timestep.observation["count"], experience.timestep.step_type == 0
+    for lane in range(3):
+        begin = 3
+        for t in range(3, 13):
+            begin = t if first[t, lane] else begin
+            expected = [count[max(t - k, begin), lane] for k in (2, 1, 0)]
+            assert found[lane, t - 3].tolist() == expected, (lane, t)
+
+
+def test_a_stack_that_begins_within_an_episode_repeats_what_it_sees_first():
+    stacker = FrameStacker(2)
+    here, there = (row(step_type=(1, 1, 1), observation=jnp.array(x, jnp.int32)) for x in ([4, 5, 6], [7, 8, 9]))
+    state, shown = stacker.transform_timestep(stacker.init(here), here)
+    assert shown.observation.tolist() == [[4, 4], [5, 5], [6, 6]]
+    there = dataclasses.replace(there, step_type=jnp.array([1, 0, 1], jnp.int32))
+    _, shown = stacker.transform_timestep(state, there)
+    assert shown.observation.tolist() == [[4, 7], [8, 8], [6, 9]]
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("axis", "shapes"),
+    [
+        (0, {"scalar": (3,), "vector": (21,), "matrix": (15, 6), "image": (6, 3, 4)}),
+        (-1, {"scalar": (3,), "vector": (21,), "matrix": (5, 18), "image": (2, 3, 12)}),
+        (None, {name: (3, *shape) for name, shape in SHAPES.items()}),
+    ],
+)
+def test_shapes_in_rollout_on_replay_and_in_specs(axis, shapes):
+    env, stacker = of_all_ranks(), FrameStacker(3, axis)
+    spec = stacker.transform_spec(env.time_step_spec())
+    assert {name: s.shape for name, s in spec.observation.items()} == shapes
+    specs.require_equal(spec.observation, FrameStack(env, 3, axis).observation_spec())
+    timestep = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    state, shown = jax.eval_shape(stacker.transform_timestep, stacker.init(timestep), timestep)
+    specs.validate(spec.observation, specs.zeros(spec.observation))
+    assert {name: x.shape[1:] for name, x in shown.observation.items()} == shapes
+    assert {name: x.shape[1:] for name, x in state.frames.items()} == shapes
+    rows = Experience(jax.tree.map(lambda x: jax.ShapeDtypeStruct((4, *x.shape), x.dtype), timestep))
+    replay = Replay(8, 2, ignore_earliest=2)
+    replayed = jax.eval_shape(
+        lambda stored, key: stacker.transform_batch((), replay.sample(stored, key, 5, 3), replay, stored)[1],
+        jax.eval_shape(replay.init, rows),
+        jax.random.key(0),
+    )
+    assert {n: x.shape[2:] for n, x in replayed.experience.timestep.observation.items()} == shapes
+    assert {n: x.dtype for n, x in replayed.experience.timestep.observation.items()} == {
+        n: s.dtype for n, s in spec.observation.items()
+    }
+
+
+def test_a_stack_of_one_frame_is_the_frame():
+    experience, replay = few("place"), Replay(24, 3)
+    batch = windows(experience, [0, 1], [4, 6], 3)
+    _, found = jax.jit(FrameStacker(1).transform_batch, static_argnums=2)((), batch, replay, replay.init(experience))
+    shown, raw = found.experience.timestep.observation, batch.experience.timestep.observation
+    np.testing.assert_array_equal(shown["place"], raw["place"])
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num": 0}, "FrameStacker: num must be at least 1, got 0"),
+        ({"num": 2.5}, r"FrameStacker: num must be a whole number, got 2\.5"),
+        ({"axis": "last"}, "FrameStacker: axis must be a whole number, got 'last'"),
+        ({"fields": "camera"}, "FrameStacker: fields must be None or a tuple of dotted paths, got 'camera'"),
+        ({"fields": ()}, r"FrameStacker: fields must be None or a tuple of dotted paths, got \(\)"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        FrameStacker(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("stacker", "message"),
+    [
+        (FrameStacker(fields=("lidar",)), "FrameStacker: .*no 'lidar' here, the fields are"),
+        (FrameStacker(axis=2, fields=("grid",)), r"FrameStacker: axis must be one of the 2 of float32\[2, 3\], got 2"),
+    ],
+)
+def test_what_does_not_fit_the_rows_is_refused_in_rollout_and_in_specs(stacker, message):
+    with pytest.raises(ValueError, match=message):
+        stacker.init(sensors().reset(jax.random.key(0))[1])
+    with pytest.raises(ValueError, match=message):
+        stacker.transform_spec(sensors().time_step_spec())
+
+
+def test_rows_of_a_same_step_stream_are_refused_with_what_to_do_instead():
+    env = AutoReset(Counting(np.array([3]), num_envs=2), "same_step")
+    with pytest.raises(ValueError, match=r"FrameStacker: .* Take wrappers\.FrameStack inside AutoReset"):
+        FrameStacker(2).init(env.reset(jax.random.key(0))[1])
+    with pytest.raises(ValueError, match=r"FrameStacker: .* Take wrappers\.FrameStack inside AutoReset"):
+        FrameStacker(2).transform_spec(env.time_step_spec())
+
+
+def test_windows_that_cannot_be_stacked_are_refused():
+    experience = few("place")
+    batch = windows(experience, [0, 1], [4, 6], 2)
+    stacker = FrameStacker(3)
+    with pytest.raises(ValueError, match="FrameStacker: it reads the rows before the windows, pass replay"):
+        stacker.transform_batch((), batch)
+    replay = Replay(24, 3, ignore_earliest=1)
+    stored = replay.init(experience)
+    with pytest.raises(ValueError, match=r"ignore_earliest must be at least num - 1 = 2, .* got 1"):
+        stacker.transform_batch((), batch, replay, stored)
+    replay = Replay(24, 3, ignore_earliest=2)
+    _, twice = jax.eval_shape(lambda batch, stored: stacker.transform_batch((), batch, replay, stored), batch, stored)
+    message = r"FrameStacker: place is float32\[6\] in the windows and float32\[2\] in the buffer"
+    with pytest.raises(ValueError, match=message):
+        jax.eval_shape(lambda batch, stored: stacker.transform_batch((), batch, replay, stored), twice, stored)

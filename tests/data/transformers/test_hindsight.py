@@ -1,0 +1,259 @@
+"""Hindsight: which windows get which goals, and what their rows are paid."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv.data import Replay
+from jaxenv.data.transformers import FrameStacker, Hindsight, Sequential, within_reach
+from jaxenv.rollout import Experience
+from jaxenv.timestep import TimeStep
+from tests.data.transformers.sensing import windows
+
+FIRST, MID, LAST = 0, 1, 2
+# Lane 0 never ends; lane 1 ends at 4 and 10, lane 2 at 8; the third row before the end of the data starts nothing new.
+ENDS = {0: (), 1: (4, 10), 2: (8,)}
+ROWS = 14
+
+
+def owed(achieved, desired):
+    return -jnp.abs(achieved["x"][:, 0] - desired["x"][:, 0]) - jnp.abs(achieved["x"][:, 1] - desired["x"][:, 1])
+
+
+def written():
+    """Rows whose goal achieved is (position, lane), whose goal desired is (1000, number of the episode)."""
+    step_type = np.full((ROWS, 3), MID, np.int32)
+    episode = np.zeros((ROWS, 3), np.float32)
+    step_type[0] = FIRST
+    for lane, ends in ENDS.items():
+        for end in ends:
+            step_type[end, lane] = LAST
+            step_type[end + 1, lane] = FIRST
+            episode[end + 1 :, lane] += 1
+    position, lane = (x.astype(np.float32) for x in np.meshgrid(np.arange(ROWS), np.arange(3), indexing="ij"))
+    goals = {
+        "achieved": {"x": np.stack([position, lane], axis=-1)},
+        "desired": {"x": np.stack([np.full_like(position, 1000), episode], axis=-1)},
+    }
+    reward = np.where(step_type == FIRST, np.float32(0), np.float32(0.123))
+    ones = np.ones((ROWS, 3), np.float32)
+    timestep = TimeStep(step_type, reward, ones, {"goals": goals, "sensor": position + 0.5}, env_info={})
+    return Experience(timestep, action=np.ones((ROWS, 3), np.int32))
+
+
+HER = functools.partial(Hindsight, owed, achieved_goal="goals.achieved", desired_goal="goals.desired")
+REPLAY = Replay(12, 3, index_episodes=True)  # rows 2 .. 13 stay
+
+
+@functools.cache
+def relabelled(length, proportion=1.0, number=600):
+    """Sampled windows and what becomes of them, twice in a row."""
+    experience, hindsight = written(), HER(proportion=proportion)
+
+    @jax.jit
+    def run(experience, key):
+        stored = REPLAY.init(experience)
+        for rows in (slice(0, 8), slice(8, ROWS)):
+            stored = REPLAY.add(stored, jax.tree.map(lambda x, rows=rows: x[rows], experience))
+        batch = REPLAY.sample(stored, key, number, length)
+        state = hindsight.init(jax.tree.map(lambda x: x[0], batch.experience.timestep), jax.random.key(5))
+        state, first = hindsight.transform_batch(state, batch, REPLAY, stored)
+        return batch, first, hindsight.transform_batch(state, batch, REPLAY, stored)[1]
+
+    return jax.device_get(run(experience, jax.random.key(0)))
+
+
+def end_of(lane, position):
+    return min([end for end in ENDS[lane] if end >= position] + [ROWS - 1])
+
+
+def goals_of(batch):
+    return batch.experience.timestep.observation["goals"]["desired"]["x"]
+
+
+@pytest.mark.parametrize(("length", "proportion"), [(2, 0.8), (4, 1.0)])
+def test_every_row_of_the_first_rows_episode_gets_one_later_goal_and_the_reward_of_it(length, proportion):
+    batch, found, _ = relabelled(length, proportion)
+    raw, goal, reward = goals_of(batch), goals_of(found), found.experience.timestep.reward
+    seen = set()
+    for i, (lane, position) in enumerate(zip(batch.env_id, batch.position, strict=True)):
+        end = end_of(lane, position)
+        step_type = batch.experience.timestep.step_type[i]
+        if step_type[0] == LAST:
+            assert goal[i].tolist() == raw[i].tolist()
+            continue
+        if proportion < 1 and goal[i].tolist() == raw[i].tolist():
+            continue
+        future, of_lane = goal[i, 0].tolist()
+        assert of_lane == lane
+        assert position < future <= end
+        seen.add((int(lane), int(position), int(future)))
+        for j in range(length):
+            if position + j > end:  # of the next episode
+                assert goal[i, j].tolist() == raw[i, j].tolist()
+                assert reward[i, j] == batch.experience.timestep.reward[i, j]
+            else:
+                assert goal[i, j].tolist() == [future, lane]
+                assert reward[i, j] == (0 if step_type[j] == FIRST else -abs(future - (position + j)))
+    assert {lane for lane, _, _ in seen} == {0, 1, 2}
+    assert {(1, 3, 4), (1, 9, 10), (2, 7, 8), (0, 2, 13)} <= seen  # ends themselves, and the newest row of all
+
+
+def test_windows_that_begin_with_the_last_row_of_an_episode_stay_as_they_are():
+    batch, found, _ = relabelled(4)
+    last = batch.experience.timestep.step_type[:, 0] == LAST
+    assert last.sum() >= 20
+    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a[last], b[last])
+
+
+def test_the_share_that_is_relabelled_is_the_proportion_and_the_others_stay_bit_for_bit():
+    batch, found, _ = relabelled(2, 0.8)
+    changed = (goals_of(batch) != goals_of(found)).any(axis=(1, 2))
+    can_change = batch.experience.timestep.step_type[:, 0] != LAST
+    assert abs(changed[can_change].mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / can_change.sum())
+    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a[~changed], b[~changed])
+
+
+def test_nothing_but_goal_and_reward_is_changed():
+    batch, found, _ = relabelled(4)
+    paths = jax.tree_util.tree_leaves_with_path(batch)
+    for (path, a), b in zip(paths, jax.tree.leaves(found), strict=True):
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        same = np.array_equal(a, b)
+        assert same != (name.endswith(("desired.x", "reward"))), name
+
+
+def test_later_rows_are_equally_likely():
+    # A window that begins at row 3 of the lane that never ends: rows 4 .. 13.
+    number = 4000
+    rows = written()
+    batch = windows(rows, [0] * number, [3] * number, 2)
+
+    @jax.jit
+    def run(rows, batch):
+        replay = Replay(ROWS, 3, index_episodes=True)
+        hindsight = HER(proportion=1)
+        state = hindsight.init(jax.tree.map(lambda x: x[0], rows.timestep))
+        return hindsight.transform_batch(state, batch, replay, replay.add(replay.init(rows), rows))[1]
+
+    future = goals_of(jax.device_get(run(rows, batch)))[:, 0, 0]
+    counts = np.bincount(future.astype(int), minlength=ROWS)
+    assert counts[:4].sum() == 0
+    assert np.all(np.abs(counts[4:] - number / 10) < 4.5 * np.sqrt(number * 0.1 * 0.9))
+
+
+def test_the_next_batch_draws_anew_and_the_key_decides():
+    _, first, second = relabelled(4)
+    drawn, again = goals_of(first)[:, 0, 0], goals_of(second)[:, 0, 0]
+    assert 0.05 < np.mean(drawn != again) < 0.95
+    state = HER().init(TimeStep(observation=written().timestep.observation, env_info={}), jax.random.key(1))
+    other = HER().init(TimeStep(observation=written().timestep.observation, env_info={}), jax.random.key(2))
+    assert int(state.value.k1) != int(other.value.k1)
+    assert int(state.value.c0) == 0
+
+
+def test_before_and_behind_a_stacker_of_something_else_it_does_the_same():
+    stacker, hindsight = FrameStacker(2, fields=("sensor",)), HER()
+    replay = Replay(ROWS, 3, index_episodes=True, ignore_earliest=1)
+
+    @jax.jit
+    def run(rows, batch):
+        stored = replay.add(replay.init(rows), rows)
+        found = []
+        for order in ((stacker, hindsight), (hindsight, stacker)):
+            whole = Sequential(*order)
+            state = whole.init(jax.tree.map(lambda x: x[0], rows.timestep))
+            found.append(whole.transform_batch(state, batch, replay, stored)[1])
+        return found
+
+    batch = windows(written(), [0, 1, 2] * 4, [3, 4, 6] * 4, 3)
+    one, other = jax.device_get(run(written(), batch))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    assert (goals_of(one) != goals_of(batch)).any()
+    assert one.experience.timestep.observation["sensor"][0].tolist() == [[2.5, 3.5], [3.5, 4.5], [4.5, 5.5]]
+
+
+def test_rollouts_and_specs_pass_through():
+    timestep = jax.tree.map(lambda x: jnp.asarray(x[0]), written().timestep)
+    state = HER().init(timestep)
+    assert HER().transform_timestep(state, timestep) == (state, timestep)
+    assert HER().transform_spec(timestep) is timestep
+
+
+def test_the_default_reward_is_0_within_5_hundredths_over_all_parts_of_a_goal():
+    achieved = {"a": np.zeros((4, 2), np.float32), "b": np.zeros(4, np.float32)}
+    desired = {
+        "a": np.array([[0, 0], [0.04, 0], [0.03, 0.03], [0, 0.06]], np.float32),
+        "b": np.array([0.049, 0.04, 0.02, 0], np.float32),
+    }
+    assert jax.jit(within_reach)(achieved, desired).tolist() == [0, -1, 0, -1]
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"proportion": 1.5}, r"Hindsight: proportion must be in \[0, 1\], got 1\.5"),
+        ({"proportion": "most"}, "Hindsight: proportion must be in .*, got 'most'"),
+        ({"reward": -1}, "Hindsight: reward must be a function of achieved and desired goals, got -1"),
+        ({"desired_goal": ("goal",)}, r"Hindsight: desired_goal must be a dotted path, got \('goal',\)"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Hindsight(**arguments)
+
+
+def shapes(hindsight, replay, length=2, change=lambda batch, replay, stored: batch):
+    def run(rows, batch):
+        stored = replay.init(rows)
+        state = Hindsight.init(HER(), jax.tree.map(lambda x: x[0], rows.timestep))
+        return hindsight.transform_batch(state, change(batch, replay, stored), replay, stored)
+
+    return jax.eval_shape(run, written(), windows(written(), [0, 1], [4, 5], length))
+
+
+def stacked(batch, replay, stored):
+    return FrameStacker(2, fields=("goals.achieved",)).transform_batch((), batch, replay, stored)[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: HER().transform_batch((), None), "Hindsight: it takes goals from the buffer, pass replay and its"),
+        (lambda: shapes(HER(), Replay(12, 3)), "make it with index_episodes=True"),
+        (lambda: shapes(HER(), REPLAY, length=1), "Hindsight: windows must have at least 2 rows, got 1"),
+        (
+            lambda: shapes(HER(achieved_goal="goals.reached"), REPLAY),
+            "Hindsight: field 'goals.reached': no 'reached' here, the fields are",
+        ),
+        (
+            lambda: shapes(HER(desired_goal="sensor"), REPLAY),
+            r"Hindsight: desired_goal is float32\[\] in the windows, the goals achieved are float32\[2\] in the buffer",
+        ),
+        (
+            lambda: shapes(HER(), Replay(12, 3, index_episodes=True, ignore_earliest=1), 2, stacked),
+            r"Hindsight: achieved_goal is float32\[4\] in the windows, the goals achieved are float32\[2\]",
+        ),
+        (
+            lambda: shapes(
+                Hindsight(lambda a, d: a["x"], achieved_goal="goals.achieved", desired_goal="goals.desired"), REPLAY
+            ),
+            r"Hindsight: reward must return one number for each of 4 rows, it returns shape \(4, 2\)",
+        ),
+        (
+            lambda: HER().init(TimeStep(observation={}, env_info={"final_observation": {}})),
+            "Hindsight: the rows hold env_info.* Take AutoReset in mode 'next_step'",
+        ),
+    ],
+)
+def test_what_cannot_be_relabelled_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

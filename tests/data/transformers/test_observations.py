@@ -1,0 +1,260 @@
+"""ObservationNormalizer and ImageScale: what they show, of what they have learned, and when."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree
+from jaxenv.data.transformers import ImageScale, ObservationNormalizer
+from jaxenv.timestep import TimeStep
+from jaxenv.wrappers import ScaleImage
+from tests.data.transformers.sensing import batch_of, row, sensors, unrolled, windows
+
+FLOATS = ("place", "grid")
+
+
+def first_row():
+    return jax.tree.map(lambda x: x[0], unrolled()[0].timestep)
+
+
+@functools.cache
+def shown(mode, update="rollout", **options):
+    """States behind every row, and rows shown, in a rollout of all rows."""
+    transformer = ObservationNormalizer(mode, update, epsilon=0.0, window=4, rate=0.3, **options)
+
+    @jax.jit
+    def run(rows):
+        def one(state, timestep):
+            state, timestep = transformer.transform_timestep(state, timestep)
+            return state, (state, timestep.observation)
+
+        return jax.lax.scan(one, transformer.init(jax.tree.map(lambda x: x[0], rows)), rows)[1]
+
+    return jax.device_get(run(unrolled()[0].timestep))
+
+
+def weights(mode, updates):
+    """What each of so many updates of 3 rows weighs, as the modes are defined."""
+    t = np.arange(updates)
+    if mode == "window":
+        w = (t >= updates - 4).astype(float)
+    else:
+        w = 0.7 ** (updates - 1 - t) if mode == "exponential" else np.ones(updates)
+    return w / w.sum()
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "window", "exponential"])
+def test_a_row_is_normalised_by_what_was_seen_up_to_it(mode):
+    raw = unrolled()[0].timestep.observation
+    states, found = shown(mode)
+    for t in (0, 1, 3, 4, 10, 23):
+        w = weights(mode, t + 1)[:, None]
+        for name in FLOATS:
+            x = raw[name][: t + 1].astype(np.float64)
+            mean = np.sum(w * x.mean(axis=1).reshape(t + 1, -1), axis=0).reshape(x.shape[2:])
+            square = np.sum(w * (x**2).mean(axis=1).reshape(t + 1, -1), axis=0).reshape(x.shape[2:])
+            deviation = np.sqrt(square - mean**2)
+            np.testing.assert_allclose(states.value[name].moments.mean[t], mean, rtol=1e-5)
+            if t:
+                np.testing.assert_allclose(found[name][t], (x[t] - mean) / deviation, rtol=2e-4, atol=1e-5)
+    for name in ("count", "camera"):
+        np.testing.assert_array_equal(found[name], raw[name])
+
+
+@pytest.mark.parametrize(("mode", "count"), [("adaptive", 72), ("window", 12), ("exponential", 72)])
+def test_every_row_is_counted_once_or_as_long_as_the_window_holds_it(mode, count):
+    states, _ = shown(mode)
+    assert int(states.value["place"].moments.low[-1]) == count
+
+
+@pytest.mark.parametrize("update", ["replay", "never"])
+def test_a_rollout_teaches_nothing_where_it_should_not(update):
+    states, found = shown("adaptive", update)
+    assert not states.value["place"].moments.low.any()
+    np.testing.assert_array_equal(found["place"], unrolled()[0].timestep.observation["place"])
+
+
+@pytest.mark.parametrize("update", ["rollout", "replay", "never"])
+def test_replayed_windows_teach_only_where_they_should_and_are_shown_by_what_is_known(update):
+    transformer = ObservationNormalizer(update="rollout", fields=("place",), epsilon=0.0)
+    start = transformer.init(first_row())
+    rows = unrolled()[0].timestep
+    known, _ = transformer.transform_timestep(start, jax.tree.map(lambda x: jnp.asarray(x[5]), rows))
+    batch = windows(unrolled()[0], [0, 2, 1], [3, 8, 8], 2)
+    state, found = jax.jit(dataclasses.replace(transformer, update=update).transform_batch)(known, batch)
+    seen = rows.observation["place"][5].reshape(-1, 2)
+    raw = np.asarray(batch.experience.timestep.observation["place"])
+    if update == "replay":
+        seen = np.concatenate([seen, raw.reshape(-1, 2)])
+    assert transformer.statistics(state)["place"].count == len(seen)
+    expected = (raw - seen.mean(axis=0)) / seen.std(axis=0)
+    np.testing.assert_allclose(found.experience.timestep.observation["place"], expected, rtol=1e-5)
+
+
+def test_frozen_statistics_stay_and_keep_their_structure():
+    transformer = ObservationNormalizer("window", window=2)
+    timestep = jax.tree.map(jnp.asarray, first_row())
+    start = transformer.init(timestep)
+    state, _ = transformer.frozen().transform_timestep(start, timestep)
+    assert jax.tree.all(jax.tree.map(lambda a, b: a is b, state, start))
+    assert transformer.frozen() == ObservationNormalizer("window", "never", window=2)
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "window", "exponential"])
+def test_rows_that_are_not_finite_never_enter_and_a_batch_of_them_changes_nothing(mode):
+    transformer = ObservationNormalizer(mode, window=2, rate=0.5)
+    step = jax.jit(lambda state, x: transformer.transform_timestep(state, row(observation=x)))
+    good, mixed, bad = (
+        jnp.array(x, jnp.float32) for x in ([[1], [2], [6]], [[3], [np.nan], [5]], [[np.inf], [np.nan], [-1e16]])
+    )
+    state, _ = step(transformer.init(row(observation=good)), good)
+    assert float(transformer.statistics(state).mean[0]) == pytest.approx(3)
+    state, _ = step(state, mixed)
+    mean = {"adaptive": 17 / 5, "window": 17 / 5, "exponential": (0.25 * 3 + 0.5 * 4) / 0.75}[mode]
+    assert float(transformer.statistics(state).mean[0]) == pytest.approx(mean)
+    after, found = step(state, bad)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after, state))
+    assert np.isnan(found.observation[1, 0])
+
+
+def test_a_large_common_offset_costs_no_digits():
+    transformer = ObservationNormalizer("exponential", rate=0.01)
+    noise = np.random.default_rng(0).normal(size=(50, 64, 1))
+    rows = jnp.asarray((noise + 1e4).astype(np.float32))
+    observed = row(step_type=np.ones(64, np.int32), reward=np.zeros(64), observation=rows[0])
+
+    @jax.jit
+    def run(state, rows):
+        one = lambda state, x: transformer.transform_timestep(state, dataclasses.replace(observed, observation=x))  # noqa: E731
+        return jax.lax.scan(one, state, rows)[0]
+
+    found = transformer.statistics(run(transformer.init(observed), rows))
+    assert float(found.variance[0]) == pytest.approx(1, rel=0.1)
+
+
+def test_final_observations_are_shown_alike_and_counted_where_an_episode_ends():
+    rows = unrolled("same_step")[0].timestep
+    transformer = ObservationNormalizer(fields=("place",), epsilon=0.0)
+    start = transformer.init(jax.tree.map(lambda x: x[0], rows))
+    state, found = jax.jit(lambda s, r: jax.lax.scan(transformer.transform_timestep, s, r))(start, rows)
+    final, last = rows.env_info["final_observation"]["place"], rows.step_type == 2
+    seen = np.concatenate([rows.observation["place"].reshape(-1, 2), final[last]])
+    assert transformer.statistics(state)["place"].count == len(seen)
+    expected = (final[-1] - seen.mean(axis=0)) / seen.std(axis=0)
+    np.testing.assert_allclose(found.env_info["final_observation"]["place"][-1], expected, rtol=1e-5)
+
+
+def test_specs_of_normalised_parts_have_the_bounds_of_the_clip_alone():
+    spec = sensors().time_step_spec()
+    found = ObservationNormalizer(clip=5.0).transform_spec(spec).observation
+    specs.require_equal(found["place"], specs.Bounded((2,), np.float32, -5, 5))
+    specs.require_equal(found["camera"], spec.observation["camera"])
+    found = ObservationNormalizer(fields=("place",)).transform_spec(spec).observation
+    specs.require_equal(found["place"], specs.Array((2,), np.float32))
+    specs.require_equal(found["grid"], spec.observation["grid"])
+
+
+def test_what_is_clipped_keeps_within():
+    plain, found = (shown("adaptive", clip=clip)[1]["place"][2:] for clip in (None, 0.5))
+    np.testing.assert_array_equal(found, np.clip(plain, -0.5, 0.5))
+    assert np.abs(plain).max() > 1
+
+
+def test_shards_without_a_mesh_axis_learn_on_their_own_and_with_one_together():
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    lanes = jax.sharding.PartitionSpec(None, "lanes")
+    rows = TimeStep(
+        step_type=jnp.ones((4, 2), jnp.int32), observation=jnp.arange(8, dtype=jnp.float32).reshape(4, 2), env_info={}
+    )
+
+    def run(rows, axis_name):
+        transformer = ObservationNormalizer("window", window=2, axis_name=axis_name)
+        start = transformer.init(jax.tree.map(lambda x: x[0], rows))
+        return jax.lax.scan(transformer.transform_timestep, start, rows)[1].observation
+
+    @jax.jit
+    def all_ways(rows):
+        sharded = lambda name: jax.shard_map(lambda x: run(x, name), mesh=mesh, in_specs=lanes, out_specs=lanes)(rows)  # noqa: E731
+        return run(rows, None), sharded(None), sharded("lanes")
+
+    plain, alone, together = all_ways(rows)
+    np.testing.assert_allclose(alone, plain, rtol=1e-6)
+    np.testing.assert_allclose(together, plain, rtol=1e-6)
+
+
+# --- ImageScale ------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_become_floats_and_nothing_else_changes():
+    image = jnp.array([[0, 51], [255, 102]], jnp.uint8)
+    timestep = row([0, 1], [0, 1], {"camera": image, "gear": jnp.array([1, 2], jnp.int32)})
+    _, found = ImageScale().transform_timestep((), timestep)
+    np.testing.assert_allclose(found.observation["camera"], [[-1, -0.6], [1, -0.2]], rtol=1e-6)
+    assert found.observation["camera"].dtype == np.float32
+    assert found.observation["gear"] is timestep.observation["gear"]
+    _, batch = ImageScale(0, 5).transform_batch((), batch_of(timestep))
+    np.testing.assert_allclose(batch.experience.timestep.observation["camera"][:, 0], [[0, 1], [5, 2]], rtol=1e-6)
+
+
+def test_images_are_scaled_as_the_wrapper_scales_them_in_final_observations_too():
+    env = sensors("same_step")
+    timestep = env.reset(jax.random.key(0))[1]
+    wrapped = ScaleImage(env, 0.1, 0.7)
+    transformer = ImageScale(0.1, 0.7, fields=("camera",))
+    _, found = transformer.transform_timestep((), timestep)
+    expected = wrapped.reset(jax.random.key(0))[1]
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    spec = transformer.transform_spec(env.time_step_spec())
+    specs.require_equal(spec.observation, wrapped.observation_spec())
+    specs.require_equal(specs.unbatched(spec.env_info, 0), wrapped.env_info_spec())
+    assert jaxenv.tree.structure(spec) == tree.structure(wrapped.time_step_spec())
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ObservationNormalizer("moving"), "ObservationNormalizer: mode must be one of 'adaptive', .* 'moving'"),
+        (lambda: ObservationNormalizer(update=True), "update must be one of 'rollout', 'replay', 'never', got True"),
+        (lambda: ObservationNormalizer(clip=0), "ObservationNormalizer: clip must be None or positive, got 0"),
+        (lambda: ObservationNormalizer(epsilon=-1), "ObservationNormalizer: epsilon must be at least 0, got -1"),
+        (lambda: ObservationNormalizer(window=0), "window must be a whole number from 1, got 0"),
+        (lambda: ObservationNormalizer(window=2.0), r"window must be a whole number from 1, got 2\.0"),
+        (lambda: ObservationNormalizer(rate=0), r"ObservationNormalizer: rate must be in \(0, 1\], got 0"),
+        (lambda: ObservationNormalizer(fields="x"), "ObservationNormalizer: fields must be None or a tuple of dotted"),
+        (lambda: ImageScale(1, 1), "ImageScale: low must lie below high, got 1 and 1"),
+        (lambda: ImageScale("dark"), "ImageScale: low must be a finite number, got 'dark'"),
+        (lambda: ImageScale(fields=(3,)), r"ImageScale: fields must be None or a tuple of dotted paths, got \(3,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (ObservationNormalizer(fields=("speed",)), "ObservationNormalizer: field 'speed': no 'speed' here"),
+        (ObservationNormalizer(fields=("camera",)), "ObservationNormalizer: there must be a float array in camera"),
+        (ImageScale(fields=("lidar",)), "ImageScale: field 'lidar': no 'lidar' here, the fields are"),
+        (ImageScale(fields=("place",)), "ImageScale: place must be uint8, got float32"),
+    ],
+)
+def test_fields_that_are_not_there_or_of_another_kind_are_refused(transformer, message):
+    with pytest.raises(ValueError, match=message):
+        transformer.transform_spec(sensors().time_step_spec())
+    with pytest.raises(ValueError, match=message):
+        transformer.transform_timestep(transformer.init(first_row()), first_row())
+
+
+def test_an_observation_without_images_is_refused():
+    with pytest.raises(ValueError, match="ImageScale: the observation must hold a uint8 array, got float32"):
+        ImageScale().transform_timestep((), row(observation=jnp.zeros((3, 2))))

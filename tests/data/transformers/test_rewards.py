@@ -1,0 +1,167 @@
+"""Transformers of the reward: what they make of it in rollout, on replay and in specs, and that FIRST rows pay 0."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import specs
+from jaxenv.data import Replay
+from jaxenv.data.transformers import (
+    RewardClipping,
+    RewardFunction,
+    RewardNormalizer,
+    RewardScaling,
+    RewardShifting,
+    Sequential,
+)
+from jaxenv.rollout import Experience
+from jaxenv.timestep import TimeStep
+from tests.data.transformers.sensing import batch_of, row, windows
+
+INF = np.inf
+
+
+def bounded(low, high):
+    return specs.Bounded(np.shape(low), np.float32, low, high)
+
+
+def unbounded(shape=()):
+    return specs.Array(shape, np.float32)
+
+
+SCALAR = [
+    (RewardClipping(-1, 2), [0, -1, 0.5, 2], bounded(-1, 2)),
+    (RewardClipping(1, 2), [0, 1, 1, 2], bounded(0, 2)),
+    (RewardScaling(-2), [0, 6, -1, -18], bounded(-18, 6)),
+    (RewardShifting(10), [0, 7, 10.5, 19], bounded(0, 19)),
+    (RewardFunction(lambda r: r > 0), [0, 0, 1, 1], unbounded()),
+    (RewardFunction(lambda r: 2 * r + 1, bounded(-5, 19)), [0, -5, 2, 19], bounded(-5, 19)),
+]
+
+
+@pytest.mark.parametrize(("transformer", "paid", "spec"), SCALAR, ids=lambda x: type(x).__name__)
+def test_what_is_paid_for_a_first_row_and_steps_of_minus_3_a_half_and_9(transformer, paid, spec):
+    timestep = row([0, -3, 0.5, 9], [0, 1, 1, 2])
+    state, shown = transformer.transform_timestep(transformer.init(timestep), timestep)
+    assert state == ()
+    assert shown.reward.tolist() == paid
+    assert shown.reward.dtype == np.float32
+    _, batch = transformer.transform_batch((), batch_of(timestep))
+    assert batch.experience.timestep.reward[:, 0].tolist() == paid
+    found = transformer.transform_spec(TimeStep(reward=bounded(-3, 9))).reward
+    specs.require_equal(found, spec)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "paid", "spec"),
+    [
+        (RewardClipping((-1, 0), (1, 0.5)), [[0, 0], [-1, 0.5]], bounded([-1, 0], [1, 0.5])),
+        (RewardScaling([0.5, -1]), [[0, 0], [-1, -8]], bounded([-INF, -INF], [INF, INF])),
+        (RewardShifting(np.array([1, 2])), [[0, 0], [-1, 10]], bounded([-INF, -INF], [INF, INF])),
+        (RewardFunction(lambda r: r.sum(axis=-1)), [0, 6], unbounded()),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_a_vector_reward_is_mapped_component_by_component(transformer, paid, spec):
+    timestep = row([[0, 0], [-2, 8]], [0, 1])
+    assert transformer.transform_timestep((), timestep)[1].reward.tolist() == paid
+    specs.require_equal(transformer.transform_spec(TimeStep(reward=unbounded((2,)))).reward, spec)
+
+
+def test_rows_of_the_buffer_stay_raw():
+    replay = Replay(3, 3)
+
+    @jax.jit
+    def run(rows):
+        stored = replay.add(replay.init(rows), rows)
+        batch = replay.sample(stored, jax.random.key(0), 4)
+        _, found = Sequential(RewardClipping(-1, 1)).transform_batch(((),), batch, replay, stored)
+        rewards = found.experience.timestep.reward, batch.experience.timestep.reward
+        return *rewards, replay.get(stored, "timestep.reward", batch.env_id, batch.position)
+
+    ones = np.ones((3, 3), np.float32)
+    found, raw, stored = run(Experience(TimeStep(np.ones((3, 3), np.int32), 5 * ones, ones)))
+    assert found.tolist() == [[1, 1]] * 4
+    assert raw.tolist() == [[5, 5]] * 4
+    assert stored.tolist() == [5] * 4
+
+
+# --- RewardNormalizer ------------------------------------------------------------------------------------------------
+
+REWARDS = np.array([[9, 1, 4], [2, -3, 7], [5, 0, 1], [3, 3, 8]], np.float32)
+STEP_TYPES = np.array([[0, 0, 0], [1, 2, 1], [1, 0, 2], [2, 1, 0]], np.int32)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_a_reward_is_divided_by_the_deviation_of_all_steps_so_far_its_own_included(centre):
+    transformer = RewardNormalizer(centre=centre, epsilon=0.0)
+    rows = TimeStep(jnp.asarray(STEP_TYPES), jnp.asarray(REWARDS), observation=())
+    state = transformer.init(jax.tree.map(lambda x: x[0], rows))
+    _, shown = jax.jit(lambda state, rows: jax.lax.scan(transformer.transform_timestep, state, rows))(state, rows)
+    step = STEP_TYPES != 0
+    for t in range(1, 4):
+        seen = REWARDS[: t + 1][step[: t + 1]]
+        expected = (REWARDS[t] - (seen.mean() if centre else 0)) / seen.std()
+        np.testing.assert_allclose(shown.reward[t], np.where(step[t], expected, 0), rtol=1e-5)
+    assert shown.reward[0].tolist() == [0, 0, 0]
+
+
+def test_statistics_of_rewards_learn_on_replay_where_they_are_told_to_and_are_clipped():
+    transformer = RewardNormalizer(update="replay", clip=1.0)
+    rows = Experience(TimeStep(STEP_TYPES, REWARDS, observation=()))
+    batch = windows(rows, [0, 1, 2], [0, 1, 2], 2)
+    seen = np.array([2, -3, 1], np.float32)  # the steps of rows 0 and 1, 1 and 2, 2 and 3 of the lanes
+    state, found = transformer.transform_batch(transformer.init(row()), batch)
+    assert transformer.statistics(state).count == 3
+    np.testing.assert_allclose(transformer.statistics(state).mean, seen.mean(), rtol=1e-6)
+    expected = np.clip(np.array([[0, 2], [-3, 0], [1, 0]]) / seen.std(), -1, 1)
+    np.testing.assert_allclose(found.experience.timestep.reward, expected, rtol=1e-5)
+    spec = transformer.transform_spec(TimeStep(reward=bounded(-5, 5))).reward
+    specs.require_equal(spec, bounded(-1, 1))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RewardClipping(1, 0), "RewardClipping: low must not exceed high, got 1 and 0"),
+        (lambda: RewardClipping(None, 1), "RewardClipping: low must be a finite number, .* got None"),
+        (lambda: RewardScaling(0), "RewardScaling: scale must not be 0, got 0"),
+        (lambda: RewardScaling("half"), "RewardScaling: scale must be a finite number, .* got 'half'"),
+        (lambda: RewardShifting(INF), "RewardShifting: bias must be a finite number, .* got inf"),
+        (lambda: RewardFunction(3), "RewardFunction: fn must be a function of rewards, got 3"),
+        (lambda: RewardFunction(abs, spec=3), "RewardFunction: spec must be None or a spec, got 3"),
+        (lambda: RewardNormalizer(centre=0), "RewardNormalizer: centre must be True or False, got 0"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (RewardScaling((1, 2)), r"RewardScaling: scale must be one number or have the shape \(\) of the reward, got"),
+        (RewardClipping((-1, -1), 1), r"RewardClipping: low must be one number or have the shape \(\) of the reward"),
+        (RewardFunction(jnp.sum), r"RewardFunction: the reward must have shape \(lanes,\) .* for 3 lanes, got \(\)"),
+    ],
+)
+def test_what_does_not_fit_the_reward_is_refused(transformer, message):
+    with pytest.raises(ValueError, match=message):
+        transformer.transform_timestep((), row())
+
+
+@pytest.mark.parametrize("transformer", [RewardShifting(1), RewardNormalizer()])
+def test_rows_without_reward_are_refused(transformer):
+    with pytest.raises(ValueError, match=f"{type(transformer).__name__}: the rows hold no reward, keep it in unroll"):
+        transformer.transform_timestep(transformer.init(row()), TimeStep(step_type=jnp.zeros(3, jnp.int32)))
+
+
+def test_a_spec_that_does_not_fit_what_the_function_returns_is_refused():
+    transformer = RewardFunction(lambda r: r, bounded([0, 0], [1, 1]))
+    with pytest.raises(ValueError, match=r"RewardFunction: spec must be one of shape \(\) and float32"):
+        transformer.transform_spec(TimeStep(reward=unbounded()))

@@ -1,0 +1,128 @@
+"""Long runs: chunks that add up to the whole, one always under way, and memory that does not grow."""
+
+import gc
+
+import jax
+import numpy as np
+import pytest
+
+from jaxenv.rollout import LongRun, Metrics, PolicyStep, unroll
+from jaxenv.rollout.chunks import chunk_lengths
+from jaxenv.testing import Counting
+from jaxenv.wrappers import AutoReset
+
+LENGTHS = np.array([[2, 7, 3], [9, 1, 4], [5, 5, 6]])
+
+
+def env():
+    return AutoReset(Counting(LENGTHS, num_envs=3))
+
+
+def remembering(timestep, key, memory):
+    return PolicyStep(memory % 10, memory + 1)
+
+
+MEMORY = np.array([1, 2, 3], np.int32)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return LongRun(env(), 180, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=60)
+
+
+def episodes_by_loop():
+    """(row of the end, return, length) of every episode among 180 rows after the first."""
+    play = jax.jit(lambda key: unroll(env(), remembering, *env().reset(key), 181, initial_memory=MEMORY)[1].timestep)
+    rows, found = jax.device_get(play(jax.random.key(3))), []
+    for lane in range(3):
+        return_, length = 0.0, 0
+        for t in range(181):
+            if rows.step_type[t, lane] == 0:
+                continue
+            return_, length = return_ + rows.reward[t, lane], length + 1
+            if rows.step_type[t, lane] == 2:
+                found.append((t, return_, length))
+                return_, length = 0.0, 0
+    return np.array(found), np.sum(rows.step_type != 0)
+
+
+def test_chunks_hold_the_episodes_that_ended_in_them_and_add_up_to_the_unroll(run):
+    episodes, steps = episodes_by_loop()
+    chunks = list(run)
+    assert [chunk.rows for chunk in chunks] == [60, 120, 180]
+    assert [c.seconds for c in chunks] == sorted(c.seconds for c in chunks)
+    for chunk, begin in zip(chunks, (0, 60, 120), strict=True):
+        ended = episodes[(episodes[:, 0] > begin) & (episodes[:, 0] <= chunk.rows)]
+        assert chunk.figures["episodes"] == len(ended) > 0
+        assert chunk.figures["return_mean"] == pytest.approx(ended[:, 1].mean())
+    so_far = chunks[-1].so_far
+    assert so_far["steps"] == sum(c.figures["steps"] for c in chunks) == steps
+    assert so_far["return_mean"] == pytest.approx(episodes[:, 1].mean())
+    assert so_far["length_std"] == pytest.approx(episodes[:, 2].std())
+
+
+def test_a_run_can_be_run_again_and_tells_sinks_of_every_chunk(run):
+    told = []
+    figures = run(sinks=[lambda step, figures: told.append((step, figures["episodes"]))])
+    chunks = list(run)
+    assert told == [(c.so_far["steps"], c.figures["episodes"]) for c in chunks]
+    assert figures.items() >= chunks[-1].so_far.items()
+    assert figures["steps_per_second"] == pytest.approx(figures["steps"] / figures["run_seconds"])
+
+
+def test_the_next_chunk_is_under_way_before_the_last_one_is_told_of(run):
+    begun = []
+    advance = {n: lambda carry, n=n, fn=fn: (begun.append(n), fn(carry))[1] for n, fn in run._advance.items()}
+    chunks = iter(run)
+    run._advance, kept = advance, run._advance
+    try:
+        next(chunks)
+        assert begun == [60, 60]
+    finally:
+        run._advance = kept
+
+
+def test_memory_does_not_grow_with_the_number_of_steps(run):
+    alive = []
+    for _ in run:
+        gc.collect()
+        alive.append(len(jax.live_arrays()))
+    assert alive[0] >= alive[1] >= alive[2]
+    sizes = set()
+    for num_steps in (100, 10_000):
+        (chunk,) = LongRun(env(), num_steps, jax.random.key(0), chunk_steps=num_steps)._advance.values()
+        memory = chunk.func.memory_analysis()
+        sizes.add(memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes)
+    assert len(sizes) == 1
+    assert sizes.pop() < 20_000
+
+
+def test_a_chunk_overwrites_what_the_one_before_left(run):
+    carry = run._start()
+    run._advance[60](carry)
+    assert all(x.is_deleted() for x in jax.tree.leaves(carry))
+
+
+def test_ten_million_steps_a_lane_are_as_many_chunks_as_they_need():
+    lengths = chunk_lengths(10_000_000, 64)
+    assert sum(lengths) == 10_000_000
+    assert len(set(lengths)) == 1
+    assert 1000 <= lengths[0] <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
+        ({"num_steps": 10, "chunk_steps": 0}, "chunk_steps must be at least 1, got 0"),
+        ({"num_steps": 10, "metrics": Metrics(env_info=("speed",))}, "no 'speed' here"),
+    ],
+)
+def test_faulty_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LongRun(env(), key=jax.random.key(0), **arguments)
+
+
+def test_lanes_that_do_not_begin_anew_are_refused():
+    with pytest.raises(ValueError, match="LongRun: <Counting> has no AutoReset"):
+        LongRun(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

@@ -1,0 +1,126 @@
+"""Sinks: lines that are aligned, files that go on, and curves."""
+
+import csv
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from jaxenv.rollout import CSV, Table, TensorBoard
+
+FIRST = {"episodes": 12, "return_mean": 21.523456, "length_mean": None}
+SECOND = {"episodes": 1234567, "return_mean": -0.000123456, "length_mean": 3.0}
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_aligned_and_has_one_header():
+    stream = io.StringIO()
+    with Table(None, stream) as table:
+        table(1000, FIRST)
+        table(2_000_000, SECOND)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].split() == ["step", "episodes", "return_mean", "length_mean"]
+    assert lines[1].split() == ["1,000", "12", "21.523", "-"]
+    assert lines[2].split() == ["2,000,000", "1,234,567", "-0.00012346", "3"]
+    ends = [[i for i, c in enumerate(line) if line[i + 1 : i + 2] in ("", " ") and c != " "] for line in lines]
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_a_table_shows_the_columns_asked_for_in_their_order():
+    stream = io.StringIO()
+    table = Table(["return_mean", "episodes"], stream)
+    table(1, {**FIRST, "return_mean": np.array([1.0, np.nan], np.float32)})
+    header, line = stream.getvalue().splitlines()
+    assert header.split() == ["step", "return_mean.0", "return_mean.1", "episodes"]
+    assert line.split() == ["1", "1", "-", "12"]
+    with pytest.raises(ValueError, match="Table: no figure 'return_mean', the figures are episodes"):
+        table(2, {"episodes": 3})
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_csv_file_has_one_header_and_goes_on_where_it_was_left(tmp_path):
+    path = tmp_path / "a.csv"
+    with CSV(path) as sink:
+        sink(10, FIRST)
+        sink(20, SECOND)
+    with CSV(path) as sink:
+        sink(30, dict(reversed(FIRST.items())))
+    header, *lines = read(path)
+    assert header == ["step", "episodes", "return_mean", "length_mean"]
+    assert lines == [
+        ["10", "12", "21.523456", ""],
+        ["20", "1234567", "-0.000123456", "3.0"],
+        ["30", "12", "21.523456", ""],
+    ]
+
+
+@pytest.mark.parametrize("left", ["step,epis", "step,episodes,return_mean,length_mean\r\n5,1,2.0,3.0\r\n10,1"])
+def test_a_line_that_a_killed_run_did_not_finish_is_dropped(tmp_path, left):
+    path = tmp_path / "a.csv"
+    path.write_bytes(left.encode())
+    with CSV(path) as sink:
+        sink(10, FIRST)
+    assert read(path)[0] == ["step", "episodes", "return_mean", "length_mean"]
+    assert read(path)[1:-1] == ([["5", "1", "2.0", "3.0"]] if "5,1" in left else [])
+    assert read(path)[-1] == ["10", "12", "21.523456", ""]
+
+
+def test_every_line_is_in_the_file_as_soon_as_it_is_written(tmp_path):
+    sink = CSV(tmp_path / "a.csv")
+    sink(10, FIRST)
+    assert len(read(tmp_path / "a.csv")) == 2
+    sink.close()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_another_set_of_columns_is_refused_and_nothing_is_written(tmp_path, anew):
+    path = tmp_path / "a.csv"
+    sink = CSV(path)
+    sink(10, FIRST)
+    if anew:
+        sink.close()
+        sink = CSV(path)
+    changed = {**FIRST, "cost": 1.0}
+    del changed["episodes"]
+    with pytest.raises(
+        ValueError, match=r"CSV: the columns of .*a.csv .* new are \['cost'\], missing are \['episodes'\]"
+    ):
+        sink(20, changed)
+    sink.close()
+    assert len(read(path)) == 2
+
+
+# --- TensorBoard -----------------------------------------------------------------------------------------------------
+
+
+def test_tensorboard_gets_a_point_for_every_number_that_is_there(tmp_path, monkeypatch):
+    tensorboard = pytest.importorskip("tensorboardX")
+    told = []
+    monkeypatch.setattr(tensorboard.SummaryWriter, "add_scalar", lambda _, *point: told.append(point))
+    with TensorBoard(tmp_path) as sink:
+        sink(10, {**FIRST, "cost": [1.0, 2.0]})
+    assert told == [("episodes", 12, 10), ("return_mean", 21.523456, 10), ("cost.0", 1.0, 10), ("cost.1", 2.0, 10)]
+
+
+def test_tensorboard_writes_an_event_file(tmp_path):
+    pytest.importorskip("tensorboardX")
+    with TensorBoard(tmp_path / "new") as sink:
+        sink(10, FIRST)
+    (file,) = (tmp_path / "new").iterdir()
+    assert b"return_mean" in file.read_bytes()
+
+
+def test_without_tensorboardx_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match=r"pip install 'jaxenv\[tensorboard\]'"):
+        TensorBoard(tmp_path)
