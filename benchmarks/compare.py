@@ -22,10 +22,15 @@ MORE_IS_BETTER = {
     "words_per_second": True,
     "compile_seconds": False,
     "microseconds_per_call": False,
+    "milliseconds_per_call": False,
     "bytes_per_lane": False,
     "step_bytes_per_lane": False,
+    "bytes_per_row": False,
 }
-OTHERS = frozenset({*PEERS, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"})
+OTHERS = frozenset(
+    {*PEERS, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
+    | {"flashbax", "flashbax items", "rlax"}
+)
 
 
 class Change(NamedTuple):

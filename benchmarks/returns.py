@@ -106,15 +106,16 @@ def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int =
         return some
 
     timed = measure.times_in_turn({name: run(fn) for name, fn in compiled.items()}, repeats)
-    seconds = {name: statistics.median(s for s, _ in samples) / calls for name, samples in timed.items()}
+    took = {name: 1e3 * statistics.median(s for s, _ in samples) / calls for name, samples in timed.items()}
     known = np.asarray(data.transition_mask(rows, last))
     ours, theirs = (np.asarray(samples[0][1])[known] for samples in timed.values())
     return {
         "kind": kind,
         "num_steps": num_steps,
         "num_envs": num_envs,
-        "seconds": seconds,
-        "ratio": seconds["rlax"] / seconds["jaxenv"],
+        "contestants": {name: {"milliseconds_per_call": milliseconds} for name, milliseconds in took.items()},
+        "ratios": {"rlax": took["rlax"] / took["jaxenv"]},
+        "notes": [],
         "rows_compared": int(known.sum()),
         "largest_difference": float(np.max(np.abs(ours - theirs))),
     }
@@ -128,8 +129,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             row["kind"],
             str(row["num_steps"]),
             str(row["num_envs"]),
-            *(f"{1e3 * row['seconds'][name]:.3f}" for name in ("jaxenv", "rlax")),
-            f"{row['ratio']:.2f}",
+            *(f"{row['contestants'][name]['milliseconds_per_call']:.3f}" for name in ("jaxenv", "rlax")),
+            f"{row['ratios']['rlax']:.2f}",
             f"{row['largest_difference']:.1e}",
         ]
         for row in rows

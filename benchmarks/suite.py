@@ -15,6 +15,8 @@ RUNS = {
     "-seeds": ("seeds", []),
     "-resets": ("resets", []),
     "-wrappers": ("wrappers", []),
+    "-returns": ("returns", []),
+    "-replay": ("replay", []),
     "-generator": ("generator", ["lanes"]),
     "-compile": ("compile", []),
     "-stepping": ("stepping", []),

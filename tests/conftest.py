@@ -26,13 +26,13 @@ def _compile_quickly(request):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-# Optimisers and networks come from libraries that promote dtypes and ranks as JAX does by default.
-_LEARNERS = "training."
+# Optimisers, networks and the code of the pages promote dtypes and ranks as JAX does by default.
+_BY_DEFAULT = ("training.", "test_docs")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _promote_as_by_default(request):
-    lenient = request.module.__name__.removeprefix("tests.").startswith(_LEARNERS)
+    lenient = request.module.__name__.removeprefix("tests.").startswith(_BY_DEFAULT)
     if lenient:
         jax.config.update("jax_numpy_dtype_promotion", "standard")
         jax.config.update("jax_numpy_rank_promotion", "allow")

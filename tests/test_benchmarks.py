@@ -471,3 +471,29 @@ def test_compiled_programs_are_cached_again_after_a_benchmark():
     with pytest.raises(SystemExit):
         program.main(["limit", "--help"])
     assert jax.config.jax_enable_compilation_cache == cached
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")  # of what rlax imports
+@pytest.mark.parametrize("kind", ["gae", "td_lambda", "n_step_return", "vtrace"])
+def test_returns_are_compared_where_both_sides_mean_the_same_and_agree_there(kind):
+    pytest.importorskip("rlax")
+    row = module("returns").compare(kind, num_steps=40, num_envs=8, repeats=1, calls=1)
+    assert row["rows_compared"] > 250
+    assert row["largest_difference"] < 1e-4
+    mine, theirs = (row["contestants"][name]["milliseconds_per_call"] for name in ("jaxenv", "rlax"))
+    assert row["ratios"] == {"rlax": theirs / mine}
+
+
+@pytest.mark.filterwarnings("ignore")  # of what flashbax imports
+def test_replay_is_measured_beside_flashbax_on_the_same_rows(tmp_path):
+    pytest.importorskip("flashbax")
+    path = tmp_path / "replay.json"
+    sizes = ["--scale", "64", "--repeats", "1", "--rows", "cart-pole", "--work", "add-1", "sample-256x2"]
+    assert module("replay").main([*sizes, "--json", str(path)]) == 0
+    add, sample = json.loads(path.read_text())["rows"]
+    assert set(sample["contestants"]) == {"jaxenv", "flashbax", "flashbax items"}
+    assert sample["contestants"]["jaxenv"]["bytes_per_row"] < sample["contestants"]["flashbax items"]["bytes_per_row"]
+    assert add["ratios"]["flashbax"] > 0

@@ -18,6 +18,6 @@ from jaxenv.data.rows import transition_mask as transition_mask
 from jaxenv.data.rows import with_last as with_last
 from jaxenv.data.trajectories import Trajectory as Trajectory
 from jaxenv.data.trajectories import Transitions as Transitions
-from jaxenv.data.trajectories import n_step_transitions as n_step_transitions
-from jaxenv.data.trajectories import trajectory as trajectory
-from jaxenv.data.trajectories import transitions as transitions
+from jaxenv.data.trajectories import to_n_step_transitions as to_n_step_transitions
+from jaxenv.data.trajectories import to_trajectory as to_trajectory
+from jaxenv.data.trajectories import to_transitions as to_transitions

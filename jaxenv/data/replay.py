@@ -17,7 +17,7 @@ from jaxenv import leaves, random, tree
 from jaxenv.data import checks, episodes, priorities, ring, strata
 from jaxenv.data.batches import Batch
 from jaxenv.data.rows import StreamMode
-from jaxenv.data.trajectories import Transitions, n_step_transitions, transitions
+from jaxenv.data.trajectories import Transitions, to_n_step_transitions, to_transitions
 from jaxenv.rollout import Experience
 
 
@@ -249,7 +249,7 @@ class Replay:
         """Windows of consecutive rows: leaves ``[N, L, ...]``. Each is equally likely, or as its priority says.
 
         No window crosses the place where the next row will be written. Windows may cross the end of an episode, see
-        `episode_mask` and `transitions`. Draws are spread evenly: no window is drawn twice as long as there are
+        `episode_mask` and `to_transitions`. Draws are spread evenly: no window is drawn twice as long as there are
         enough, and in an aligned buffer every lane gives ``N // B`` windows or one more; with priorities one window is
         drawn from each of N equal parts of their sum.
 
@@ -300,13 +300,13 @@ class Replay:
             state: the buffer.
             key: one typed key, or a stream of shape ``()``.
             batch_size: N.
-            n: how many steps, as in `n_step_transitions`.
+            n: how many steps, as in `to_n_step_transitions`.
             gamma: discount rate, for more than one step.
             mode: of the stream's ``AutoReset``.
             importance_exponent: as in `sample`.
 
         Raises:
-            ValueError: as `sample` and `n_step_transitions`, and without ``gamma`` for more than one step.
+            ValueError: as `sample` and `to_n_step_transitions`, and without ``gamma`` for more than one step.
         """
         if n < 1:
             raise ValueError(f"Replay.sample_transitions: n must be at least 1, got {n}")
@@ -314,7 +314,7 @@ class Replay:
             raise ValueError(f"Replay.sample_transitions: rewards of {n} steps are discounted, pass gamma")
         batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
         rows, last = batch.split()
-        found = transitions(rows, last, mode) if n == 1 else n_step_transitions(rows, last, n, gamma, mode)
+        found = to_transitions(rows, last, mode) if n == 1 else to_n_step_transitions(rows, last, n, gamma, mode)
         return jax.tree.map(lambda x: x[0], found), batch
 
     def get(self, state: ReplayState, path: str, env_id: Any, position: Any) -> Any:

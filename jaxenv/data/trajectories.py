@@ -41,7 +41,7 @@ class Transitions:
     valid: Any = ()
 
 
-def transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Transitions:
+def to_transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Transitions:
     """Pairs each row of an unroll with the next one: leaves ``[T, B, ...]``.
 
     Every action that an environment carried out is one valid transition, so that a ``same_step`` stream gives the same
@@ -60,14 +60,14 @@ def transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> (_, last, _), rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, 4)
-    >>> found = transitions(rows, last)
+    >>> found = to_transitions(rows, last)
     >>> found.next_observation[:, 0].tolist(), found.valid[:, 0].tolist()
     ([1, 2, 0, 1], [True, True, False, True])
     """
-    return _transitions("transitions", experience, last, mode)
+    return _transitions("to_transitions", experience, last, mode)
 
 
-def n_step_transitions(
+def to_n_step_transitions(
     experience: Experience, last: TimeStep, n: int, gamma: Any, mode: StreamMode = "next_step"
 ) -> Transitions:
     """Transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
@@ -88,9 +88,9 @@ def n_step_transitions(
         ValueError: for ``n`` below 1, a ``gamma`` out of range, or rows that do not fit.
     """
     if n < 1:
-        raise ValueError(f"n_step_transitions: n must be at least 1, got {n}")
-    one = _transitions("n_step_transitions", experience, last, mode)
-    gamma = coefficient("n_step_transitions", "gamma", gamma, experience.timestep)
+        raise ValueError(f"to_n_step_transitions: n must be at least 1, got {n}")
+    one = _transitions("to_n_step_transitions", experience, last, mode)
+    gamma = coefficient("to_n_step_transitions", "gamma", gamma, experience.timestep)
     rate = gamma.reshape(gamma.shape[: one.discount.ndim]) * one.discount
     rows = rate.shape[0]
     place = jnp.broadcast_to(tree.expand(jnp.arange(rows, dtype=jnp.int32), rate.ndim), rate.shape)
@@ -148,12 +148,12 @@ class Trajectory:
         return self.step_type == np.int32(StepType.LAST)
 
 
-def trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Trajectory:
+def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Trajectory:
     """Rows of an unroll in TF-Agents' layout: leaves ``[T, B, ...]``.
 
     A ``next_step`` stream keeps its LAST rows, as boundaries. A ``same_step`` stream has none: its LAST rows begin an
     episode and are FIRST here, and the observation an episode ended with has no place, so what reads next observations
-    off the next row (TF-Agents' ``to_transition``) must not bootstrap a truncated row: take `transitions` there.
+    off the next row (TF-Agents' ``to_transition``) must not bootstrap a truncated row: take `to_transitions` there.
 
     Args:
         experience: rows ``[T, B, ...]``.
@@ -163,9 +163,9 @@ def trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_
     Raises:
         ValueError: for an unknown mode, or rows that do not fit.
     """
-    check_mode("trajectory", mode)
+    check_mode("to_trajectory", mode)
     rows = experience.timestep
-    check_rows("trajectory", rows, last)
+    check_rows("to_trajectory", rows, last)
     begins = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())
     return Trajectory(
         step_type=jnp.where(begins, np.int32(StepType.FIRST), rows.step_type),

@@ -61,7 +61,8 @@ class LongRun:
         ValueError: for numbers below 1, or an environment without ``AutoReset``.
 
     >>> import jax, jaxenv
-    >>> run = LongRun(jaxenv.make("CartPole-v1", 4), 30, jax.random.key(0), chunk_steps=10)
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> run = LongRun(env, 30, jax.random.key(0), chunk_steps=10)
     >>> [chunk.rows for chunk in run]
     [10, 20, 30]
     """

@@ -342,7 +342,7 @@ def test_sampled_transitions_are_those_of_the_stream(mode, n):
     found, batch = jax.device_get(
         jax.jit(lambda s, k: replay.sample_transitions(s, k, 40, n, np.float32(0.5), mode))(buffer, jax.random.key(1))
     )
-    whole = jax.device_get(data.n_step_transitions(rows, last, n, np.float32(0.5), mode))
+    whole = jax.device_get(data.to_n_step_transitions(rows, last, n, np.float32(0.5), mode))
     assert 0 < found.valid.sum() <= 40
     for i in range(40):
         at = batch.position[i], batch.env_id[i]

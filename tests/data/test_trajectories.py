@@ -38,7 +38,7 @@ def unrolled(mode, num_steps=10):
 
 @functools.cache
 def several(mode, n, gamma=0.5):
-    fn = jax.jit(data.n_step_transitions, static_argnums=(2, 4))
+    fn = jax.jit(data.to_n_step_transitions, static_argnums=(2, 4))
     return jax.device_get(fn(*unrolled(mode), n, np.float32(gamma), mode))
 
 
@@ -51,7 +51,7 @@ def lane(x, i):
 
 def test_a_row_is_paired_with_the_next_one_and_boundaries_are_marked_lane_by_lane():
     experience, last = unrolled("next_step")
-    found = data.transitions(experience, last)
+    found = data.to_transitions(experience, last)
     # Lane 0: episodes of 2 and 3 steps in turn; lane 1: limits; lane 2: episodes of 3 and 1.
     assert lane(found.observation, 0) == [0, 1, 2, 10, 11, 12, 13, 20, 21, 22]
     assert lane(found.next_observation, 0) == [1, 2, 10, 11, 12, 13, 20, 21, 22, 30]
@@ -67,7 +67,7 @@ def test_a_row_is_paired_with_the_next_one_and_boundaries_are_marked_lane_by_lan
 
 
 def test_in_same_step_streams_every_row_is_a_transition_to_the_observation_that_the_episode_ended_with():
-    found = data.transitions(*unrolled("same_step"), mode="same_step")
+    found = data.to_transitions(*unrolled("same_step"), mode="same_step")
     assert lane(found.observation, 0) == [0, 1, 10, 11, 12, 20, 21, 30, 31, 32]
     assert lane(found.next_observation, 0) == [1, 2, 11, 12, 13, 21, 22, 31, 32, 33]
     assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 0, 1, 1, 0]
@@ -111,7 +111,7 @@ def broken(step_type, abnormal=None, reward=1.0):
 def test_an_abnormal_row_and_an_episode_broken_off_are_no_transitions():
     abnormal = [False, False, True, False, False, False, False]
     experience, last = broken([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
-    found = data.transitions(experience, last)
+    found = data.to_transitions(experience, last)
     assert lane(found.valid, 0) == [True, False, False, True, False, True]
 
 
@@ -122,7 +122,7 @@ def test_in_same_step_streams_the_row_after_an_abnormal_one_is_a_transition_agai
 
 def test_an_abnormal_last_row_is_seen_too():
     experience, last = broken([FIRST, MID, LAST], [False, False, True])
-    assert lane(data.transitions(experience, last).valid, 0) == [True, False]
+    assert lane(data.to_transitions(experience, last).valid, 0) == [True, False]
 
 
 # --- several steps -----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_an_abnormal_last_row_is_seen_too():
 
 def walked(mode, n, gamma):
     """n-step transitions by their definition, row by row: reward, discount, next observation, next step type."""
-    one = data.transitions(*unrolled(mode), mode=mode)
+    one = data.to_transitions(*unrolled(mode), mode=mode)
     one = jax.device_get(one)
     rows, lanes = one.valid.shape
     found = []
@@ -171,7 +171,7 @@ def test_a_window_of_two_steps_in_numbers():
 
 def test_a_window_stops_before_an_abnormal_row():
     experience, last = broken([FIRST, MID, MID, LAST, FIRST], [False, False, False, True, False])
-    found = data.n_step_transitions(experience, last, 5, 0.5)
+    found = data.to_n_step_transitions(experience, last, 5, 0.5)
     assert lane(found.valid, 0) == [True, True, False, False]
     assert lane(found.next_observation, 0)[:2] == [2, 2]
     assert lane(found.reward, 0)[:2] == [1.5, 1]
@@ -186,7 +186,7 @@ def test_vector_rewards_and_images_are_gathered_whole_with_a_gamma_per_lane():
         return dataclasses.replace(timestep, observation={"image": image}, reward=pair)
 
     gamma = np.array([0.5, 0.0, 1.0], np.float32)
-    fn = jax.jit(data.n_step_transitions, static_argnums=2)
+    fn = jax.jit(data.to_n_step_transitions, static_argnums=2)
     found = fn(dataclasses.replace(experience, timestep=wide(experience.timestep)), wide(last), 3, gamma)
     for i, rate in enumerate(gamma):
         wanted = several("next_step", 3, rate)
@@ -204,7 +204,7 @@ def mock_rows(mode, num_steps=8):
     state, timestep = env.reset(jax.random.key(0))
     unroll = jax.jit(lambda s, t: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), s, t, num_steps))
     (_, last, _), experience = unroll(state, timestep)
-    return data.trajectory(experience, last, mode)
+    return data.to_trajectory(experience, last, mode)
 
 
 def test_a_trajectory_is_laid_out_as_tf_agents_does_it():
@@ -228,7 +228,7 @@ def test_a_trajectory_row_holds_the_reward_of_its_own_action():
     state, timestep = env.reset(jax.random.key(0))
     one = lambda timestep, key: jnp.ones(1, jnp.int32)  # noqa: E731
     (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
-    assert lane(data.trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
+    assert lane(data.to_trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
 
 
 def test_a_same_step_stream_has_no_boundary_rows():
@@ -242,14 +242,14 @@ def test_a_same_step_stream_has_no_boundary_rows():
 
 
 def test_a_row_is_mid_with_more_of_the_episode_on_either_side():
-    found = data.trajectory(*unrolled("next_step"))
+    found = data.to_trajectory(*unrolled("next_step"))
     assert lane(found.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]
 
 
 # --- what does not fit -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fn", [data.transitions, functools.partial(data.n_step_transitions, n=2, gamma=0.9)])
+@pytest.mark.parametrize("fn", [data.to_transitions, functools.partial(data.to_n_step_transitions, n=2, gamma=0.9)])
 def test_a_mode_that_is_not_the_streams_is_refused(fn):
     with pytest.raises(ValueError, match=r"transitions: the rows hold .*final_observation.*, pass mode='same_step'"):
         fn(*unrolled("same_step"))
@@ -260,20 +260,20 @@ def test_a_mode_that_is_not_the_streams_is_refused(fn):
 
 
 def test_arguments_out_of_range_are_refused():
-    with pytest.raises(ValueError, match="n_step_transitions: n must be at least 1, got 0"):
-        data.n_step_transitions(*unrolled("next_step"), 0, 0.9)
-    with pytest.raises(ValueError, match=r"n_step_transitions: gamma must be in \[0, 1\], got 1.5"):
-        data.n_step_transitions(*unrolled("next_step"), 2, 1.5)
+    with pytest.raises(ValueError, match="to_n_step_transitions: n must be at least 1, got 0"):
+        data.to_n_step_transitions(*unrolled("next_step"), 0, 0.9)
+    with pytest.raises(ValueError, match=r"to_n_step_transitions: gamma must be in \[0, 1\], got 1.5"):
+        data.to_n_step_transitions(*unrolled("next_step"), 2, 1.5)
     with pytest.raises(ValueError, match=r"trajectory: last.step_type must have the shape \(3,\) of a row"):
-        data.trajectory(unrolled("next_step")[0], unrolled("next_step")[0].timestep)
+        data.to_trajectory(unrolled("next_step")[0], unrolled("next_step")[0].timestep)
 
 
 def test_fields_that_were_not_unrolled_stay_unset():
     experience, last = unrolled("next_step")
     rows = dataclasses.replace(experience.timestep, observation=(), env_info=(), prev_action=(), env_id=())
-    found = data.transitions(dataclasses.replace(experience, timestep=rows), last)
+    found = data.to_transitions(dataclasses.replace(experience, timestep=rows), last)
     assert found.observation == found.next_observation == ()
-    np.testing.assert_array_equal(found.valid, data.transitions(experience, last).valid)
+    np.testing.assert_array_equal(found.valid, data.to_transitions(experience, last).valid)
 
 
 def test_with_last_keeps_what_the_rows_have_and_names_what_does_not_fit():

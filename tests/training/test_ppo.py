@@ -1,4 +1,4 @@
-"""The learner learns, its runs repeat, and what does not fit is refused."""
+"""The learner learns where actions are continuous, and refuses what does not fit. CartPole is in test_seeds.py."""
 
 import jax
 import jax.numpy as jnp
@@ -10,40 +10,6 @@ from jaxenv import specs
 from jaxenv.testing import mock_012, random_environment
 from jaxenv.training import ppo
 from jaxenv.wrappers import AutoReset
-
-SHORT = ppo.Config(total_steps=40_960, num_evaluations=4, num_eval_episodes=20)
-
-
-@pytest.fixture(scope="module")
-def trained():
-    """Two seeds for a seventh of the steps that the defaults are meant for: learners and curve."""
-    return jax.device_get(jax.jit(jax.vmap(ppo.make_train(SHORT)))(jax.random.split(jax.random.key(0), 2)))
-
-
-def test_every_seed_soon_balances_the_pole_ten_times_as_long_as_chance(trained):
-    _, curve = trained
-    best = curve.returns.mean(axis=-1).max(axis=-1)
-    assert (best > 220).all(), best
-
-
-def test_the_curve_counts_steps_and_episodes(trained):
-    learner, curve = trained
-    assert curve.steps.tolist() == [[10_240, 20_480, 30_720, 40_960]] * 2
-    assert learner.update.tolist() == [40, 40]
-    assert curve.returns.shape == curve.lengths.shape == curve.terminated.shape == (2, 4, 20)
-    np.testing.assert_array_equal(curve.returns, curve.lengths)
-    assert (curve.terminated == (curve.lengths < 500)).all()
-    # FIRST rows are no steps, and every episode has one: those of all legs but the newest row of each lane.
-    rows = sum(np.asarray(curve.train[name]).sum(axis=1, dtype=np.int64) for name in ("steps", "episodes"))
-    assert (np.abs(rows - 40_960) <= 16).all()
-
-
-def test_seeds_do_not_learn_alike(trained):
-    learner, curve = trained
-    assert not np.array_equal(curve.returns[0], curve.returns[1])
-    for x in jax.tree.leaves(learner.params):
-        assert not np.array_equal(x[0], x[1]) or not x.any()
-
 
 # --- continuous actions, trees of observations -----------------------------------------------------------------------
 
