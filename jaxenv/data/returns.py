@@ -34,7 +34,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.data.rows import check_rows, coefficient, next_rows, transition_mask
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import StepType, TimeStep
 
 
 class Targets(NamedTuple):
@@ -260,7 +260,7 @@ def _transitions(name, timestep, last, values, gamma, final_values) -> _Transiti
     next_value = values[1:]
     known = transition_mask(timestep, last, "next_step" if final_values is None else "same_step")
     # The row after the last one may go on for all we know: its value, which stands for it, says the same either way.
-    continues = known & ~next_rows(timestep.is_last(), last.is_last())
+    continues = known & (next_rows(timestep.step_type, last.step_type) != np.int32(StepType.LAST))
     known, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (known, continues, discount, ~continues))
     if final_values is not None:
         next_value = jnp.where(ends, jnp.asarray(final_values, reward.dtype)[1:], next_value)

@@ -41,7 +41,7 @@ class Config:
         wrappers: for `jaxenv.load`, innermost first: names, or pairs of a name and its options. Those that own only the
             reward (``"NormalizeReward"``) are left out of evaluations.
         normalize_observation: show the network observations of mean 0 and variance 1, by all that a run has seen.
-        total_steps: environment steps of all lanes together, rounded up to whole updates.
+        total_steps: rows of all lanes together, at most: as many updates before each evaluation as fit.
         num_envs: lanes.
         num_steps: steps of every lane between two updates.
         num_epochs: passes over the rows of an update.
@@ -95,12 +95,17 @@ class Config:
                 f"ppo.Config: num_minibatches must divide num_envs * num_steps = {self.num_envs * self.num_steps}, "
                 f"got {self.num_minibatches}"
             )
+        if not self.num_updates:
+            least = self.num_envs * self.num_steps * self.num_evaluations
+            raise ValueError(
+                f"ppo.Config: total_steps must be at least {least}, an update of num_envs * num_steps rows before each "
+                f"evaluation, got {self.total_steps}"
+            )
 
     @property
     def num_updates(self) -> int:
-        """Updates of a run: enough for ``total_steps``, and as many before each evaluation."""
-        each = -(-self.total_steps // (self.num_envs * self.num_steps * self.num_evaluations))
-        return each * self.num_evaluations
+        """Updates of a run, as many before each evaluation."""
+        return self.total_steps // (self.num_envs * self.num_steps * self.num_evaluations) * self.num_evaluations
 
 
 @tree.struct

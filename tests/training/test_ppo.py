@@ -86,6 +86,7 @@ def test_probabilities_are_those_of_the_samples(spec):
         ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
         ({"hidden": (64, 0)}, r"hidden must be widths of at least 1, got \(64, 0\)"),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
+        ({"total_steps": 10_239}, "total_steps must be at least 10240, .* got 10239"),
         ({"num_minibatches": 3}, r"num_minibatches must divide num_envs \* num_steps = 1024, got 3"),
     ],
 )
