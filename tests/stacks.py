@@ -30,8 +30,11 @@ def _dict_spaces(lanes: int) -> Environment:
     return wrappers.AutoReset(wrappers.TimeLimit(env, 5), "same_step", "compact")
 
 
+# CartPole-v1 with another limit, and games that share all but their rules with Breakout.
+_ALIKE = {"CartPole-v0", *(f"{game}-MinAtar" for game in ("Asterix", "Freeway", "Seaquest", "SpaceInvaders"))}
+
 STACKS: dict[str, Callable[[int], Environment]] = {
-    **{id: _of_id(id) for id in jaxenv.ids() if id != "CartPole-v0"},  # CartPole-v1 with another limit
+    **{id: _of_id(id) for id in jaxenv.ids() if id not in _ALIKE},
     "same step, compact": lambda lanes: jaxenv.make(
         "CartPole-v1", num_envs=lanes, autoreset="same_step", reset="compact", max_episode_steps=np.arange(3, 3 + lanes)
     ),
