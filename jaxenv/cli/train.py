@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         given = {"id": args.id, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
         print(json.dumps({**given, "seconds": seconds, "curve": rows}))
         return
-    print(f"{args.seeds} seeds in {seconds:.1f} s, compilation included; see {folder}")
+    print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
 
 
 def _of_tuples(given: dict[str, Any]) -> dict[str, Any]:
@@ -85,12 +85,13 @@ def _of_tuples(given: dict[str, Any]) -> dict[str, Any]:
 
 def _summary(rows: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
     """One evaluation of all seeds."""
-    returns = [row["eval_return"] for row in rows]
-    trained = [row["train_return"] for row in rows if row["train_return"] is not None]
+    trained, returns = (
+        [row[name] for row in rows if row[name] is not None] for name in ("train_return", "eval_return")
+    )
     figures: dict[str, Any] = {
         "train_return": statistics.fmean(trained) if trained else None,
-        "eval_return": statistics.fmean(returns),
-        "worst_seed": min(returns),
-        "best_seed": max(returns),
+        "eval_return": statistics.fmean(returns) if returns else None,
+        "worst_seed": min(returns, default=None),
+        "best_seed": max(returns, default=None),
     }
     return figures if threshold is None else {**figures, "solved": sum(x >= threshold for x in returns)}

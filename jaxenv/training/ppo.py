@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import data, random, rollout, specs, tree
+from jaxenv import data, leaves, random, rollout, specs, tree
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
@@ -56,6 +56,7 @@ class Config:
         hidden: widths of the layers of actor and critic.
         num_evaluations: how often the policy is evaluated, at equal distances, the last time at the end.
         num_eval_episodes: whole episodes of each evaluation, without exploration.
+        max_eval_steps: longer ones are cut off, and not counted.
     """
 
     env_id: str = "CartPole-v1"
@@ -76,16 +77,21 @@ class Config:
     hidden: tuple[int, ...] = (64, 64)
     num_evaluations: int = 10
     num_eval_episodes: int = 100
+    max_eval_steps: int = 10_000
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and not (isinstance(value, int) and value >= 1):
-                raise ValueError(f"ppo.Config: {field.name} must be an integer of at least 1, got {value!r}")
-            if field.type is float and not (isinstance(value, float | int) and 0 <= value < np.inf):
+            value = leaves.option("ppo.Config", field.name, getattr(self, field.name), field.default)
+            object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
+            if field.type is int and not 1 <= value < 2**31:
+                raise ValueError(f"ppo.Config: {field.name} must be at least 1 and below 2**31, got {value!r}")
+            if field.type is float and not 0 <= value < np.inf:
                 raise ValueError(f"ppo.Config: {field.name} must be a number of at least 0, got {value!r}")
+        for name in ("hidden", "wrappers"):
+            if not isinstance(getattr(self, name), tuple):
+                raise ValueError(f"ppo.Config: {name} must be a tuple, got {getattr(self, name)!r}")
         for width in self.hidden:
-            if not (isinstance(width, int) and width >= 1):
+            if isinstance(width, bool) or not isinstance(width, int) or width < 1:
                 raise ValueError(f"ppo.Config: hidden must be widths of at least 1, got {self.hidden!r}")
         for name in ("gamma", "lambda_"):
             if getattr(self, name) > 1:
@@ -138,10 +144,12 @@ class Curve(NamedTuple):
 
     Attributes:
         steps: int32, rows that lanes had been stepped for in all.
-        train: figures of `rollout.Metrics` over the episodes that ended since the evaluation before.
+        train: figures of `rollout.Metrics` over the episodes that ended since the evaluation before, in rewards as the
+            wrappers of training pay them.
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of the policy without exploration.
         lengths: int32, likewise.
         terminated: bool, likewise, whether the task ended the episode.
+        finished: bool, likewise; False where ``max_eval_steps`` cut it off.
     """
 
     steps: jax.Array
@@ -149,6 +157,7 @@ class Curve(NamedTuple):
     returns: jax.Array
     lengths: jax.Array
     terminated: jax.Array
+    finished: jax.Array
 
 
 def make_train(
@@ -159,7 +168,8 @@ def make_train(
     Args:
         config: of the run.
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
-        eval_env: the stack to evaluate on, with one lane per episode.
+        eval_env: the stack to evaluate on, given together with ``env``; ``num_eval_episodes`` must be a multiple of its
+            lanes.
 
     Returns:
         ``train(key)``, which gives the learner at the end and the curve up to there, and for ``jax.vmap`` over ``N``
@@ -182,9 +192,11 @@ def make_legs(
         ``begin(key)``, which gives the `Learner` at the start, and ``leg(learner)``, which gives the next one and the
         entry of the `Curve` (scalars for ``[num_evaluations]``). ``config.num_evaluations`` legs are `make_train`.
     """
-    env = jaxenv.load(config.env_id, config.num_envs, wrappers=config.wrappers) if env is None else env
-    if eval_env is None:
+    if env is None and eval_env is None:
+        env = jaxenv.load(config.env_id, config.num_envs, wrappers=config.wrappers)
         eval_env = jaxenv.load(config.env_id, config.num_eval_episodes, wrappers=config.wrappers, mode="eval")
+    if env is None or eval_env is None:
+        raise ValueError("ppo: env and eval_env are given together, or neither is")
     _check(config, env, eval_env)
     pi = _distribution(env.action_spec())
     network = ActorCritic(pi.num_inputs, pi.num_free, config.hidden)
@@ -283,11 +295,13 @@ def make_legs(
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         _, timestep = jax.eval_shape(eval_env.reset, key)
         policy, memory = view.frozen().around(exploit(learner.params), timestep, state=learner.statistics)
-        found = rollout.evaluate(eval_env, policy, key, config.num_eval_episodes, initial_memory=memory)
+        found = rollout.evaluate(
+            eval_env, policy, key, config.num_eval_episodes, initial_memory=memory, max_steps=config.max_eval_steps
+        )
         train = metrics.compute(metrics.totals(learner.metrics))
         learner = dataclasses.replace(learner, metrics=metrics.anew(learner.metrics))
         steps = learner.update * np.int32(batch_size)
-        return learner, Curve(steps, train, found.returns, found.lengths, found.terminated)
+        return learner, Curve(steps, train, found.returns, found.lengths, found.terminated, found.finished)
 
     return begin, leg
 
@@ -309,6 +323,10 @@ def _check(config: Config, env: Environment, eval_env: Environment) -> None:
         raise ValueError(f"ppo: the environment must restart by autoreset 'next_step', got {env.autoreset!r} in {env}")
     if env.num_envs != config.num_envs:
         raise ValueError(f"ppo: config.num_envs is {config.num_envs}, {env} has {env.num_envs} lanes")
+    for what in ("observation_spec", "action_spec"):
+        ours, theirs = getattr(env, what)(), getattr(eval_env, what)()
+        if ours != theirs:
+            raise ValueError(f"ppo: env and eval_env must have the same {what}, got {ours} and {theirs}")
     if env.reward_spec().shape != ():
         raise ValueError(f"ppo: the reward must be one number a lane, got {env.reward_spec()}")
     for level in layers(eval_env):

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -60,14 +60,28 @@ def train(
         threshold: a return to draw into the picture.
 
     Raises:
-        ValueError: if the folder holds a run and ``resume`` is not set, or one of another config, naming the field.
+        ValueError: if the folder holds a run and ``resume`` is not set, or one of another config, naming the field; for
+            an environment that cannot be learned; and for numbers out of range.
     """
+    for name, value, least in (("num_seeds", num_seeds, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"train: {name} must be an integer of at least {least}, got {value!r}")
+    legs = ppo.make_legs(config)
     folder = None if folder is None else pathlib.Path(folder)
-    given = {**dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     if folder is not None:
+        given = {**dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
         _claim(folder, json.loads(json.dumps(given)), resume)
-    begin, leg = ppo.make_legs(config)
-    keys = jax.random.split(jax.random.key(seed), num_seeds)
+    return _train(config, legs, jax.random.split(jax.random.key(seed), num_seeds), folder, threshold)
+
+
+def _train(
+    config: ppo.Config,
+    legs: tuple[Callable, Callable],
+    keys: jax.Array,
+    folder: pathlib.Path | None,
+    threshold: float | None,
+) -> Iterator[Run]:
+    begin, leg = legs
     advance = jax.jit(jax.vmap(leg), donate_argnums=0)
     learners, entries = jax.eval_shape(lambda keys: jax.vmap(lambda key: leg(begin(key)))(keys), keys)
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), entries)
@@ -92,42 +106,53 @@ def train(
 
 def _claim(folder: pathlib.Path, given: dict[str, Any], resume: bool) -> None:
     """Makes a folder this run's own, or sees that it is."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / CONFIG
-    if not (folder / CHECKPOINT).exists():
+    there = [name for name in (CHECKPOINT, CONFIG, CURVE, PICTURE) if (folder / name).exists()]
+    if not there:
+        folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(given, indent=1) + "\n")
         return
     if not resume:
-        raise ValueError(f"train: {folder} holds a run: resume it, or take another folder")
-    there = json.loads(path.read_text())
-    for name in sorted(given.keys() | there.keys()):
-        if given.get(name) != there.get(name):
-            raise ValueError(f"train: {folder} holds a run with {name} = {there.get(name)!r}, not {given.get(name)!r}")
+        raise ValueError(f"train: {folder} holds a run ({there[0]}): resume it, or take another folder")
+    try:
+        found = json.loads(path.read_text())
+        names = sorted(given.keys() | found.keys())
+    except (OSError, ValueError, AttributeError):
+        raise ValueError(f"train: {path} does not hold the config of a run, so there is none to resume") from None
+    for name in names:
+        if given.get(name) != found.get(name):
+            raise ValueError(f"train: {folder} holds a run with {name} = {found.get(name)!r}, not {given.get(name)!r}")
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
     """The curve so far as one dict per seed and evaluation: ``steps``, ``seed``, ``train_return`` and so on, scalars.
 
-    ``train_return`` is the mean return of the episodes that ended since the evaluation before, exploring (``None``
-    where none did); ``eval_return`` is the mean without exploration, ``eval_standard_error`` its standard error.
+    ``train_return`` is the mean return of the episodes that ended since the evaluation before, exploring, in rewards as
+    the wrappers of training pay them (``None`` where none ended). ``eval_return`` is the mean of the environment's own
+    rewards without exploration, with its standard error, over whole episodes; ``eval_unfinished`` counts those that
+    were cut off, which count nowhere else.
     """
     curve = jax.device_get(run.curve)
     found = []
     for number in range(int(run.legs)):
         for seed in range(curve.steps.shape[1]):
-            returns = curve.returns[number, seed].astype(np.float64)
+            finished = curve.finished[number, seed]
+            returns, lengths, terminated = (
+                getattr(curve, name)[number, seed][finished].astype(np.float64)
+                for name in ("returns", "lengths", "terminated")
+            )
+            some, several = returns.size > 0, returns.size > 1
             trained = float(curve.train["return_mean"][number, seed])
             found.append(
                 {
                     "steps": int(curve.steps[number, seed]),
                     "seed": seed,
                     "train_return": trained if np.isfinite(trained) else None,
-                    "eval_return": float(returns.mean()),
-                    "eval_standard_error": float(returns.std(ddof=1) / np.sqrt(returns.size))
-                    if returns.size > 1
-                    else None,
-                    "eval_length": float(curve.lengths[number, seed].mean()),
-                    "eval_terminated": float(curve.terminated[number, seed].mean()),
+                    "eval_return": float(returns.mean()) if some else None,
+                    "eval_standard_error": float(returns.std(ddof=1) / np.sqrt(returns.size)) if several else None,
+                    "eval_length": float(lengths.mean()) if some else None,
+                    "eval_terminated": float(terminated.mean()) if some else None,
+                    "eval_unfinished": int((~finished).sum()),
                 }
             )
     return found
@@ -149,7 +174,7 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     found = rows(run)
     num_seeds = 1 + max(row["seed"] for row in found)
     steps = np.array([row["steps"] for row in found if row["seed"] == 0])
-    returns = np.array([row["eval_return"] for row in found]).reshape(len(steps), num_seeds)
+    returns = np.array([row["eval_return"] for row in found], float).reshape(len(steps), num_seeds)
     figure = Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
     axis.plot(steps, returns, color="tab:blue", alpha=0.3, linewidth=1)

@@ -14,38 +14,42 @@ from jaxenv.wrappers import AutoReset
 # --- continuous actions, trees of observations -----------------------------------------------------------------------
 
 
-def test_actions_near_the_target_are_learned_where_they_are_continuous():
+def test_actions_near_the_target_are_learned_where_both_they_and_large_observations_are_continuous():
     class Aim(jaxenv.Environment):
-        """Pays most for the action (0.5, -0.5); one step an episode."""
+        """Pays most for the action (0.5, -0.5) on one side and for (-0.5, 0.5) on the other; one step an episode."""
 
         def initial(self, key):
-            return jnp.zeros(key.shape, jnp.float32)
+            return jaxenv.random.bernoulli(key, 1)[0]
 
         def transition(self, state, action, key):
-            miss = jnp.sum((action - jnp.array([[0.5, -0.5]], jnp.float32)) ** 2, axis=-1)
-            return jaxenv.Transition(state, -miss, jnp.ones(key.shape, bool))
+            target = jnp.where(state[:, None], 1.0, -1.0) * jnp.array([[0.5, -0.5]], jnp.float32)
+            return jaxenv.Transition(state, -jnp.sum((action - target) ** 2, axis=-1), jnp.ones(key.shape, bool))
 
         def observe(self, state):
-            return {"nothing": state, "sign": jnp.ones((*state.shape, 2), jnp.float32)}
+            return {"flag": ~state, "far": jnp.where(state, 3000.0, -1000.0)}
 
         def observation_spec(self):
-            return {"nothing": specs.Array((), np.float32), "sign": specs.Array((2,), np.float32)}
+            return {"flag": specs.Bounded((), bool, False, True), "far": specs.Array((), np.float32)}
 
         def action_spec(self):
             return specs.Bounded((2,), np.float32, -1, 1)
 
     config = ppo.Config(
-        total_steps=8192,
+        normalize_observation=True,
+        total_steps=16_384,
         num_envs=64,
         num_steps=8,
         hidden=(),
         learning_rate=1e-2,
         num_evaluations=1,
-        num_eval_episodes=4,
+        num_eval_episodes=32,
     )
-    envs = [AutoReset(Aim(num_envs=lanes)) for lanes in (64, 4)]
-    _, curve = jax.jit(ppo.make_train(config, *envs))(jax.random.key(0))
-    assert curve.returns.min() > -0.02
+    envs = [AutoReset(Aim(num_envs=lanes)) for lanes in (64, 32)]
+    learner, curve = jax.jit(ppo.make_train(config, *envs))(jax.random.key(0))
+    assert curve.returns.min() > -0.05
+    moments = learner.statistics.value["far"].moments
+    assert moments.count == 16_384
+    np.testing.assert_allclose([moments.mean, np.sqrt(moments.variance)], [1000, 2000], rtol=0.05)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +85,14 @@ def test_probabilities_are_those_of_the_samples(spec):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_envs": 0}, "num_envs must be an integer of at least 1, got 0"),
-        ({"num_steps": 2.0}, "num_steps must be an integer of at least 1, got 2.0"),
+        ({"num_envs": 0}, r"num_envs must be at least 1 and below 2\*\*31, got 0"),
+        ({"total_steps": 2**31}, r"total_steps must be at least 1 and below 2\*\*31, got 2147483648"),
+        ({"num_steps": 2.0}, "num_steps must be of type int, got 2.0"),
+        ({"num_envs": True}, "num_envs must be of type int, got True"),
+        ({"normalize_observation": "no"}, "normalize_observation must be of type bool, got 'no'"),
+        ({"env_id": 3}, "env_id must be of type str, got 3"),
+        ({"wrappers": "NormalizeReward"}, "wrappers must be a tuple, got 'NormalizeReward'"),
+        ({"hidden": 8}, "hidden must be a tuple, got 8"),
         ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
         ({"hidden": (64, 0)}, r"hidden must be widths of at least 1, got \(64, 0\)"),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
@@ -93,6 +103,18 @@ def test_probabilities_are_those_of_the_samples(spec):
 def test_a_setting_that_cannot_be_is_named(options, message):
     with pytest.raises(ValueError, match=f"ppo.Config: {message}"):
         ppo.Config(**options)
+
+
+def test_one_stack_without_the_other_or_for_another_task_is_refused():
+    env = AutoReset(mock_012(16))
+    with pytest.raises(ValueError, match="env and eval_env are given together, or neither is"):
+        ppo.make_legs(ppo.Config(), env)
+    with pytest.raises(ValueError, match="must have the same observation_spec"):
+        ppo.make_legs(ppo.Config(), env, jaxenv.make("CartPole-v1", 100))
+
+
+def test_settings_may_be_lists_and_are_hashable():
+    assert hash(ppo.Config(hidden=[8, 8])) == hash(ppo.Config(hidden=(8, 8)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Runs of several seeds: what a folder holds, and that a killed run goes on as if nothing had happened."""
 
 import csv
+import dataclasses
 import itertools
 import json
 
@@ -92,11 +93,41 @@ def test_a_complete_run_is_given_as_it_is(whole):
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole):
-    with pytest.raises(ValueError, match="holds a run: resume it, or take another folder"):
-        next(seeds.train(SHORT, 2, seed=3, folder=whole[0]))
+    with pytest.raises(ValueError, match=r"holds a run \(checkpoint.npz\): resume it, or take another folder"):
+        seeds.train(SHORT, 2, seed=3, folder=whole[0])
+
+
+@pytest.mark.parametrize("text", ["[]", "no JSON"])
+def test_a_file_of_somebody_elses_is_left_alone(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"holds a run \(config.json\)"):
+        seeds.train(SHORT, 2, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"config\.json does not hold the config of a run"):
+        seeds.train(SHORT, 2, folder=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="no environment 'Nope'"):
+        seeds.train(ppo.Config(env_id="Nope"), 2, folder=tmp_path / "new")
+    assert (tmp_path / "config.json").read_text() == text
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_episode_that_was_cut_off_counts_nowhere(whole):
+    run = jax.device_get(whole[1])
+    cut = run.curve.finished.copy()
+    cut[0, 0, :5] = False
+    cut[0, 1] = False
+    first, second = seeds.rows(dataclasses.replace(run, curve=run.curve._replace(finished=cut)))[:2]
+    assert first["eval_return"] == pytest.approx(run.curve.returns[0, 0, 5:].mean())
+    assert (first["eval_unfinished"], second["eval_unfinished"]) == (5, 20)
+    assert second["eval_return"] is second["eval_standard_error"] is second["eval_length"] is None
 
 
 @pytest.mark.parametrize(("num_seeds", "seed", "name"), [(3, 3, "num_seeds = 2, not 3"), (2, 4, "seed = 3, not 4")])
 def test_another_run_does_not_go_on_from_a_folder(whole, num_seeds, seed, name):
     with pytest.raises(ValueError, match=f"holds a run with {name}"):
-        next(seeds.train(SHORT, num_seeds, seed=seed, folder=whole[0], resume=True))
+        seeds.train(SHORT, num_seeds, seed=seed, folder=whole[0], resume=True)
+
+
+@pytest.mark.parametrize(("num_seeds", "seed", "name"), [(0, 0, "num_seeds"), (True, 0, "num_seeds"), (1, -1, "seed")])
+def test_a_number_of_seeds_that_cannot_be_is_refused(num_seeds, seed, name):
+    with pytest.raises(ValueError, match=f"train: {name} must be an integer of at least"):
+        seeds.train(SHORT, num_seeds, seed=seed)
