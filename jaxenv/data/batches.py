@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.data.rows import StreamMode, check_mode
+from jaxenv.data import checks
+from jaxenv.data.rows import StreamMode, check_stream
 from jaxenv.rollout import Experience
 from jaxenv.timestep import StepType, TimeStep
 
@@ -79,7 +80,7 @@ def episode_mask(timestep: TimeStep, mode: StreamMode = "next_step") -> jax.Arra
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()
     [[True, True, False, False], [True, False, False, False]]
     """
-    check_mode("episode_mask", mode)
+    check_stream("episode_mask", timestep, mode)
     step_type = jnp.asarray(timestep.step_type)
     starts = step_type == np.int32(StepType.FIRST)
     if mode == "same_step":
@@ -116,6 +117,9 @@ def minibatches(
     ((count,),) = shapes
     if (num_minibatches is None) == (size is None):
         raise ValueError("minibatches: pass either num_minibatches or size")
+    for name, value in (("num_minibatches", num_minibatches), ("size", size)):
+        if value is not None and not checks.is_whole(value, -(2**31)):
+            raise ValueError(f"minibatches: {name} must be a whole number, got {value!r}")
     if size is not None:
         if not 1 <= size <= count:
             raise ValueError(f"minibatches: size must be in 1 .. {count}, got {size}")
@@ -127,7 +131,7 @@ def minibatches(
     if number < 1 or count % number:
         near = _nearest_divisor(count, number)
         raise ValueError(f"minibatches: {count} rows cannot be cut equally: {asked}; {near} of {count // near} can")
-    order = random.permutation(random.stream(key), count)
+    order = random.permutation(checks.one_stream("minibatches", key), count)
     return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, -1, *x.shape[1:]), batch)
 
 

@@ -7,6 +7,7 @@ What is here needs NumPy alone and refuses a file that does not fit what it is r
 import json
 import os
 import pathlib
+import zipfile
 from typing import Any, TypeVar
 
 import jax
@@ -56,11 +57,11 @@ def restore(path: str | os.PathLike, like: T) -> T:
         path: the file.
         like: a tree of the same structure, shapes and dtypes, whose values do not matter: arrays, or the
             ``ShapeDtypeStruct`` that ``jax.eval_shape`` gives. Where it holds JAX arrays the restored ones are placed
-            like them.
+            like them; where it holds NumPy arrays, which may have 64 bits, NumPy arrays are restored.
 
     Raises:
-        ValueError: if the file holds other leaves, shapes or dtypes, naming the first on both sides. Nothing is read
-            in part.
+        ValueError: if `save` did not write the file; if it holds other leaves, shapes or dtypes, naming the first on
+            both sides; for a ``ShapeDtypeStruct`` of 64 bits while JAX has but 32. Nothing is read in part.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,10 +70,19 @@ def restore(path: str | os.PathLike, like: T) -> T:
     [0, 1, 2]
     """
     wanted, structure = tree.flatten_with_path(like)
-    with np.load(path, allow_pickle=False) as file:
-        saved = json.loads(file[_INDEX].tobytes())
-        _compare(path, [told[:3] for told in saved], [_described(where, x) for where, x in wanted])
-        leaves = [_as_jax(file[f"{i}"], saved[i][3], x) for i, (_, x) in enumerate(wanted)]
+    with open(path, "rb") as opened:
+        try:
+            file = np.load(opened, allow_pickle=False)
+            saved = [[*leaf, key_impl] for *leaf, key_impl in json.loads(file[_INDEX].tobytes())]
+        except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile):
+            raise ValueError(f"restore: {path} is no checkpoint of data.save") from None
+        here = [_described(where, x) for where, x in wanted]
+        _compare(path, [told[:3] for told in saved], here)
+        for (name, dtype, shape), (_, x) in zip(here, wanted, strict=True):
+            if not _is_key(x) and not _is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
+                leaf = f"{name or 'one array'} {dtype}{shape}"
+                raise ValueError(f"restore: {leaf} needs jax_enable_x64, or a NumPy array to restore into")
+        leaves = [_as_like(file[f"{i}"], saved[i][3], x) for i, (_, x) in enumerate(wanted)]
     return structure.unflatten(leaves)
 
 
@@ -93,9 +103,15 @@ def _as_numpy(x: Any) -> np.ndarray:
     return x.view(f"u{x.dtype.itemsize}") if x.dtype.kind == "V" else x
 
 
-def _as_jax(bits: np.ndarray, key_impl: str, like: Any) -> jax.Array:
+def _is_numpy(x: Any) -> bool:
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def _as_like(bits: np.ndarray, key_impl: str, like: Any) -> jax.Array | np.ndarray:
     if _is_key(like):
         return jax.random.wrap_key_data(jnp.asarray(bits), impl=key_impl)
+    if _is_numpy(like):
+        return bits.view(like.dtype)
     return jax.device_put(bits.view(like.dtype), getattr(like, "sharding", None))
 
 

@@ -1,4 +1,4 @@
-"""Which rows and lanes a replay buffer takes; everything else is refused when it is traced, by the name of the leaf."""
+"""Which rows, lanes and states a replay buffer takes; everything else is refused when it is traced, by its name."""
 
 import dataclasses
 from typing import Any
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import leaves, random, tree
 from jaxenv.data import ring
 from jaxenv.rollout import Experience
 
@@ -51,7 +51,11 @@ def more_rows(name: str, rows: Experience, buffer: Experience, lanes: int, capac
 
 
 def lanes(name: str, env_id: Any, num_envs: int) -> jax.Array:
-    """Distinct lanes as int32 ``[K]``; repeated and unknown ones are refused where their numbers are known."""
+    """Distinct lanes as int32 ``[K]``.
+
+    Repeated and unknown ones are refused where their numbers are known. Elsewhere what is unknown, and all but the last
+    of what is repeated, become lanes from ``num_envs`` on, no two the same: what is written to them is dropped.
+    """
     found = jnp.asarray(env_id)
     if found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.integer):
         raise ValueError(f"{name}: env_id must be integers [K], got {found.dtype}{list(found.shape)}")
@@ -61,6 +65,37 @@ def lanes(name: str, env_id: Any, num_envs: int) -> jax.Array:
             raise ValueError(f"{name}: env_id must be in 0 .. {num_envs - 1}, got {known.tolist()}")
         if len(np.unique(known)) < known.size:
             raise ValueError(f"{name}: env_id must name each lane once, got {known.tolist()}")
-    found = found.astype(jnp.int32)
+        return found.astype(jnp.int32)
+    found, order = found.astype(jnp.int32), np.arange(found.shape[0], dtype=np.int32)
+    there = (found >= 0) & (found < np.int32(num_envs))
     # A negative number would count from the end.
-    return jnp.where(found < 0, np.int32(num_envs), found)
+    lane = jnp.where(there, found, np.int32(num_envs))
+    newest = tree.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+    return jnp.where(there & (newest.at[lane].get(mode="clip") == order), lane, np.int32(num_envs) + order)
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether a static argument is a whole number of at least ``least``."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a static argument is a real number."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def one_stream(name: str, key: Any) -> random.Stream:
+    """The stream of one key."""
+    stream = random.stream(key)
+    if stream.shape != ():
+        raise ValueError(f"{name}: key must be one key or a stream of shape (), got shape {stream.shape}")
+    return stream
+
+
+def made_for(name: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:
+    """Refuses the state of another buffer, by the first argument in which the two differ."""
+    for argument, value in found.items():
+        if wanted[argument] != value:
+            raise ValueError(
+                f"{name}: the state is that of a Replay with {argument}={value}, this one has {wanted[argument]}"
+            )

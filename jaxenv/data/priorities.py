@@ -4,7 +4,7 @@ A million priorities need seven levels. A draw reads one node, half a cache line
 it anew, so that they do not drift as sums do to which differences are added.
 """
 
-import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,8 @@ import numpy as np
 from jaxenv import random, tree
 
 BRANCHES = 8
+# What a greater priority counts as: 2**31 of these have a sum that float32 holds.
+LARGEST = np.float32(2.0**96)
 
 
 @tree.struct
@@ -23,12 +25,16 @@ class Priorities:
         sums: float32, level after level: the priorities, the sums of every `BRANCHES` of them, and so on, up to one
             node. Each level is filled up with zeros to whole nodes.
         greatest: float32 ``()``, the greatest priority ever given, at least 1: what new places get.
+        record: float32 ``[R]``, the numbers of ``made_for``: they are in a checkpoint, where static fields are not.
         sizes: of the levels.
+        made_for: what the places stand for, told by who made them: (name, number), R times.
     """
 
     sums: jax.Array
     greatest: jax.Array
+    record: jax.Array
     sizes: tuple[int, ...] = tree.static()
+    made_for: tuple[tuple[str, float], ...] = tree.static()
 
     @property
     def nowhere(self) -> np.int32:
@@ -40,18 +46,37 @@ class Priorities:
         """Where the levels begin."""
         return np.cumsum([0, *self.sizes[:-1]]).astype(np.int32)
 
+    @property
+    def total(self) -> jax.Array:
+        """The sum of all priorities, float32 ``()``."""
+        return jnp.sum(jnp.asarray(self.sums)[-BRANCHES:])
 
-def empty(places: int) -> Priorities:
-    """Priorities that are all 0."""
-    sizes = [math.ceil(places / BRANCHES) * BRANCHES]
+
+def level_sizes(places: int) -> tuple[int, ...]:
+    """Numbers in each level of n places, whole nodes all."""
+    sizes = [-(-places // BRANCHES) * BRANCHES]
     while sizes[-1] > BRANCHES:
-        sizes.append(math.ceil(sizes[-1] / BRANCHES / BRANCHES) * BRANCHES)
-    return Priorities(jnp.zeros(sum(sizes), jnp.float32), jnp.ones((), jnp.float32), tuple(sizes))
+        sizes.append(-(-sizes[-1] // BRANCHES**2) * BRANCHES)
+    return tuple(sizes)
 
 
-def cleared(priorities: Priorities) -> Priorities:
-    """All 0 again; what new places get stays."""
-    return tree.rebuild(priorities, sums=jnp.zeros_like(priorities.sums))
+def empty(places: int, made_for: tuple[tuple[str, float], ...] = ()) -> Priorities:
+    """Priorities that are all 0."""
+    sizes = level_sizes(places)
+    record = jnp.asarray(np.array([number for _, number in made_for], np.float32))
+    return Priorities(jnp.zeros(sum(sizes), jnp.float32), jnp.ones((), jnp.float32), record, sizes, made_for)
+
+
+def kept(priorities: Priorities, keep: Any = False) -> Priorities:
+    """All 0 again but places for which ``keep``, bool ``[n]``, is true; what new places get stays."""
+    sums, sizes = jnp.asarray(priorities.sums), priorities.sizes
+    if keep is False:
+        return tree.rebuild(priorities, sums=jnp.zeros_like(sums))
+    filled = lambda x, size: jnp.pad(x, (0, size - x.shape[0]))  # noqa: E731
+    levels = [jnp.where(filled(keep, sizes[0]), sums[: sizes[0]], np.float32(0))]
+    for size in sizes[1:]:
+        levels.append(filled(jnp.sum(levels[-1].reshape(-1, BRANCHES), axis=1), size))
+    return tree.rebuild(priorities, sums=jnp.concatenate(levels))
 
 
 def begin(priorities: Priorities, place: jax.Array, drawn: jax.Array, adjacent: bool) -> Priorities:
@@ -77,9 +102,10 @@ def begin(priorities: Priorities, place: jax.Array, drawn: jax.Array, adjacent: 
 def change(priorities: Priorities, place: jax.Array, priority: jax.Array) -> Priorities:
     """Gives places ``[N]`` new priorities ``[N]``; of a place that occurs twice the greater one counts.
 
-    A priority that is not finite counts as the greatest so far. Places out of range change nothing.
+    A priority that is not finite counts as the greatest so far, one above `LARGEST` as that. Places out of range change
+    nothing.
     """
-    priority = jnp.where(jnp.isfinite(priority), priority, priorities.greatest)
+    priority = jnp.where(jnp.isfinite(priority), jnp.minimum(priority, LARGEST), priorities.greatest)
     sums = jnp.asarray(priorities.sums).at[place].set(np.float32(0), mode="drop").at[place].max(priority, mode="drop")
     used = jnp.where(place < priorities.nowhere, priority, np.float32(0))
     greatest = jnp.maximum(priorities.greatest, jnp.max(used, initial=np.float32(0)))
@@ -89,24 +115,35 @@ def change(priorities: Priorities, place: jax.Array, priority: jax.Array) -> Pri
 def draw(priorities: Priorities, stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
     """One draw from each of ``number`` equal parts of the sum of all priorities, turned by a random amount.
 
+    A float32 has too few bits to tell millions of places apart. So what is left of a draw below a branch is stretched
+    to the whole branch, and fresh random bits fill up what it lacks: at each level the chance of a branch is right to
+    about 2**-24.
+
     Returns:
         Places int32 ``[N]``, none of priority 0 unless all are, and their priorities float32 ``[N]``.
     """
-    (turn,) = random.uniform(random.fold_in(stream, "turn"), 1)
-    part = np.arange(number, dtype=np.float32)
-    share = (part + random.uniform(stream, (number,))) * np.float32(1 / number) + turn
+    (turn,) = random.bits(random.fold_in(stream, "turn"), 1)
+    bounds = (np.arange(number + 1, dtype=np.uint64) << np.uint64(32)) // np.uint64(number)
+    low, width = bounds[:-1].astype(np.uint32), np.diff(bounds).astype(np.uint32)
+    # In 32 bits that wrap around. One part has 2**32 words, which is 0 here: the turn alone is as good.
+    word = jnp.asarray(low) + random.high_product(random.bits(stream, (number,)), jnp.asarray(width)) + turn
     nodes = jnp.asarray(priorities.sums).reshape(-1, BRANCHES)
     first = jnp.asarray(priorities.offsets[::-1] // np.int32(BRANCHES))
+    finer = random.fold_in(stream, "finer")
 
     # A loop, because its carry is kept: XLA would make all steps before anew for each number of a later one.
     def descend(i, carry):
-        place, rest, _ = carry
-        branch, rest, priority = _branch(nodes.at[first[i] + place].get(mode="clip"), rest)
-        return place * np.int32(BRANCHES) + branch, rest, priority
+        place, share, _ = carry
+        node = nodes.at[first[i] + place].get(mode="clip")
+        whole = jnp.sum(node, axis=1)
+        branch, rest, priority = _branch(node, share * whole)
+        fresh = random.uniform(random.fold_in(finer, i), (number,)) * np.float32(2**-24) * whole
+        share = (rest + fresh) / jnp.maximum(priority, np.finfo(np.float32).tiny)
+        return place * np.int32(BRANCHES) + branch, jnp.minimum(share, np.float32(1 - 2**-24)), priority
 
-    rest = (share - jnp.floor(share)) * jnp.sum(nodes[-1])
-    place = tree.vary_like(rest, jnp.zeros(number, jnp.int32))
-    place, _, priority = jax.lax.fori_loop(0, len(priorities.sizes), descend, (place, rest, jnp.zeros_like(rest)))
+    share = random.unit(word)
+    carry = tree.vary_like(share * nodes[0, 0], (jnp.zeros(number, jnp.int32), share, jnp.zeros_like(share)))
+    place, _, priority = jax.lax.fori_loop(0, len(priorities.sizes), descend, carry)
     return place, priority
 
 

@@ -91,15 +91,18 @@ class Replay:
         least = {"capacity": 1, "num_envs": 1, "ignore_earliest": 0, "recent_rows": 0, "priority_length": 1}
         for name, low in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
+            if not checks.is_whole(value, low):
                 raise ValueError(f"Replay: {name} must be a whole number of at least {low}, got {value!r}")
+        for name in ("aligned", "index_episodes"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"Replay: {name} must be True or False, got {getattr(self, name)!r}")
         if self.capacity * self.num_envs >= 2**31:
             raise ValueError(f"Replay: {self.capacity} rows of {self.num_envs} lanes are more than 2**31 - 1")
         if self.ignore_earliest >= self.capacity:
             raise ValueError(
                 f"Replay: ignore_earliest must be below the capacity of {self.capacity}, got {self.ignore_earliest}"
             )
-        if not 0 <= self.recent_share <= 1:
+        if not checks.is_number(self.recent_share) or not 0 <= self.recent_share <= 1:
             raise ValueError(f"Replay: recent_share must be in [0, 1], got {self.recent_share!r}")
         if (self.recent_share > 0) != (self.recent_rows > 0):
             raise ValueError(
@@ -108,8 +111,14 @@ class Replay:
             )
         if self.priority_exponent is None:
             return
-        if not 0 <= self.priority_exponent < math.inf:
-            raise ValueError(f"Replay: priority_exponent must be at least 0, got {self.priority_exponent!r}")
+        if not checks.is_number(self.priority_exponent) or not 0 <= self.priority_exponent < math.inf:
+            raise ValueError(
+                f"Replay: priority_exponent must be a number of at least 0, got {self.priority_exponent!r}"
+            )
+        if sum(priorities.level_sizes(self.capacity * self.num_envs)) >= 2**31:
+            raise ValueError(
+                f"Replay: {self.capacity} rows of {self.num_envs} lanes have more than 2**31 - 1 priorities and sums"
+            )
         if self.recent_share:
             raise ValueError("Replay: recent_share is for uniform sampling, priority_exponent is given too")
         if self.priority_length > self.capacity - self.ignore_earliest:
@@ -143,7 +152,7 @@ class Replay:
                 )
             index = episodes.empty(self.capacity, self.num_envs)
         if self.priority_exponent is not None:
-            kept = priorities.empty(self.capacity * self.num_envs)
+            kept = priorities.empty(self.capacity * self.num_envs, self._made_for)
         state = ReplayState(ring.empty(self.capacity, rows), zero, jnp.zeros_like(zero), index, kept)
         step_type = rows.timestep.step_type
         return tree.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
@@ -156,12 +165,14 @@ class Replay:
                 rows are then written in place.
             rows: leaves ``[T, B, ...]``, or ``[T, K, ...]`` for the lanes of ``env_id``; T is at most ``capacity``.
             env_id: int32 ``[K]``, distinct lanes, for buffers that are not aligned; all lanes by default. Outside
-                jitted code repeated and unknown lanes are refused; inside, rows of unknown lanes are dropped.
+                jitted code repeated and unknown lanes are refused; inside, rows of unknown lanes are dropped, and all
+                but the last of a lane that is repeated.
 
         Raises:
             ValueError: for rows of another structure, shape or dtype than ``init`` saw, naming the leaf; more rows than
                 the buffer holds; another number of lanes; or ``env_id`` for an aligned buffer.
         """
+        self._check("add", state)
         rows = checks.stored("Replay.add", rows)
         if env_id is not None and self.aligned:
             raise ValueError("Replay.add: all lanes of an aligned buffer are added to together, pass no env_id")
@@ -184,18 +195,34 @@ class Replay:
         state = ReplayState(write(state.rows, rows), end, state.origin, index, state.priorities)
         return self._with_new_priorities(state, lanes, count)
 
-    def clear(self, state: ReplayState) -> ReplayState:
-        """The buffer without a row. Positions are counted on."""
+    def clear(self, state: ReplayState, keep: int = 0) -> ReplayState:
+        """The buffer without its rows, but for the newest ``keep`` of each lane. Positions are counted on.
+
+        With ``keep=1`` the next rows find the one before them: no transition between two unrolls is lost.
+
+        Raises:
+            ValueError: if ``keep`` is not in 0 .. ``capacity``.
+        """
+        self._check("clear", state)
+        if not checks.is_whole(keep, 0) or keep > self.capacity:
+            raise ValueError(f"Replay.clear: keep must be a whole number in 0 .. {self.capacity}, got {keep!r}")
+        origin = jnp.maximum(state.position - np.int32(keep), self.earliest(state))
         kept = state.priorities
-        if self.priority_exponent is not None:
-            kept = priorities.cleared(kept)
-        return dataclasses.replace(state, origin=state.position, priorities=kept)
+        if self.priority_exponent is not None and keep:
+            lanes = np.arange(self.num_envs, dtype=np.int32)
+            position = self._position(state, np.arange(self.capacity, dtype=np.int32)[:, None], lanes[None])
+            there = position >= self._of_lanes(origin, lanes) + np.int32(self.ignore_earliest)
+            kept = priorities.kept(kept, jnp.broadcast_to(there, (self.capacity, self.num_envs)).reshape(-1))
+        elif self.priority_exponent is not None:
+            kept = priorities.kept(kept)
+        return dataclasses.replace(state, origin=origin, priorities=kept)
 
     def update_priorities(self, state: ReplayState, batch: Batch, priority: jax.Array) -> ReplayState:
         """Gives sampled windows new priorities; windows that are gone meanwhile are left out.
 
         Of a window that occurs twice in the batch the greater priority counts. A number that is not finite counts as
-        the greatest priority so far, a negative one as 0; windows of priority 0 are not sampled again.
+        the greatest priority so far, a negative one as 0; windows of priority 0 are not sampled again. What is above
+        2**96 after it was raised to ``priority_exponent`` counts as that, so that sums stay finite.
 
         Args:
             state: the buffer.
@@ -208,11 +235,15 @@ class Replay:
         """
         if self.priority_exponent is None:
             raise ValueError("Replay.update_priorities: sampling is uniform, pass priority_exponent to Replay")
+        self._check("update_priorities", state)
         if jnp.shape(priority) != batch.position.shape:
             raise ValueError(
                 f"Replay.update_priorities: priority must have shape {batch.position.shape}, got {jnp.shape(priority)}"
             )
-        power = jnp.maximum(jnp.asarray(priority, jnp.float32), np.float32(0)) ** np.float32(self.priority_exponent)
+        base = jnp.maximum(jnp.asarray(priority, jnp.float32), np.float32(0))
+        # A power may overflow.
+        power = jnp.minimum(base ** np.float32(self.priority_exponent), priorities.LARGEST)
+        power = jnp.where(jnp.isfinite(base), power, np.float32(np.inf))
         lane, position = batch.env_id, batch.position
         begin, end = self._of(self.earliest(state), lane), self._of(state.position, lane)
         there = (position >= begin + np.int32(self.ignore_earliest)) & (
@@ -226,15 +257,19 @@ class Replay:
 
     def size(self, state: ReplayState) -> jax.Array:
         """Rows stored of each lane, int32: ``()`` where the buffer is aligned, ``[B]`` otherwise."""
+        self._check("size", state, batched=True)
         return state.position - self.earliest(state)
 
     def earliest(self, state: ReplayState) -> jax.Array:
         """The position of the oldest row stored, int32 in the shape of `size`."""
+        self._check("earliest", state, batched=True)
         return jnp.maximum(state.position - np.int32(self.capacity), state.origin)
 
     def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
-        """Whether there is a window of ``length`` rows to sample, bool ``()``."""
-        return jnp.any(self._windows(state, length) > 0)
+        """Whether there is a window of ``length`` rows to sample, bool ``()``; one of a priority above 0 is needed."""
+        self._check("can_sample", state)
+        there = jnp.any(self._windows(state, length) > 0)
+        return there if self.priority_exponent is None else there & (state.priorities.total > 0)
 
     # --- rows out ----------------------------------------------------------------------------------------------------
 
@@ -263,18 +298,19 @@ class Replay:
 
         Raises:
             ValueError: for a window longer than ``capacity - ignore_earliest``, or other than ``priority_length``
-                where sampling is prioritised; outside jitted code, if there is no window of that length yet. Inside,
-                rows are then repeated: ask `can_sample`.
+                where sampling is prioritised; outside jitted code, if there is no window of that length yet, or none of
+                a priority above 0. Inside, rows are then repeated: ask `can_sample`.
         """
-        if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise ValueError(f"Replay.sample: batch_size must be at least 1, got {batch_size!r}")
+        self._check("sample", state)
+        if not checks.is_whole(batch_size, 1):
+            raise ValueError(f"Replay.sample: batch_size must be a whole number of at least 1, got {batch_size!r}")
         windows = self._windows(state, length)
         if leaves.is_concrete(windows) and not np.any(np.asarray(windows) > 0):
             raise ValueError(
                 f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds "
                 f"{np.max(self.size(state))} rows a lane, of which the {self.ignore_earliest} oldest begin none"
             )
-        stream = random.stream(key)
+        stream = checks.one_stream("Replay.sample", key)
         if self.priority_exponent is not None:
             return self._prioritised(state, stream, int(batch_size), length, importance_exponent)
         env_id, window = self._draw(stream, int(batch_size), windows)
@@ -308,10 +344,12 @@ class Replay:
         Raises:
             ValueError: as `sample` and `to_n_step_transitions`, and without ``gamma`` for more than one step.
         """
-        if n < 1:
-            raise ValueError(f"Replay.sample_transitions: n must be at least 1, got {n}")
+        if not checks.is_whole(n, 1):
+            raise ValueError(f"Replay.sample_transitions: n must be a whole number of at least 1, got {n!r}")
         if n > 1 and gamma is None:
             raise ValueError(f"Replay.sample_transitions: rewards of {n} steps are discounted, pass gamma")
+        if leaves.is_concrete(gamma) and not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
+            raise ValueError(f"Replay.sample_transitions: gamma must be in [0, 1], got {gamma}")
         batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
         rows, last = batch.split()
         found = to_transitions(rows, last, mode) if n == 1 else to_n_step_transitions(rows, last, n, gamma, mode)
@@ -330,6 +368,9 @@ class Replay:
             ValueError: for a field that is not stored, or shapes that differ; outside jitted code also for rows that
                 are not there, or no longer. Inside, the nearest row of the lane is taken.
         """
+        self._check("get", state)
+        if not isinstance(path, str):
+            raise ValueError(f"Replay.get: path must be the dotted name of a field, got {path!r}")
         found = state.rows if path == "timestep.env_id" else tree.get_field(state.rows, path)
         if isinstance(found, tuple) and found == ():
             raise ValueError(f"Replay.get: {path!r} is not stored, keep it in unroll(fields=...)")
@@ -347,6 +388,7 @@ class Replay:
         Arguments and errors as of `get`; also a ValueError without ``index_episodes``.
         """
         self._needs_index("episode_begin")
+        self._check("episode_begin", state)
         env_id, position, slot = self._find("Replay.episode_begin", state, env_id, position)
         begin = episodes.begin_of(state.episodes, env_id, slot)
         # Where every stored episode has one row, the end of the one before may be overwritten by a later one.
@@ -358,6 +400,7 @@ class Replay:
         Arguments and errors as of `get`; also a ValueError without ``index_episodes``.
         """
         self._needs_index("episode_end")
+        self._check("episode_end", state)
         env_id, _, slot = self._find("Replay.episode_end", state, env_id, position)
         return episodes.end_of(state.episodes, env_id, slot)
 
@@ -367,6 +410,7 @@ class Replay:
         Raises:
             ValueError: in jitted code; if lanes hold different numbers of rows; if there are none.
         """
+        self._check("gather_all", state)
         sizes = self.size(state)
         if not leaves.is_concrete(sizes):
             raise ValueError("Replay.gather_all: the number of rows must be known, call it outside jitted code")
@@ -384,9 +428,42 @@ class Replay:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _made_for(self) -> tuple[tuple[str, float], ...]:
+        """What priorities depend on and no shape tells."""
+        names = ("priority_exponent", "priority_length", "ignore_earliest")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def _check(self, name: str, state: ReplayState, batched: bool = False) -> None:
+        """Refuses what is not a state of this buffer, or of one that stores the same and samples otherwise.
+
+        After a checkpoint was restored the static record is that of the tree it was restored into. The array tells what
+        was saved, outside jitted code.
+        """
+        if not isinstance(state, ReplayState):
+            raise ValueError(f"Replay.{name}: state must be a ReplayState, got {type(state).__name__}")
+        shape, kept = jnp.shape(state.rows.timestep.step_type), state.priorities
+        if len(shape) > 3 and not batched:
+            raise ValueError(f"Replay.{name}: the state is that of {shape[0]} buffers, use jax.vmap")
+        found: dict[str, Any] = {
+            "capacity": shape[-3] * shape[-1],
+            "num_envs": shape[-2],
+            "aligned": jnp.ndim(state.position) == len(shape) - 3,
+            "index_episodes": not isinstance(state.episodes, tuple),
+        }
+        if isinstance(kept, tuple):
+            found["priority_exponent"] = None
+        elif self.priority_exponent is None or not leaves.is_concrete(kept.record):
+            found.update(kept.made_for)
+        else:
+            saved = np.asarray(kept.record).reshape(-1, len(kept.made_for))[0]
+            for (argument, value), number in zip(kept.made_for, saved, strict=True):
+                found[argument] = value if np.float32(value) == number else type(value)(float(str(number)))
+        checks.made_for(f"Replay.{name}", vars(self), found)
+
     def _windows(self, state: ReplayState, length: int) -> jax.Array:
         """How many windows of ``length`` rows each lane has, uint32 in the shape of `size`."""
-        if not isinstance(length, int | np.integer) or not 1 <= length <= self.capacity - self.ignore_earliest:
+        if not checks.is_whole(length, 1) or length > self.capacity - self.ignore_earliest:
             raise ValueError(
                 f"Replay: length must be in 1 .. {self.capacity - self.ignore_earliest} (capacity less "
                 f"ignore_earliest), got {length!r}"
@@ -468,20 +545,27 @@ class Replay:
             raise ValueError(
                 f"Replay.sample: length must be the priority_length of {self.priority_length}, got {length}"
             )
+        total = state.priorities.total
+        if leaves.is_concrete(total) and not total > 0:
+            raise ValueError("Replay.sample: all windows have priority 0")
         place, priority = priorities.draw(state.priorities, stream, number)
         slot, env_id = place // np.int32(self.num_envs), place % np.int32(self.num_envs)
-        newest = self._of(state.position, env_id) - 1
-        position = newest - (newest - slot) % np.int32(self.capacity)
+        position = self._position(state, slot, env_id)
         # The number M of windows and the sum of priorities cancel.
         priority = jnp.maximum(priority, np.finfo(np.float32).tiny)
         weight = (jnp.min(priority) / priority) ** jnp.asarray(importance_exponent, jnp.float32)
         return self._batch(state, env_id, position, length, weight)
 
+    def _position(self, state: ReplayState, slot: Any, env_id: Any) -> jax.Array:
+        """Of the newest row in a slot of a lane, int32 ``[*S]``; below 0 where there never was one."""
+        newest = self._of(state.position, env_id) - 1
+        return newest - (newest - slot) % np.int32(self.capacity)
+
     def _of(self, x: jax.Array, env_id: jax.Array) -> jax.Array:
         """What ``x``, one for all lanes or one for each, is for lanes ``[*S]``: ``()`` or ``[*S]``."""
         return x if self.aligned else jnp.asarray(x).at[env_id].get(mode="clip")
 
-    def _of_lanes(self, x: jax.Array, lanes: jax.Array) -> jax.Array:
+    def _of_lanes(self, x: jax.Array, lanes: Any) -> jax.Array:
         """The same as a row: ``[1, 1]`` or ``[1, K]``."""
         return jnp.reshape(x, (1, 1)) if self.aligned else self._of(x, lanes)[None]
 

@@ -12,7 +12,8 @@ timestep     ``[T, B]``      rows of an unroll; ``step_type``, ``reward`` (or ``
 last         ``[B]``         the TimeStep after them, as `jaxenv.unroll` returns it
 values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1, B, R]`` for a vector reward)
 final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows. Giving it says that the stream is
-                             a ``same_step`` one; read on LAST rows alone
+                             a ``same_step`` one, and rows that hold that observation are refused without it; read on
+                             LAST rows alone
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
 ============ =============== ========================================================================================
 
@@ -32,8 +33,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv.data.rows import check_rows, coefficient, next_rows, transition_mask
+from jaxenv import leaves, tree
+from jaxenv.data.rows import (
+    StreamMode,
+    as_number,
+    check_rows,
+    check_steps,
+    check_stream,
+    coefficient,
+    next_rows,
+    transition_mask,
+)
 from jaxenv.timestep import StepType, TimeStep
 
 
@@ -105,10 +115,10 @@ def n_step_return(
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
 
     Raises:
-        ValueError: for ``n`` below 1, and for arguments of other shapes than the module states.
+        ValueError: for an ``n`` that is no whole number from 1, and for arguments of other shapes than the module
+            states.
     """
-    if n < 1:
-        raise ValueError(f"n_step_return: n must be at least 1, got {n}")
+    n = check_steps("n_step_return", n)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
     end = jnp.asarray(values, x.value.dtype)[-1:]
 
@@ -208,7 +218,7 @@ def vtrace(
             the one that acted. Not read where a row leads nowhere.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        clip_rho: the paper's rho-bar; ``inf`` clips nothing.
+        clip_rho: the paper's rho-bar, at least 0 like the other two; ``inf`` clips nothing.
         clip_c: the paper's c-bar.
         clip_pg_rho: rho-bar of the advantages.
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
@@ -225,7 +235,8 @@ def vtrace(
     log_rhos = tree.expand(jnp.asarray(log_rhos, x.value.dtype), x.value.ndim)
     # Masked before exp, so that a missing probability on an ignored row spoils neither the result nor its gradient.
     rho = jnp.exp(jnp.where(x.known, log_rhos, np.float32(0)))
-    rho_bar, c_bar, pg_rho_bar = (jnp.asarray(bar, rho.dtype) for bar in (clip_rho, clip_c, clip_pg_rho))
+    bars = {"clip_rho": clip_rho, "clip_c": clip_c, "clip_pg_rho": clip_pg_rho}
+    rho_bar, c_bar, pg_rho_bar = (_bar(argument, bar) for argument, bar in bars.items())
     delta = jnp.where(x.known, jnp.minimum(rho_bar, rho) * (x.target - x.value), np.float32(0))
     trace = x.decay * lambda_ * jnp.minimum(c_bar, rho)
     correction = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
@@ -236,6 +247,13 @@ def vtrace(
 
 
 # --- what they share -------------------------------------------------------------------------------------------------
+
+
+def _bar(argument: str, value: Any) -> jax.Array:
+    number = as_number("vtrace", argument, value)
+    if leaves.is_concrete(value) and not np.all(np.asarray(value) >= 0):
+        raise ValueError(f"vtrace: {argument} must be at least 0, got {value}")
+    return number
 
 
 def _td_lambda(name, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
@@ -249,6 +267,8 @@ def _td_lambda(name, timestep, last, values, gamma, lambda_, final_values) -> ja
 
 def _transitions(name, timestep, last, values, gamma, final_values) -> _Transitions:
     check_rows(name, timestep, last)
+    mode: StreamMode = "next_step" if final_values is None else "same_step"
+    check_stream(name, timestep, mode, "pass final_values=..., the values of it")
     reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
     for argument, x in (("values", values), ("final_values", final_values)):
@@ -256,9 +276,9 @@ def _transitions(name, timestep, last, values, gamma, final_values) -> _Transiti
             raise ValueError(
                 f"{name}: {argument} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}"
             )
-    values = jnp.asarray(values, reward.dtype)
+    values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
-    known = transition_mask(timestep, last, "next_step" if final_values is None else "same_step")
+    known = transition_mask(timestep, last, mode)
     # The row after the last one may go on for all we know: its value, which stands for it, says the same either way.
     continues = known & (next_rows(timestep.step_type, last.step_type) != np.int32(StepType.LAST))
     known, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (known, continues, discount, ~continues))
@@ -270,8 +290,8 @@ def _transitions(name, timestep, last, values, gamma, final_values) -> _Transiti
 
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
-    if start is None:
-        start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype))
+    # Constants, zeros without a critic say, would not fit the carry under shard_map.
+    start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
     def one(later, row):
         offset, factor = row

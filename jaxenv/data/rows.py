@@ -65,8 +65,13 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: StreamMode = "next
         last: the row after them, ``[B]``.
         mode: ``"next_step"`` for streams in which a FIRST row follows a LAST one, ``"same_step"`` for streams whose
             LAST rows already show the next episode's first observation.
+
+    Raises:
+        ValueError: for an unknown mode, or ``"next_step"`` for rows that hold ``env_info["final_observation"]``. Rows
+            without ``env_info`` (``unroll(fields=...)``) do not tell their mode.
     """
-    check_mode("transition_mask", mode)
+    check_timesteps("transition_mask", timestep, last)
+    check_stream("transition_mask", timestep, mode)
     mask = next_rows(timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
     if mode == "next_step":
         mask &= timestep.step_type != np.int32(StepType.LAST)
@@ -84,8 +89,32 @@ def check_mode(name: str, mode: Any) -> None:
         raise ValueError(f"{name}: mode must be 'next_step' or 'same_step', got {mode!r}")
 
 
+def check_stream(name: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
+    """Refuses an unknown mode, and rows of a ``same_step`` stream taken for ``next_step`` ones, where they tell."""
+    check_mode(name, mode)
+    if mode == "next_step" and "final_observation" in timestep.env_info:
+        raise ValueError(f"{name}: the rows hold env_info['final_observation'], {remedy}")
+
+
+def check_timesteps(name: str, timestep: Any, last: Any) -> None:
+    """Refuses what is no TimeStep."""
+    for argument, x in (("timestep", timestep), ("last", last)):
+        if not isinstance(x, TimeStep):
+            raise ValueError(f"{name}: {argument} must be a TimeStep, got {type(x).__name__}")
+
+
+def check_steps(name: str, n: Any) -> int:
+    """A number of steps as int; refuses what is none."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise ValueError(f"{name}: n must be a whole number, got {n!r}")
+    if n < 1:
+        raise ValueError(f"{name}: n must be at least 1, got {n}")
+    return int(n)
+
+
 def check_rows(name: str, timestep: TimeStep, last: TimeStep) -> None:
     """Refuses rows without the fields that returns read, and a last row that does not belong to them."""
+    check_timesteps(name, timestep, last)
     batch = jnp.shape(timestep.step_type)[1:]
     for field in ("step_type", "reward", "discount"):
         x, y = getattr(timestep, field), getattr(last, field)
@@ -105,9 +134,17 @@ def check_rows(name: str, timestep: TimeStep, last: TimeStep) -> None:
 def coefficient(name: str, argument: str, value: Any, timestep: TimeStep) -> jax.Array:
     """A number in [0, 1], or one per lane ``[B]``, as float32 that multiplies arrays in the shape of the reward."""
     batch, rank = jnp.shape(timestep.step_type)[1:], jnp.ndim(timestep.reward)
-    if jnp.shape(value) not in ((), batch):
-        raise ValueError(f"{name}: {argument} must be one number or have shape {batch}, got {jnp.shape(value)}")
+    number = as_number(name, argument, value)
+    if number.shape not in ((), batch):
+        raise ValueError(f"{name}: {argument} must be one number or have shape {batch}, got {number.shape}")
     if leaves.is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
         raise ValueError(f"{name}: {argument} must be in [0, 1], got {value}")
-    value = jnp.asarray(value, jnp.float32)
-    return tree.expand(value[None], rank) if value.ndim else value
+    return tree.expand(number[None], rank) if number.ndim else number
+
+
+def as_number(name: str, argument: str, value: Any) -> jax.Array:
+    """Numbers as float32; refuses what is none."""
+    try:
+        return jnp.asarray(value, jnp.float32)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {argument} must be a number, got {value!r}") from None

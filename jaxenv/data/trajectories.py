@@ -7,7 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.data.rows import StreamMode, check_mode, check_rows, coefficient, next_rows, transition_mask
+from jaxenv.data.rows import (
+    StreamMode,
+    check_rows,
+    check_steps,
+    check_stream,
+    coefficient,
+    next_rows,
+    transition_mask,
+)
 from jaxenv.rollout import Experience
 from jaxenv.timestep import StepType, TimeStep
 
@@ -85,10 +93,9 @@ def to_n_step_transitions(
         mode: of the stream's ``AutoReset``.
 
     Raises:
-        ValueError: for ``n`` below 1, a ``gamma`` out of range, or rows that do not fit.
+        ValueError: for an ``n`` that is no whole number from 1, a ``gamma`` out of range, or rows that do not fit.
     """
-    if n < 1:
-        raise ValueError(f"to_n_step_transitions: n must be at least 1, got {n}")
+    n = check_steps("to_n_step_transitions", n)
     one = _transitions("to_n_step_transitions", experience, last, mode)
     gamma = coefficient("to_n_step_transitions", "gamma", gamma, experience.timestep)
     rate = gamma.reshape(gamma.shape[: one.discount.ndim]) * one.discount
@@ -161,11 +168,9 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "ne
         mode: of the stream's ``AutoReset``.
 
     Raises:
-        ValueError: for an unknown mode, or rows that do not fit.
+        ValueError: if the mode does not fit the rows, or ``last`` does not.
     """
-    check_mode("to_trajectory", mode)
-    rows = experience.timestep
-    check_rows("to_trajectory", rows, last)
+    rows = _rows("to_trajectory", experience, last, mode)
     begins = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())
     return Trajectory(
         step_type=jnp.where(begins, np.int32(StepType.FIRST), rows.step_type),
@@ -178,15 +183,20 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "ne
     )
 
 
+def _rows(name: str, experience: Experience, last: TimeStep, mode: StreamMode) -> TimeStep:
+    if not isinstance(experience, Experience):
+        raise ValueError(
+            f"{name}: experience must be an Experience as unroll returns it, got {type(experience).__name__}"
+        )
+    check_rows(name, experience.timestep, last)
+    check_stream(name, experience.timestep, mode)
+    return experience.timestep
+
+
 def _transitions(name: str, experience: Experience, last: TimeStep, mode: StreamMode) -> Transitions:
-    check_mode(name, mode)
-    rows = experience.timestep
-    check_rows(name, rows, last)
-    kept = "final_observation" in rows.env_info
-    if mode == "same_step" and not kept:
+    rows = _rows(name, experience, last, mode)
+    if mode == "same_step" and "final_observation" not in rows.env_info:
         raise ValueError(f"{name}: mode 'same_step' needs env_info['final_observation'], keep it in unroll(fields=...)")
-    if mode == "next_step" and kept:
-        raise ValueError(f"{name}: the rows hold env_info['final_observation'], pass mode='same_step'")
     if mode == "same_step":
         next_observation = next_rows(rows.env_info["final_observation"], last.env_info["final_observation"])
     else:

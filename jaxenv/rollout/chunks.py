@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from jaxenv.environment import Environment
+from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.metrics import Metrics, to_host
 from jaxenv.rollout.policy import random_policy
 from jaxenv.rollout.progress import progress
@@ -49,7 +50,8 @@ class LongRun:
         num_steps: rows of each lane.
         key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
         policy: as in `jaxenv.unroll`, random by default.
-        metrics: what to measure.
+        metrics: what to measure. In a ``same_step`` environment no entries of `Environment.state_info`: LAST rows show
+            those of the next episode.
         chunk_steps: rows of a chunk; by default as many as take moments, of equal size where that is possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
 
@@ -58,7 +60,8 @@ class LongRun:
         compile_seconds: how long that took.
 
     Raises:
-        ValueError: for numbers below 1, or an environment without ``AutoReset``.
+        ValueError: for numbers that are not whole or below 1, an environment without ``AutoReset``, or metrics that it
+            cannot take.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -78,15 +81,18 @@ class LongRun:
         chunk_steps: int | None = None,
         initial_memory: Any = (),
     ):
-        for name, number in (("num_steps", num_steps), ("chunk_steps", 1 if chunk_steps is None else chunk_steps)):
-            if number < 1:
-                raise ValueError(f"LongRun: {name} must be at least 1, got {number}")
+        check_whole("LongRun", "num_steps", num_steps, 1)
+        check_whole("LongRun", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
+        metrics = Metrics() if metrics is None else metrics
+        if not isinstance(metrics, Metrics):
+            raise ValueError(f"LongRun: metrics must be a Metrics, got {metrics!r}")
         if env.autoreset is None:
             raise ValueError(f"LongRun: {env} has no AutoReset, so its lanes would not go on to the next episode")
         self.chunks = chunk_lengths(num_steps, env.num_envs, chunk_steps)
         begun = time.perf_counter()
-        program = _Program(random_policy(env) if policy is None else policy, metrics or Metrics(), initial_memory)
+        program = _Program(random_policy(env) if policy is None else policy, metrics, initial_memory)
         lowered = jax.jit(program.start).lower(env, key)
+        _check_names(env, lowered.out_info[0], metrics)
         self._start = functools.partial(lowered.compile(), env, key)
         self._advance: dict[int, Callable] = {}
         for length in set(self.chunks):
@@ -146,6 +152,31 @@ def chunk_lengths(num_steps: int, num_envs: int, most: int | None = None) -> lis
     return [length] * (num_steps // length) + ([rest] if rest else [])
 
 
+def blocks(num_steps: int) -> tuple[int, int]:
+    """Rows of each block that a chunk is cut into, and of the shorter one at its end; 0 where there is none.
+
+    >>> blocks(200), blocks(60), blocks(101)
+    ((50, 0), (30, 0), (50, 1))
+    """
+    most = min(num_steps, _BLOCK)
+    size = next(n for n in range(most, 0, -1) if num_steps % n == 0)
+    # Another block compiles the environment's step once more: worth it only where all blocks would be short.
+    return (size, 0) if size >= most / 4 else (most, num_steps % most)
+
+
+def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
+    """Refuses to measure what an environment shows of the next episode where one ends."""
+    if env.autoreset != "same_step":
+        return
+    of_state = jax.eval_shape(env.info_of_state, state)
+    for name in metrics.env_info:
+        if {name, name.partition("@")[0].partition(".")[0]} & of_state.keys():
+            raise ValueError(
+                f"LongRun: env_info {name!r} describes the state, and LAST rows of same_step streams show the state of "
+                "the next episode: take AutoReset(mode='next_step')"
+            )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Program:
     """The two functions that are compiled."""
@@ -169,14 +200,15 @@ class _Program:
             carry, _ = walk.step(carry)
             return carry, self.metrics.measured(carry[1])
 
-        def block(carry, _):
+        def block(carry, _, size):
             carry, sums = carry
             carry, rows = jax.lax.scan(step, carry, length=size)
             return (carry, self.metrics.update_rows(sums, rows)), None
 
-        size = max(n for n in range(1, _BLOCK + 1) if num_steps % n == 0)
+        size, rest = blocks(num_steps)
         begun = (state, timestep, walk.memory), sums
-        (carry, sums), _ = jax.lax.scan(block, begun, length=num_steps // size)
+        done, _ = jax.lax.scan(functools.partial(block, size=size), begun, length=num_steps // size)
+        carry, sums = block(done, None, size=rest)[0] if rest else done
         totals = self.metrics.totals(sums)
         so_far = merge_totals(so_far, totals)
         figures = self.metrics.compute(totals), self.metrics.compute(so_far)

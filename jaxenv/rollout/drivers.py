@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.environment import Environment
+from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.sums import Count, over_lanes
 from jaxenv.rollout.walk import Walk
 from jaxenv.timestep import TimeStep
@@ -58,7 +59,8 @@ def fold(
         fn: ``fn(value, row, next_timestep)`` gives the next value, of the same structure, shapes and dtypes. ``row`` is
             an `Experience` of one row ``[B]``, ``next_timestep`` what its action led to: metrics are updated with the
             latter. Several functions are one over a tuple of values.
-        value: what to begin with.
+        value: what to begin with. Inside ``jax.shard_map`` each shard has its own; what they share stands in a
+            ``jaxenv.tree.Shared``.
         state: the environment's state.
         timestep: the TimeStep that goes with it.
         num_steps: static; the loop is a ``jax.lax.scan`` and can be differentiated.
@@ -67,7 +69,7 @@ def fold(
         memory: likewise.
 
     Raises:
-        ValueError: for a negative ``num_steps``, or where `jaxenv.unroll` raises one.
+        ValueError: if ``num_steps`` is no whole number from 0, or where `jaxenv.unroll` raises one.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -81,8 +83,7 @@ def fold(
     >>> int(found.steps), int(found.episodes), found.timestep.observation.tolist()
     (6, 3, [2])
     """
-    if num_steps < 0:
-        raise ValueError(f"fold: num_steps must be at least 0, got {num_steps}")
+    check_whole("fold", "num_steps", num_steps, 0)
     begun, one_row = _loop("fold", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     return _folded(jax.lax.scan(lambda carry, _: (one_row(carry), None), begun, length=num_steps)[0])
 
@@ -112,7 +113,8 @@ def fold_steps(
         value: what to begin with.
         state: the environment's state.
         timestep: the TimeStep that goes with it.
-        num_steps: a number or int32 ``()``, it may be traced; the loop is a ``jax.lax.while_loop``.
+        num_steps: a number or int32 ``()``, it may be traced, and is then taken for 0 where it is negative; the loop is
+            a ``jax.lax.while_loop``.
         key: as in `jaxenv.unroll`.
         initial_memory: likewise.
         memory: likewise.
@@ -150,8 +152,7 @@ def fold_episodes(
         value: what to begin with.
         state: the environment's state.
         timestep: the TimeStep that goes with it.
-        num_episodes: a number or int32 ``()``, it may be traced; the loop is a ``jax.lax.while_loop`` and does not end
-            where no episode does.
+        num_episodes: as ``num_steps`` of `fold_steps`; the loop does not end where no episode does.
         key: as in `jaxenv.unroll`.
         initial_memory: likewise.
         memory: likewise.
@@ -167,7 +168,7 @@ def fold_episodes(
 def _loop(name, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
     """What a loop begins with and the body that all three share."""
     walk = Walk.of(name, env, policy, state, key, initial_memory, memory)
-    value = tree.strong(value)
+    value = tree.vary_like(timestep.step_type, tree.strong(value))
 
     def one_row(carry):
         *there, value, rows, steps, episodes = carry
@@ -175,6 +176,7 @@ def _loop(name, env, policy, fn, value, state, timestep, key, initial_memory, me
         timestep = there[1]
         new = tree.strong(fn(value, row, timestep))
         _check(name, value, new)
+        new = tree.vary_like(timestep.step_type, new)
         return *there, new, rows + 1, _more(steps, ~timestep.is_first()), _more(episodes, timestep.is_last())
 
     # Inside shard_map each shard counts its own.
@@ -198,11 +200,16 @@ def _check(name: str, old: Any, new: Any) -> None:
 
 
 def _goal(name: str, argument: str, number: Any) -> jax.Array:
-    if isinstance(number, int | np.integer) and not 0 <= number < 2**31:
-        raise ValueError(f"{name}: {argument} must be from 0 to {2**31 - 1}, got {number}")
-    if jnp.shape(number) or not jnp.issubdtype(jnp.result_type(number), jnp.integer):
+    if isinstance(number, jax.Array) and not isinstance(number, jax.core.Tracer):
+        number = np.asarray(number)
+    whole = isinstance(number, int) or jnp.issubdtype(jnp.result_type(number), jnp.integer)
+    if isinstance(number, bool) or not whole or np.ndim(number):
         raise ValueError(f"{name}: {argument} must be one whole number, got {number!r}")
-    return jnp.asarray(number, jnp.int32).astype(jnp.uint32)
+    if isinstance(number, jax.core.Tracer):  # what is not below 0 fits, and a loop to a wrapped -1 would never end
+        return jnp.maximum(number, jnp.zeros_like(number)).astype(jnp.uint32)
+    if not 0 <= number < 2**31:
+        raise ValueError(f"{name}: {argument} must be from 0 to {2**31 - 1}, got {number}")
+    return jnp.asarray(int(number), jnp.uint32)
 
 
 def _folded(carry: tuple) -> Fold:

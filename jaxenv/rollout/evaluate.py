@@ -9,6 +9,8 @@ import numpy as np
 
 from jaxenv import running, tree
 from jaxenv.environment import Environment
+from jaxenv.rollout.checks import check_whole
+from jaxenv.rollout.sums import over_lanes
 from jaxenv.rollout.walk import Walk
 
 
@@ -24,12 +26,15 @@ class Evaluation:
         lengths: int32 ``[N]``, steps after FIRST.
         terminated: bool ``[N]``, whether the task ended the episode.
         finished: bool ``[N]``; False where ``max_steps`` cut the episode off, whose entries are then partial or 0.
+        abnormal: bool ``[N]``, whether it ended on a row marked ``env_info["abnormal"]`` (`GuardNonFinite`), which no
+            task and no limit ended; False where the environment marks none.
     """
 
     returns: jax.Array
     lengths: jax.Array
     terminated: jax.Array
     finished: jax.Array
+    abnormal: jax.Array
 
     def figures(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
@@ -37,7 +42,8 @@ class Evaluation:
         """What the finished episodes come to, scalars (for a vector reward ``[R]`` where it is about returns).
 
         Episodes that ``max_steps`` cut off are left out of all but ``unfinished``; the long ones are, so if there are
-        any, take more steps.
+        any, take more steps. Those that ended on an abnormal row count in ``abnormal`` and nowhere else, as in
+        `jaxenv.rollout.Metrics`.
 
         Args:
             key: typed key ``()`` of the bootstrap; without one there is no interval.
@@ -45,50 +51,57 @@ class Evaluation:
             level: what share of the resamples' means the interval holds.
 
         Returns:
-            ``episodes``, ``terminated``, ``truncated``, ``unfinished``; ``return_mean``, ``return_std`` (of the
-            population), ``return_max``, ``return_min``; ``return_standard_error`` of the mean; with a key
-            ``return_low`` and ``return_high``, the bootstrap's percentile interval for the mean (Efron 1979,
+            ``episodes``, ``terminated``, ``truncated``, ``abnormal``, ``unfinished``, int32; ``return_mean``,
+            ``return_std`` (of the population), ``return_max``, ``return_min``; ``return_standard_error`` of the mean;
+            with a key ``return_low`` and ``return_high``, the bootstrap's percentile interval for the mean (Efron 1979,
             doi:10.1214/aos/1176344552); ``length_mean``. NaN where there is no episode, for standard error and
             interval where there are less than two.
 
         Raises:
-            ValueError: for a level outside (0, 1), or less than 1 resample.
+            ValueError: for a level outside (0, 1), less than 1 resample, or episodes of several calls (``jax.vmap``).
 
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
-        >>> found = Evaluation(returns, returns.astype(np.int32), ended, np.ones(4, bool)).figures(jax.random.key(0))
+        >>> lengths, all_, none = returns.astype(np.int32), np.ones(4, bool), np.zeros(4, bool)
+        >>> found = Evaluation(returns, lengths, ended, all_, none).figures(jax.random.key(0))
         >>> float(found["return_mean"]), round(float(found["return_standard_error"]), 3), int(found["truncated"])
         (3.0, 1.08, 1)
         """
-        if num_resamples < 1:
-            raise ValueError(f"Evaluation: num_resamples must be at least 1, got {num_resamples}")
+        check_whole("Evaluation", "num_resamples", num_resamples, 1)
         if not 0 < level < 1:
             raise ValueError(f"Evaluation: level must lie between 0 and 1, got {level}")
         returns, finished = jnp.asarray(self.returns), jnp.asarray(self.finished)
-        terminated = self.terminated & finished
-        number = jnp.sum(finished.astype(jnp.int32))
-        moments = running.of(returns, finished)
+        if finished.ndim != 1:
+            raise ValueError(
+                f"Evaluation: figures are of the episodes [N] of one call, got finished of shape {finished.shape}: "
+                "jax.vmap(Evaluation.figures) has them for each"
+            )
+        sound = finished & ~self.abnormal
+        terminated = sound & self.terminated
+        number = _number(sound)
+        moments = running.of(returns, sound)
         several = number > 1
 
         def known(x, enough=number > 0):
             return jnp.where(enough, x, np.float32(np.nan))
 
-        counted = tree.expand(finished, returns.ndim)
+        counted = tree.expand(sound, returns.ndim)
         spread = jnp.sqrt(moments.variance / jnp.maximum(number - 1, 1).astype(jnp.float32))
         figures = {
             "episodes": number,
-            "terminated": jnp.sum(terminated.astype(jnp.int32)),
-            "truncated": jnp.sum((finished & ~terminated).astype(jnp.int32)),
-            "unfinished": jnp.sum((~finished).astype(jnp.int32)),
+            "terminated": _number(terminated),
+            "truncated": _number(sound & ~terminated),
+            "abnormal": _number(finished & ~sound),
+            "unfinished": _number(~finished),
             "return_mean": known(moments.mean),
             "return_std": known(jnp.sqrt(moments.variance)),
             "return_max": known(jnp.max(jnp.where(counted, returns, np.float32(-np.inf)), axis=0)),
             "return_min": known(jnp.min(jnp.where(counted, returns, np.float32(np.inf)), axis=0)),
             "return_standard_error": known(spread, several),
-            "length_mean": known(running.of(jnp.asarray(self.lengths).astype(jnp.float32), finished).mean),
+            "length_mean": known(running.of(jnp.asarray(self.lengths).astype(jnp.float32), sound).mean),
         }
         if key is not None:
-            means = _resampled_means(key, returns - moments.mean[None], finished, number, num_resamples)
+            means = _resampled_means(key, returns - moments.mean[None], sound, number, num_resamples)
             for name, place in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
                 figures[name] = known(moments.mean + jnp.quantile(means, np.float32(place), axis=0), several)
         return figures
@@ -114,14 +127,16 @@ def evaluate(
         key: one typed key, or ``Key[num_envs]``.
         num_episodes: a multiple of ``env.num_envs``; one a lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        max_steps: no lane is stepped more often, whatever happens.
+        max_steps: no lane is stepped more often, whatever happens; a whole number from 1.
 
     Raises:
         ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is no positive multiple of the lanes, or
-            there are keys for another number of lanes.
+            there are keys for another number of lanes, or ``max_steps`` is no whole number from 1.
     """
+    check_whole("evaluate", "max_steps", max_steps, 1)
     num_episodes = env.num_envs if num_episodes is None else num_episodes
-    if not isinstance(num_episodes, int | np.integer) or num_episodes < 1 or num_episodes % env.num_envs:
+    whole = isinstance(num_episodes, int | np.integer) and not isinstance(num_episodes, bool)
+    if not whole or num_episodes < 1 or num_episodes % env.num_envs:
         raise ValueError(
             f"evaluate: num_episodes must be a positive multiple of num_envs = {env.num_envs}, got {num_episodes}"
         )
@@ -136,6 +151,7 @@ def evaluate(
     record = Evaluation(
         jnp.zeros(rows + timestep.reward.shape[1:], jnp.float32),
         jnp.zeros(rows, jnp.int32),
+        jnp.zeros(rows, bool),
         jnp.zeros(rows, bool),
         jnp.zeros(rows, bool),
     )
@@ -158,6 +174,7 @@ def evaluate(
             lengths=record.lengths.at[lane, count].add(moved.astype(jnp.int32), mode="drop"),
             terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
             finished=record.finished.at[lane, count].set(last, mode="drop"),
+            abnormal=record.abnormal.at[lane, count].set(last & timestep.env_info.get("abnormal", False), mode="drop"),
         )
         return state, timestep, memory, record, count + last.astype(jnp.int32), steps + 1
 
@@ -166,17 +183,22 @@ def evaluate(
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
 
 
+def _number(mask: jax.Array) -> jax.Array:
+    """How many of ``bool[N]`` are True, int32 whatever the width of numbers."""
+    return over_lanes(mask.astype(jnp.int32))
+
+
 def _resampled_means(
     key: jax.Array, x: jax.Array, valid: jax.Array, number: jax.Array, num_resamples: int
 ) -> jax.Array:
     """Means of ``num_resamples`` draws of ``number`` valid rows with replacement, ``[num_resamples, ...]``."""
     at_once = 64  # what is in memory at a time: so many times the rows
     first = jnp.argsort(~valid, stable=True)  # the valid rows
-    drawn = jnp.arange(x.shape[0]) < number
+    drawn = np.arange(x.shape[0], dtype=np.int32) < number
     share = tree.expand(drawn.astype(jnp.float32) / jnp.maximum(number, 1).astype(jnp.float32), x.ndim)
 
     def some(_, key):
-        place = jax.random.randint(key, (at_once, x.shape[0]), 0, jnp.maximum(number, 1))
+        place = jax.random.randint(key, (at_once, x.shape[0]), 0, jnp.maximum(number, 1), jnp.int32)
         return None, jnp.sum(x[first[place]] * share[None], axis=1)
 
     keys = jax.random.split(key, -(-num_resamples // at_once))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.rollout.checks import check_sums
 from jaxenv.rollout.episodes import Discounted, Entry, Episode
 from jaxenv.rollout.sums import Count, Lengths, Mean, Returns, Sum, count_of_lanes, over_rows
 from jaxenv.rollout.totals import Extremes, Totals, count_of, is_total
@@ -66,10 +67,12 @@ class Metrics:
         env_info: names of ``env_info`` entries, with dotted paths below them. An episode's figure is the sum of the
             entry over its steps, with ``@step`` behind the name the mean over them, with ``@max`` their maximum, and is
             averaged over episodes. Values that are not finite are skipped, and an episode without a finite one does not
-            count. A key of ``env_info`` may itself end in such a suffix, as in ALF.
+            count. A key of ``env_info`` may itself end in such a suffix, as in ALF. In ``same_step`` streams an entry
+            that comes from `Environment.state_info` describes the next episode on a LAST row, like the observation:
+            its figure lacks the last state and has the next episode's first. Measure such entries in ``next_step``.
 
     Raises:
-        ValueError: for a gamma out of range, or names that repeat or end in another suffix.
+        ValueError: for a gamma out of range, or names that repeat, are empty or end in another suffix.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012(num_envs=2))
@@ -89,13 +92,16 @@ class Metrics:
     env_info: tuple[str, ...] = ()
 
     def __post_init__(self):
-        if self.gamma is not None and not 0 <= self.gamma <= 1:
-            raise ValueError(f"Metrics: gamma must be in [0, 1], got {self.gamma}")
+        if self.gamma is not None:
+            if isinstance(self.gamma, str) or not jnp.isscalar(self.gamma) or not 0 <= self.gamma <= 1:
+                raise ValueError(f"Metrics: gamma must be in [0, 1], got {self.gamma!r}")
+            object.__setattr__(self, "gamma", float(self.gamma))  # arrays are not hashable
         if isinstance(self.env_info, str):
             raise ValueError(f"Metrics: env_info must be a sequence of names, got the text {self.env_info!r}")
         object.__setattr__(self, "env_info", tuple(self.env_info))
         for name in self.env_info:
-            if "@" in name and not name.endswith(("@step", "@max")):
+            path, *suffix = name.split("@") if isinstance(name, str) else ("",)
+            if not path or suffix not in ([], ["step"], ["max"]):
                 raise ValueError(f"Metrics: env_info names end in @step, @max or neither, got {name!r}")
             if self.env_info.count(name) > 1:
                 raise ValueError(f"Metrics: env_info must not repeat a name, got {name!r} twice")
@@ -151,6 +157,7 @@ class Metrics:
 
     def totals(self, state: MetricsState) -> Totals:
         """Adds up the lanes ``[B]`` of a state."""
+        check_sums(self, "totals", state, MetricsState)
         finished = state.finished
         terminated, truncated = finished.terminated, finished.truncated
 
@@ -189,6 +196,7 @@ class Metrics:
         ``AverageDiscountedReturnMetric``, with the rows' own discount as a factor of gamma; they take the rewards after
         a time limit for 0.
         """
+        check_sums(self, "compute", totals, Totals)
         figures: dict[str, Any] = {
             "steps": count_of(totals.rewards),
             "episodes": count_of(totals.returns),
@@ -229,6 +237,7 @@ class Metrics:
         return TimeStep(timestep.step_type, timestep.reward, timestep.discount, env_info=named)
 
     def _check(self, state: MetricsState, row: TimeStep) -> None:
+        check_sums(self, "update", state, MetricsState)
         episode = state.episode
         if row.reward.shape[1:] != episode.return_.shape:
             raise ValueError(f"Metrics: the reward has shape {row.reward.shape[1:]}, the state {episode.return_.shape}")

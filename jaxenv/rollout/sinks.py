@@ -5,6 +5,7 @@ as `jaxenv.rollout.to_host` gives them; arrays are fetched. Sinks are context ma
 """
 
 import csv
+import io
 import os
 import pathlib
 import sys
@@ -66,13 +67,14 @@ class Table(Sink):
 class CSV(Sink):
     """A file with one line per call, below a line with the names; a number that is not there is an empty cell.
 
-    A file that is there already goes on if its names are the same; a last line without an end is dropped.
+    A file that is there already goes on if its names are the same: then a last line without an end, which a killed run
+    left, is dropped. Any other file stays as it is.
 
     Args:
         path: of the file; its folder must be there.
 
     Raises:
-        ValueError: when it is called with other names than before or than in the file.
+        ValueError: when it is called with other names than before or than in the file, or a figure is named ``step``.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -82,15 +84,14 @@ class CSV(Sink):
 
     def __call__(self, step: int, figures: Mapping[str, Any]) -> None:
         """Writes one line."""
-        row = {"step": step, **_flat(figures)}
+        found = _flat(figures)
+        if "step" in found:
+            raise ValueError("CSV: no figure may be named 'step', the first column's name")
+        row = {"step": step, **found}
         if self._file is None:
-            self._names = self._header() or list(row)
-            begins = not self.path.exists() or not self.path.stat().st_size
-            self._file = self.path.open("a", newline="")
-            if begins:
-                csv.writer(self._file).writerow(self._names)
+            self._file = self._opened(row)
         self._check(row)
-        csv.writer(self._file).writerow(row[name] for name in self._names)
+        self._file.write(_line([row[name] for name in self._names]))
         self._file.flush()
 
     def close(self) -> None:
@@ -98,14 +99,24 @@ class CSV(Sink):
             self._file.close()
             self._file = None
 
-    def _header(self) -> list[str]:
-        if not self.path.exists():
-            return []
-        content = self.path.read_bytes()
+    def _opened(self, row: dict[str, Any]) -> TextIO:
+        """The file, once it is known to be empty or of these columns; until then nothing of it is touched."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        names = _line(list(row))
         whole = content.rfind(b"\n") + 1
+        if names.encode().startswith(content):  # empty, or a run was killed while it wrote the names
+            whole, self._names = 0, list(row)
+        else:
+            first = content.partition(b"\n")[0].decode(errors="replace").rstrip("\r")
+            if not whole:
+                raise ValueError(f"CSV: {self.path} is no file of these columns, it holds {first[:80]!r}")
+            self._names = next(csv.reader([first]), [])
+            self._check(row)
         if whole < len(content):  # a line that a killed run did not finish
             os.truncate(self.path, whole)
-        return next(csv.reader(content[:whole].decode().splitlines()), [])
+        file = self.path.open("a", newline="", encoding="utf-8")
+        file.write("" if whole else names)
+        return file
 
     def _check(self, row: dict[str, Any]) -> None:
         new, gone = sorted(row.keys() - set(self._names)), sorted(set(self._names) - row.keys())
@@ -157,6 +168,12 @@ def _elements(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, list):
         return {name: value}
     return {n: x for i, part in enumerate(value) for n, x in _elements(f"{name}.{i}", part).items()}
+
+
+def _line(cells: Sequence[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ import jax
 
 from jaxenv import tree
 from jaxenv.environment import Environment
+from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.walk import Experience, Walk
 from jaxenv.timestep import TimeStep
 
@@ -47,10 +48,10 @@ def unroll(
         ``(state, timestep, memory)`` to go on from, and an `Experience`.
 
     Raises:
-        ValueError: for an unknown field, or a policy whose memory changes its structure.
+        ValueError: for an unknown field, a policy whose memory changes its structure, or ``num_steps`` that is no whole
+            number from 0.
     """
-    if num_steps < 0:
-        raise ValueError(f"unroll: num_steps must be at least 0, got {num_steps}")
+    check_whole("unroll", "num_steps", num_steps, 0)
     if isinstance(fields, str):
         raise ValueError(f"unroll: fields must be a sequence of names, got the text {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]

@@ -149,7 +149,7 @@ class Curve(NamedTuple):
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of the policy without exploration.
         lengths: int32, likewise.
         terminated: bool, likewise, whether the task ended the episode.
-        finished: bool, likewise; False where ``max_eval_steps`` cut it off.
+        finished: bool, likewise; False where ``max_eval_steps`` or a row that was not finite cut it off.
     """
 
     steps: jax.Array
@@ -301,7 +301,8 @@ def make_legs(
         train = metrics.compute(metrics.totals(learner.metrics))
         learner = dataclasses.replace(learner, metrics=metrics.anew(learner.metrics))
         steps = learner.update * np.int32(batch_size)
-        return learner, Curve(steps, train, found.returns, found.lengths, found.terminated, found.finished)
+        finished = found.finished & ~found.abnormal
+        return learner, Curve(steps, train, found.returns, found.lengths, found.terminated, finished)
 
     return begin, leg
 

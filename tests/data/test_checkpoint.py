@@ -63,6 +63,38 @@ def test_another_tree_is_refused_by_name(tmp_path, like, message):
         data.restore(tmp_path / "run.npz", like)
 
 
+def test_numbers_of_64_bits_are_restored_where_numpy_holds_them_and_refused_elsewhere(tmp_path):
+    state = {"a": np.array([2**40, 1]), "b": np.array(1 / 3)}
+    data.save(tmp_path / "run.npz", state)
+    found = data.restore(tmp_path / "run.npz", jax.tree.map(np.zeros_like, state))
+    assert [(x.dtype, x.tolist()) for x in found.values()] == [(x.dtype, x.tolist()) for x in state.values()]
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
+    with pytest.raises(ValueError, match=r"restore: a int64\[2\] needs jax_enable_x64, or a NumPy array"):
+        data.restore(tmp_path / "run.npz", shapes)
+
+
+@pytest.mark.parametrize("kind", ["garbage", "empty", "other names", "another index", "one array", "cut off"])
+def test_a_file_that_save_did_not_write_is_said_to_be_none(tmp_path, kind):
+    path = tmp_path / "run.npz"
+    data.save(path, jnp.arange(3))
+    with path.open("r+b") as file:
+        match kind:
+            case "garbage":
+                file.write(b"garbage")
+            case "empty":
+                file.truncate(0)
+            case "other names":
+                np.savez(file, a=1)
+            case "another index":
+                np.savez(file, index=np.frombuffer(b"123", np.uint8))
+            case "one array":
+                np.save(file, np.arange(3))
+            case "cut off":
+                file.truncate(100)
+    with pytest.raises(ValueError, match=r"restore: .*run\.npz is no checkpoint of data\.save"):
+        data.restore(path, jnp.arange(3))
+
+
 def test_what_is_no_array_is_refused_and_the_file_before_stays(tmp_path):
     data.save(tmp_path / "run.npz", {"step": jnp.array(7)})
     with pytest.raises(ValueError, match="checkpoint: step is a int, not an array"):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import random
+from jaxenv import random, tree
 from jaxenv.data import Batch, Replay, priorities
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
@@ -100,6 +100,16 @@ def test_clear_leaves_no_window():
     assert sorted(known(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
 
 
+def test_clear_leaves_the_windows_of_the_rows_that_are_kept():
+    replay = Replay(9, 3, priority_exponent=1.0)
+    state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 9)), block(9, 2))
+    state = update(replay, state, chosen([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
+    state = jax.device_get(jax.jit(lambda state: replay.clear(state, keep=3))(state))
+    assert known(replay, state) == {(0, 8): 1.0, (1, 8): 1.0, (2, 8): 2.0, (0, 9): 0.5, (1, 9): 1.0, (2, 9): 1.0}
+    assert_summed(state)
+    assert sorted(known(replay, replay.clear(state, keep=1))) == []
+
+
 # --- how often -------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +169,24 @@ def test_a_draw_from_a_million_priorities_finds_the_few_that_are_not_zero():
     assert priority[place == 511].tolist() == [4.0] * counts[3]
 
 
+def test_millions_of_places_beside_one_that_outweighs_them_are_drawn_alike():
+    kept = priorities.empty(2**23)
+    levels = [np.ones(kept.sizes[0], np.float32)]
+    levels[0][0] = 7 * 2**23
+    for size in kept.sizes[1:]:
+        levels.append(np.zeros(size, np.float32))
+        levels[-1][: len(levels[-2]) // 8] = levels[-2].reshape(-1, 8).sum(axis=1)
+    kept = tree.rebuild(kept, sums=np.concatenate(levels))
+    place, _ = jax.device_get(jax.jit(priorities.draw, static_argnums=2)(kept, random.stream(jax.random.key(1)), 2**15))
+    others = place[place > 0]
+    assert abs(len(others) - 2**12) <= 2
+    for below in (1, 8, 64):
+        counts = np.bincount(others // below % 8)
+        assert np.sum((counts - 2**9) ** 2 / 2**9) / 7 < 2.7
+    # One draw from each of equal parts.
+    assert set(np.bincount(others // 2**13)) <= {3, 4, 5}
+
+
 def test_what_rounding_leaves_beyond_the_last_priority_belongs_to_it():
     node = jnp.array([[0, 1, 2, 0, 3, 0, 0, 0]], jnp.float32)
     for rest, branch in [(0.0, 1), (0.9, 1), (1.0, 2), (3.0, 4), (6.0, 4), (6.5, 4)]:
@@ -205,6 +233,30 @@ def test_numbers_that_are_no_priority_do_no_harm():
     assert found[0, 0] == found[0, 1] == 1.0
     assert (1, 0) not in found
     assert np.isfinite(state.priorities.sums).all()
+
+
+def test_the_greatest_numbers_of_all_have_a_finite_sum():
+    replay = Replay(4, 2, priority_exponent=1.0)
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
+    state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
+    found = known(replay, state)
+    assert found[0, 0] == found[0, 1] == found[1, 0] == 2.0**96
+    assert np.isfinite(state.priorities.sums).all()
+    squared = Replay(8, 2, priority_exponent=2.0)
+    state = add(squared, init(squared, block(0, 1, 2)), block(0, 4, 2))
+    state = update(squared, state, chosen([1, 0], [0, 2]), np.array([1e30, 0.5], np.float32))
+    assert known(squared, state)[1, 0] == state.priorities.greatest == 2.0**96
+
+
+def test_windows_that_all_have_priority_zero_are_no_windows():
+    replay = Replay(4, 2, priority_exponent=1.0)
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
+    assert replay.can_sample(state)
+    for lane in (0, 1):
+        state = update(replay, state, chosen([lane] * 3, [0, 1, 2]), np.zeros(3, np.float32))
+    assert not replay.can_sample(state)
+    with pytest.raises(ValueError, match=r"Replay.sample: all windows have priority 0"):
+        replay.sample(state, jax.random.key(0), 4)
 
 
 def test_sums_do_not_drift_over_many_changes():

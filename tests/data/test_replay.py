@@ -181,6 +181,19 @@ def test_clear_keeps_no_row_and_counts_on(aligned):
     assert set(np.asarray(sample(replay, state, jax.random.key(0), 8, 1).position)) == {7, 8}
 
 
+@pytest.mark.parametrize("aligned", [True, False])
+def test_clear_keeps_the_newest_rows_that_the_next_ones_follow(aligned):
+    replay = Replay(4, 3, aligned=aligned)
+    state = add(replay, replay.clear(filled(replay, 7), keep=1), block(7, 2))
+    assert np.all(replay.earliest(state) == 6)
+    batch = replay.gather_all(state)
+    assert batch.experience.timestep.observation["count"].tolist() == [
+        [1000 * i + p for p in (6, 7, 8)] for i in range(3)
+    ]
+    # No more than there are.
+    assert np.all(replay.earliest(replay.clear(state, keep=4)) == 6)
+
+
 def test_split_gives_rows_and_the_row_after_them_as_unroll_does():
     replay = Replay(8, 3)
     batch = sample(replay, filled(replay, 8), jax.random.key(0), 5, 4)
@@ -481,6 +494,9 @@ def test_minibatches_hold_every_row_once_and_keep_rows_together():
         ({"num_minibatches": 0}, r"num_minibatches is 0; 1 of 264 can"),
         ({"size": 300}, r"size must be in 1 .. 264, got 300"),
         ({}, r"pass either num_minibatches or size"),
+        ({"num_minibatches": 2.5}, r"num_minibatches must be a whole number, got 2.5"),
+        ({"num_minibatches": True}, r"num_minibatches must be a whole number, got True"),
+        ({"size": 2.5}, r"size must be a whole number, got 2.5"),
         ({"num_minibatches": 8, "size": 33}, r"pass either num_minibatches or size"),
     ],
 )
@@ -597,7 +613,11 @@ def test_an_image_costs_its_bytes():
         ({"ignore_earliest": 8}, "ignore_earliest must be below the capacity of 8, got 8"),
         ({"recent_share": 1.5, "recent_rows": 1}, r"recent_share must be in \[0, 1\], got 1.5"),
         ({"recent_share": 0.5}, "recent_share and recent_rows are given together, got 0.5 and 0"),
-        ({"priority_exponent": -1.0}, "priority_exponent must be at least 0, got -1.0"),
+        ({"recent_share": "a", "recent_rows": 1}, r"recent_share must be in \[0, 1\], got 'a'"),
+        ({"aligned": 1}, "aligned must be True or False, got 1"),
+        ({"priority_exponent": -1.0}, "priority_exponent must be a number of at least 0, got -1.0"),
+        ({"priority_exponent": "a"}, "priority_exponent must be a number of at least 0, got 'a'"),
+        ({"capacity": 2**28, "num_envs": 7, "priority_exponent": 1.0}, "more than 2\\*\\*31 - 1 priorities and sums"),
         ({"priority_exponent": 0.5, "priority_length": 9}, r"priority_length must be at most 8 .*got 9"),
         ({"priority_exponent": 0.5, "recent_share": 0.5, "recent_rows": 1}, "recent_share is for uniform sampling"),
     ],
@@ -668,6 +688,53 @@ def test_in_jitted_code_rows_of_unknown_lanes_are_dropped():
     assert set(np.asarray(sample(replay, state, jax.random.key(0), 5).env_id)) == {1}
 
 
+def test_in_jitted_code_the_last_rows_of_a_repeated_lane_are_taken_and_counted_once():
+    replay = Replay(8, 3, aligned=False, index_episodes=True, priority_exponent=1.0)
+    rows = block([5, 0, 0], 2, [0, 1, 0])
+    state = add(replay, init(replay, ROWS), rows, np.array([0, 1, 0]))
+    assert state.position.tolist() == [2, 2, 0]
+    found = replay.get(state, "timestep.observation.count", np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    assert found.tolist() == [0, 1, 1000, 1001]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"capacity": 16}, r"Replay.sample: the state is that of a Replay with capacity=8, this one has 16"),
+        ({"capacity": 8, "num_envs": 4}, "with num_envs=3, this one has 4"),
+        ({"aligned": False}, "with aligned=True, this one has False"),
+        ({"index_episodes": True}, "with index_episodes=False, this one has True"),
+        ({"priority_exponent": None}, "with priority_exponent=0.5, this one has None"),
+        ({"priority_exponent": 0.6}, "with priority_exponent=0.5, this one has 0.6"),
+        ({"priority_length": 3}, "with priority_length=2, this one has 3"),
+        ({"ignore_earliest": 1}, "with ignore_earliest=0, this one has 1"),
+    ],
+)
+def test_the_state_of_another_buffer_is_refused_when_traced(arguments, message):
+    replay = Replay(8, 3, priority_exponent=0.5)
+    state, key = jax.eval_shape(lambda: (replay.init(ROWS), jax.random.key(0)))
+    other = dataclasses.replace(replay, **arguments)
+    with pytest.raises(ValueError, match=message):
+        jax.eval_shape(lambda state, key: other.sample(state, key, 4), state, key)
+    with pytest.raises(ValueError, match=r"Replay.add: the state is that of a Replay with"):
+        jax.eval_shape(other.add, state, ROWS)
+
+
+def test_what_changes_nothing_that_is_stored_may_be_changed():
+    state = filled(Replay(8, 3), 4)
+    assert Replay(8, 3, ignore_earliest=2, recent_share=0.5, recent_rows=1, priority_length=4).can_sample(state)
+
+
+def test_a_restored_buffer_is_refused_by_one_with_other_windows(tmp_path):
+    saved, other = (Replay(8, 3, priority_exponent=0.5, priority_length=length) for length in (2, 4))
+    data.save(tmp_path / "buffer", init(saved, ROWS))
+    state = data.restore(tmp_path / "buffer", init(other, ROWS))
+    with pytest.raises(
+        ValueError, match="sample: the state is that of a Replay with priority_length=2, this one has 4"
+    ):
+        other.sample(state, jax.random.key(0), 4, 4)
+
+
 def test_an_aligned_buffer_takes_no_lanes():
     with pytest.raises(ValueError, match="all lanes of an aligned buffer are added to together, pass no env_id"):
         Replay(8, 3).add(Replay(8, 3).init(ROWS), ROWS, np.arange(3))
@@ -676,13 +743,22 @@ def test_an_aligned_buffer_takes_no_lanes():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r, s, k: r.sample(s, k, 0), "batch_size must be at least 1, got 0"),
+        (lambda r, s, k: r.sample(s, k, 0), "batch_size must be a whole number of at least 1, got 0"),
+        (lambda r, s, k: r.sample(s, jax.random.split(k), 4), r"one key or a stream of shape \(\), got shape \(2,\)"),
         (lambda r, s, k: r.sample(s, k, 4, 8), r"length must be in 1 .. 7 \(capacity less ignore_earliest\), got 8"),
         (lambda r, s, k: r.sample(s, k, 4, 0), r"length must be in 1 .. 7"),
         (lambda r, s, k: r.sample(s, k, 4, 4), r"no lane has a window of 4 rows yet: the buffer holds 4 rows a lane"),
         (lambda r, s, k: r.sample(s, np.array([0, 1], np.uint32), 4), r"key must be a typed key"),
-        (lambda r, s, k: r.sample_transitions(s, k, 4, 0), "sample_transitions: n must be at least 1, got 0"),
+        (
+            lambda r, s, k: r.sample_transitions(s, k, 4, 0),
+            "sample_transitions: n must be a whole number of at least 1, got 0",
+        ),
+        (lambda r, s, k: r.sample_transitions(s, k, 4, 2.5), "n must be a whole number of at least 1, got 2.5"),
+        (lambda r, s, k: r.sample_transitions(s, k, 4, 1, 2.0), r"gamma must be in \[0, 1\], got 2.0"),
         (lambda r, s, k: r.sample_transitions(s, k, 4, 2), "rewards of 2 steps are discounted, pass gamma"),
+        (lambda r, s, k: r.add(r, ROWS), "Replay.add: state must be a ReplayState, got Replay"),
+        (lambda r, s, k: r.clear(s, 9), r"clear: keep must be a whole number in 0 .. 8, got 9"),
+        (lambda r, s, k: r.get(s, 3, 0, 0), "get: path must be the dotted name of a field, got 3"),
         (lambda r, s, k: r.get(s, "timestep.observation.sonar", 0, 0), r"no 'sonar' here, the fields are \['count'"),
         (lambda r, s, k: r.get(s, "timestep.discount", 0, 0), r"'timestep.discount' is not stored, keep it in unroll"),
         (lambda r, s, k: r.get(s, "action", [0, 1], [2]), r"env_id has shape \(2,\), position \(1,\)"),

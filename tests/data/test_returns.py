@@ -1,5 +1,6 @@
 """Returns and advantages: against plain loops, in both kinds of stream, and where the end of an episode matters."""
 
+import dataclasses
 import functools
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data
+from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
 from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset, TimeLimit
@@ -291,6 +293,11 @@ B = lanes("next_step").shape[-1]
         ({"gamma": shaped(2)}, rf"gamma must be one number or have shape \({B},\), got \(2,\)"),
         ({"gamma": 99.0}, r"gamma must be in \[0, 1\], got 99.0"),
         ({"lambda_": -0.1}, r"lambda_ must be in \[0, 1\], got -0.1"),
+        ({"gamma": "abc"}, "gamma must be a number, got 'abc'"),
+        ({"gamma": None}, "gamma must be a number, got None"),
+        ({"clip_rho": -1.0}, r"vtrace: clip_rho must be at least 0, got -1\.0"),
+        ({"clip_c": "a"}, "vtrace: clip_c must be a number, got 'a'"),
+        ({"timestep": Experience(stream("next_step")[0])}, "vtrace: timestep must be a TimeStep, got Experience"),
         (
             {"last": stream("next_step")[0]},
             rf"last.step_type must have the shape \({B},\) of a row, got \({T + 1}, {B}\)",
@@ -310,10 +317,41 @@ def test_an_argument_that_does_not_fit_is_named_with_both_shapes(change, message
         call(change)
 
 
-def test_a_return_over_no_steps_is_refused():
+@pytest.mark.parametrize(("n", "rule"), [(0, "at least 1"), (2.0, "a whole number"), (True, "a whole number")])
+def test_a_return_over_no_number_of_steps_is_refused(n, rule):
     rows, values, _, _ = stream("next_step")
-    with pytest.raises(ValueError, match="n_step_return: n must be at least 1, got 0"):
-        data.n_step_return(*split(rows), values, n=0, gamma=0.9)
+    with pytest.raises(ValueError, match=f"n_step_return: n must be {rule}, got {n}"):
+        data.n_step_return(*split(rows), values, n=n, gamma=0.9)
+
+
+RETURNS = {
+    "discounted_return": data.discounted_return,
+    "n_step_return": functools.partial(data.n_step_return, n=2),
+    "td_lambda": functools.partial(data.td_lambda, lambda_=0.9),
+    "gae": functools.partial(data.gae, lambda_=0.9),
+    "vtrace": functools.partial(data.vtrace, log_rhos=shaped(T, B)),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_rows_of_a_same_step_stream_are_never_taken_for_others(name):
+    rows, values, _, _ = stream("next_step")
+    rows = dataclasses.replace(rows, env_info={"final_observation": values})
+    with pytest.raises(ValueError, match=rf"{name}: the rows hold env_info\['final_observation'\], pass final_values"):
+        RETURNS[name](*split(rows), values, gamma=0.9)
+
+
+def test_under_shard_map_values_may_be_constant():
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    lanes = jax.sharding.PartitionSpec(None, "lanes")
+    fns = [functools.partial(fn, values=shaped(T + 1, B), gamma=0.9) for fn in RETURNS.values()]
+
+    def everywhere(rows):
+        return [fn(*split(rows)) for fn in fns]
+
+    rows = stream("next_step")[0]
+    found = jax.jit(jax.shard_map(everywhere, mesh=mesh, in_specs=lanes, out_specs=lanes))(rows)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), found, jax.jit(everywhere)(rows))
 
 
 # --- environments --------------------------------------------------------------------------------------------------

@@ -259,9 +259,27 @@ def test_a_mode_that_is_not_the_streams_is_refused(fn):
         fn(*unrolled("next_step"), mode=None)
 
 
+def test_a_same_step_stream_is_not_laid_out_or_masked_as_another():
+    experience, last = unrolled("same_step")
+    message = r": the rows hold env_info\['final_observation'\], pass mode='same_step'"
+    with pytest.raises(ValueError, match="to_trajectory" + message):
+        data.to_trajectory(experience, last)
+    with pytest.raises(ValueError, match="transition_mask" + message):
+        data.transition_mask(experience.timestep, last)
+
+
+def test_rows_and_their_time_steps_are_not_confused():
+    experience, last = unrolled("next_step")
+    with pytest.raises(ValueError, match=r"to_transitions: experience must be an Experience .*, got TimeStep"):
+        data.to_transitions(experience.timestep, last)
+    with pytest.raises(ValueError, match="transition_mask: timestep must be a TimeStep, got Experience"):
+        data.transition_mask(experience, last)
+
+
 def test_arguments_out_of_range_are_refused():
-    with pytest.raises(ValueError, match="to_n_step_transitions: n must be at least 1, got 0"):
-        data.to_n_step_transitions(*unrolled("next_step"), 0, 0.9)
+    for n, rule in ((0, "at least 1"), (2.0, "a whole number"), (True, "a whole number")):
+        with pytest.raises(ValueError, match=f"to_n_step_transitions: n must be {rule}, got {n}"):
+            data.to_n_step_transitions(*unrolled("next_step"), n, 0.9)
     with pytest.raises(ValueError, match=r"to_n_step_transitions: gamma must be in \[0, 1\], got 1.5"):
         data.to_n_step_transitions(*unrolled("next_step"), 2, 1.5)
     with pytest.raises(ValueError, match=r"trajectory: last.step_type must have the shape \(3,\) of a row"):

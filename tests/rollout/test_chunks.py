@@ -1,5 +1,6 @@
 """Long runs: chunks that add up to the whole, one always under way, and memory that does not grow."""
 
+import functools
 import gc
 
 import jax
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxenv.rollout import LongRun, Metrics, PolicyStep, unroll
-from jaxenv.rollout.chunks import chunk_lengths
+from jaxenv.rollout.chunks import blocks, chunk_lengths
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset
 
@@ -30,6 +31,7 @@ def run():
     return LongRun(env(), 180, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=60)
 
 
+@functools.cache
 def episodes_by_loop():
     """(row of the end, return, length) of every episode among 180 rows after the first."""
     play = jax.jit(lambda key: unroll(env(), remembering, *env().reset(key), 181, initial_memory=MEMORY)[1].timestep)
@@ -59,6 +61,15 @@ def test_chunks_hold_the_episodes_that_ended_in_them_and_add_up_to_the_unroll(ru
     assert so_far["steps"] == sum(c.figures["steps"] for c in chunks) == steps
     assert so_far["return_mean"] == pytest.approx(episodes[:, 1].mean())
     assert so_far["length_std"] == pytest.approx(episodes[:, 2].std())
+
+
+def test_a_chunk_of_a_prime_number_of_rows_has_a_shorter_block_at_its_end():
+    assert [blocks(n) for n in (7, 50, 59, 60, 101, 9973)] == [(7, 0), (50, 0), (50, 9), (30, 0), (50, 1), (50, 23)]
+    episodes, _ = episodes_by_loop()
+    (chunk,) = LongRun(env(), 59, jax.random.key(3), policy=remembering, initial_memory=MEMORY)
+    ended = episodes[episodes[:, 0] <= 59]
+    assert chunk.figures["episodes"] == len(ended)
+    assert chunk.figures["return_mean"] == pytest.approx(ended[:, 1].mean())
 
 
 def test_a_run_can_be_run_again_and_tells_sinks_of_every_chunk(run):
@@ -116,13 +127,29 @@ def test_ten_million_steps_a_lane_are_as_many_chunks_as_they_need():
     ("arguments", "message"),
     [
         ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
+        ({"num_steps": True}, "num_steps must be a whole number, got True"),
         ({"num_steps": 10, "chunk_steps": 0}, "chunk_steps must be at least 1, got 0"),
+        ({"num_steps": 10, "chunk_steps": 2.5}, "chunk_steps must be a whole number, got 2.5"),
+        ({"num_steps": 10, "metrics": 0.9}, "metrics must be a Metrics, got 0.9"),
         ({"num_steps": 10, "metrics": Metrics(env_info=("speed",))}, "no 'speed' here"),
     ],
 )
 def test_faulty_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         LongRun(env(), key=jax.random.key(0), **arguments)
+
+
+class Shown(Counting):
+    """Its state is in env_info."""
+
+    def state_info(self, state):
+        return {"height": state.step}
+
+
+def test_what_same_step_rows_show_of_the_next_episode_is_not_measured():
+    env, metrics = AutoReset(Shown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
+    with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next episode"):
+        LongRun(env, 10, jax.random.key(0), metrics=metrics)
 
 
 def test_lanes_that_do_not_begin_anew_are_refused():

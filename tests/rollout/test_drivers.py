@@ -152,6 +152,32 @@ def test_an_episode_driver_favours_short_episodes():
     assert int(found.steps) / int(found.episodes) < 2  # five of each would be 5 on average
 
 
+@pytest.mark.parametrize("driver", [fold_steps, fold_episodes])
+def test_a_traced_number_below_0_ends_at_once(driver):
+    mode = "next_step" if driver is fold_episodes else "same_step"
+    found, _ = jax.device_get(counted(driver, mode, np.int32(-1)))
+    assert int(found.rows) == 0
+
+
+def test_constants_may_begin_a_fold_and_an_unroll_inside_shard_map():
+    env, lanes = counting(), jax.sharding.PartitionSpec("lanes")
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    total = lambda value, row, timestep: value + jnp.sum(row.timestep.observation)  # noqa: E731
+    memory = jnp.zeros(3, jnp.int32)
+
+    def shard(env_id):
+        start = env.reset(jax.random.key(0), env_id=env_id)
+        found = fold(env, remembering, total, 0, *start, 2, initial_memory=memory)
+        end, _ = unroll(env, remembering, found.state, found.timestep, 2, initial_memory=memory, memory=memory)
+        return found.value[None], end[2]
+
+    value, memory = jax.jit(jax.shard_map(shard, mesh=mesh, in_specs=lanes, out_specs=lanes))(
+        np.arange(3, dtype=np.int32)
+    )
+    assert value.tolist() == [3]  # 0 and 1 in each lane
+    assert memory.tolist() == [1, 2, 2]  # lane 0 went on to its next episode
+
+
 def test_a_fold_can_be_differentiated():
     env = AutoReset(mock_012())
 
@@ -181,7 +207,9 @@ def test_no_row_is_kept():
     [
         (fold, {"number": -1}, "fold: num_steps must be at least 0, got -1"),
         (fold_steps, {"number": -1}, "fold_steps: num_steps must be from 0 to 2147483647, got -1"),
+        (fold_steps, {"number": jnp.int32(-3)}, "fold_steps: num_steps must be from 0 to 2147483647, got -3"),
         (fold_steps, {"number": 2**31}, "fold_steps: num_steps must be from 0 to"),
+        (fold, {"number": 3.0}, "fold: num_steps must be a whole number, got 3.0"),
         (fold_episodes, {"number": 1.5}, "fold_episodes: num_episodes must be one whole number, got 1.5"),
         (fold_episodes, {"number": np.array([1, 2])}, "must be one whole number"),
         (fold, {"fn": lambda v, *_: (v, v)}, "fold: fn must keep the value's structure .*, got"),

@@ -1,5 +1,6 @@
 """Evaluation: whole episodes, an equal number from every lane."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -11,7 +12,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.rollout import Evaluation, PolicyStep, evaluate, random_policy, to_host, unroll
 from jaxenv.testing import Counting, random_environment
-from jaxenv.wrappers import AutoReset, TimeLimit
+from jaxenv.wrappers import AutoReset, GuardNonFinite, TimeLimit
 
 MODES = ["next_step", "same_step"]
 
@@ -92,6 +93,23 @@ def test_an_episode_that_a_time_limit_ends_is_finished_and_not_terminated(mode):
     assert result.finished.all()
 
 
+class Breaking(Counting):
+    """The reward is no number on step 2 of lane 1's first episode."""
+
+    def transition(self, state, action, key):
+        out = super().transition(state, action, key)
+        broken = (np.arange(3) == 1) & (state.episode == 0) & (state.step == 1)
+        return dataclasses.replace(out, reward=jnp.where(broken, np.float32(np.nan), out.reward))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_episode_that_ends_abnormally_is_marked(mode):
+    result = played(AutoReset(GuardNonFinite(Breaking(np.array([3]), num_envs=3)), mode), num_episodes=6)
+    assert result.abnormal.tolist() == [False, False, True, False, False, False]
+    assert result.lengths.tolist() == [3, 3, 2, 3, 3, 3]
+    assert result.finished.all()
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_begins_anew_with_every_episode(mode):
     def policy(timestep, key, memory):
@@ -145,9 +163,9 @@ def test_lengths_are_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def of_returns(returns, terminated=True, finished=True):
+def of_returns(returns, terminated=True, finished=True, abnormal=False):
     returns = np.array(returns, np.float32)
-    flags = (np.broadcast_to(flag, len(returns)) for flag in (terminated, finished))
+    flags = (np.broadcast_to(flag, len(returns)) for flag in (terminated, finished, abnormal))
     return Evaluation(returns, np.arange(1, 1 + len(returns), dtype=np.int32), *flags)
 
 
@@ -174,6 +192,22 @@ def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
     assert 4 <= b["return_low"] < 6 < b["return_high"] <= 8
 
 
+def test_abnormal_episodes_are_counted_apart_and_nothing_else():
+    normal, odd = [True, False, True, True], [False, True, False, False]
+    found = to_host(figures(of_returns([4, 1000, 6, 8], normal, abnormal=odd), jax.random.key(1)))
+    assert [found[name] for name in ("episodes", "terminated", "truncated", "abnormal", "unfinished")] == [
+        3,
+        3,
+        0,
+        1,
+        0,
+    ]
+    assert (found["return_mean"], found["return_max"], found["length_mean"]) == (6, 8, pytest.approx(8 / 3))
+    assert 4 <= found["return_low"] < 6 < found["return_high"] <= 8
+    cut = to_host(figures(of_returns([4, 1000, 6, 8], normal, normal, odd), jax.random.key(1)))
+    assert (cut["abnormal"], cut["unfinished"]) == (0, 1)
+
+
 def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
     returns = np.random.default_rng(0).normal(100, 5, 50).astype(np.float32)
     both = np.stack([returns, np.full_like(returns, 1e6)], axis=1).ravel()  # every other one is unfinished
@@ -182,6 +216,12 @@ def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
     low, high = np.quantile(means, [0.025, 0.975])
     assert found["return_low"] == pytest.approx(low, abs=0.1)
     assert found["return_high"] == pytest.approx(high, abs=0.1)
+
+
+def test_counts_are_int32_whatever_the_width_of_numbers():
+    with jax.enable_x64(True):
+        found = jax.eval_shape(Evaluation.figures, of_returns([4, 6, 8]), jax.random.key(1))
+    assert {str(x.dtype) for x in found.values()} == {"int32", "float32"}
 
 
 def test_one_episode_has_no_spread_to_speak_of_and_none_no_mean():
@@ -209,13 +249,28 @@ def test_faulty_arguments_of_figures_are_refused(arguments, message):
         of_returns([1, 2]).figures(**arguments)
 
 
+def test_episodes_of_several_calls_are_told_of_vmap():
+    several = jax.tree.map(lambda x: x[None], of_returns([1, 2]))
+    with pytest.raises(ValueError, match=r"figures are of the episodes \[N\] .* shape \(1, 2\): jax.vmap"):
+        several.figures()
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_episodes", [0, -3, 4, 3.0])
+@pytest.mark.parametrize("num_episodes", [0, -3, 4, 3.0, True])
 def test_a_number_of_episodes_that_lanes_cannot_share_equally_is_refused(num_episodes):
     with pytest.raises(ValueError, match=f"positive multiple of num_envs = 3, got {num_episodes}"):
         evaluate(counting([[1], [2], [3]]), echo, jax.random.key(0), num_episodes)
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "message"),
+    [(0, "at least 1, got 0"), (2.5, "a whole number, got 2.5"), (2**31, "at most 2147483647, got 2147483648")],
+)
+def test_a_limit_that_is_no_whole_number_from_1_is_refused(max_steps, message):
+    with pytest.raises(ValueError, match=f"evaluate: max_steps must be {message}"):
+        evaluate(counting([[1]]), echo, jax.random.key(0), max_steps=max_steps)
 
 
 def test_lanes_that_do_not_begin_anew_are_refused():

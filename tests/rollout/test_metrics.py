@@ -357,6 +357,7 @@ def test_the_state_keeps_its_types_and_leads_with_lanes():
 def test_metrics_are_hashable_and_equal_if_they_measure_the_same():
     assert {Metrics(0.9, ("a",)): 1}[Metrics(gamma=0.9, env_info=["a"])] == 1
     assert Metrics(0.9) != Metrics(0.8)
+    assert hash(Metrics(jnp.float32(0.5))) == hash(Metrics(0.5))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -370,6 +371,10 @@ def test_metrics_are_hashable_and_equal_if_they_measure_the_same():
         ({"gamma": math.nan}, r"gamma must be in \[0, 1\], got nan"),
         ({"env_info": "speed"}, "must be a sequence of names, got the text 'speed'"),
         ({"env_info": ("speed@min",)}, "end in @step, @max or neither, got 'speed@min'"),
+        ({"env_info": ("",)}, "end in @step, @max or neither, got ''"),
+        ({"env_info": ("@max",)}, "end in @step, @max or neither, got '@max'"),
+        ({"env_info": ("x@step@max",)}, "end in @step, @max or neither, got 'x@step@max'"),
+        ({"gamma": "a"}, r"gamma must be in \[0, 1\], got 'a'"),
         ({"env_info": ("a", "b", "a")}, "must not repeat a name, got 'a' twice"),
     ],
 )
@@ -396,6 +401,25 @@ def test_rows_that_do_not_fit_are_refused_at_trace_time(changes, message):
     state = metrics.init(row)
     with pytest.raises(ValueError, match=f"Metrics: .*{message}"):
         jax.eval_shape(lambda state: metrics.update(state, dataclasses.replace(row, **changes)), state)
+
+
+def test_sums_of_other_kinds_or_other_metrics_are_refused():
+    metrics, row = Metrics(GAMMA), jax.tree.map(lambda x: x[0], rows(["FM"]))
+    state = jax.eval_shape(metrics.init, row)
+    totals = jax.eval_shape(metrics.totals, state)
+    for method, sums, message in [
+        (
+            Metrics().totals,
+            state,
+            r"totals got the MetricsState of metrics with a gamma and with 0 .* Metrics\(gamma=None",
+        ),
+        (Metrics(GAMMA, ("a",)).compute, totals, "compute got the Totals of metrics with a gamma and with 0"),
+        (lambda state: Metrics().update(state, row), state, "update got the MetricsState of metrics with a gamma"),
+        (metrics.compute, state, "compute takes Totals, got MetricsState"),
+        (metrics.totals, totals, "totals takes MetricsState, got Totals"),
+    ]:
+        with pytest.raises(ValueError, match=f"Metrics: {message}"):
+            jax.eval_shape(method, sums)
 
 
 def test_a_state_begins_from_one_row():

@@ -75,6 +75,20 @@ def test_a_line_that_a_killed_run_did_not_finish_is_dropped(tmp_path, left):
     assert read(path)[-1] == ["10", "12", "21.523456", ""]
 
 
+@pytest.mark.parametrize("left", ["my precious notes", "x,y\n1,2\n3,4", "length_mean,return_mean,episodes,step"])
+def test_a_file_of_somebody_else_stays_as_it_is(tmp_path, left):
+    path = tmp_path / "a.csv"
+    path.write_text(left)
+    with pytest.raises(ValueError, match=r"CSV: .*a\.csv"), CSV(path) as sink:
+        sink(10, FIRST)
+    assert path.read_text() == left
+
+
+def test_a_figure_may_not_take_the_name_of_the_step(tmp_path):
+    with pytest.raises(ValueError, match="CSV: no figure may be named 'step'"):
+        CSV(tmp_path / "a.csv")(10, {"step": 1})
+
+
 def test_every_line_is_in_the_file_as_soon_as_it_is_written(tmp_path):
     sink = CSV(tmp_path / "a.csv")
     sink(10, FIRST)

@@ -99,10 +99,13 @@ def test_an_unroll_of_no_steps_gives_back_what_it_got():
     assert experience.action.shape == (0, 3)
 
 
-def test_a_negative_number_of_steps_is_refused():
+@pytest.mark.parametrize(
+    ("num_steps", "message"), [(-1, "at least 0, got -1"), (3.0, "a whole number, got 3.0"), (True, "number, got True")]
+)
+def test_a_number_of_steps_that_is_not_whole_or_negative_is_refused(num_steps, message):
     env = counting("next_step")
-    with pytest.raises(ValueError, match="num_steps must be at least 0, got -1"):
-        unroll(env, random_policy(env), *env.reset(jax.random.key(0)), -1)
+    with pytest.raises(ValueError, match=f"unroll: num_steps must be .*{message}"):
+        unroll(env, random_policy(env), *env.reset(jax.random.key(0)), num_steps)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

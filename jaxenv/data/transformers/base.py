@@ -34,6 +34,11 @@ class Transformer:
     tier: ClassVar[int] = 3
     reason: ClassVar[str] = ""
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, from the key that ``init`` is given."""
+        return False
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, leaves.hashable(getattr(self, field.name)))
@@ -78,7 +83,13 @@ class Transformer:
         return self
 
     def around(
-        self, policy: Callable, timestep: TimeStep, initial_memory: Tree = (), *, state: Tree = None
+        self,
+        policy: Callable,
+        timestep: TimeStep,
+        initial_memory: Tree = (),
+        *,
+        state: Tree = None,
+        key: jax.Array | None = None,
     ) -> tuple[Callable, Tree]:
         """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and everything that runs one.
 
@@ -92,9 +103,14 @@ class Transformer:
             initial_memory: of ``policy``, leaves ``[B, ...]``.
             state: whose `jaxenv.tree.Shared` parts (statistics) to start from, those of ``init`` by default; its lanes
                 may be others.
+            key: a typed key for ``init``. Transformers that draw need it, unless ``state`` says how they go on.
 
         Returns:
             The policy, and its ``initial_memory``; ``()`` where neither has anything to remember.
+
+        Raises:
+            ValueError: for a transformer that draws, without key and state; for a state of another transformer, or of
+                rows of other shapes, naming the first difference.
 
         >>> import jax, jaxenv
         >>> env = jaxenv.make("Pendulum-v1", num_envs=2)
@@ -106,8 +122,11 @@ class Transformer:
         >>> memory[0].frames.shape, experience.timestep.observation.shape
         ((2, 3, 3), (4, 2, 3))
         """
-        start = self.init(timestep)
+        if self.draws and key is None and state is None:
+            raise ValueError(f"{type(self).__name__}: it draws random numbers, pass key (or the state to go on from)")
+        start = self.init(timestep, key)
         if state is not None:
+            _check_state(type(self).__name__, state, start)
             start = jax.tree.map(
                 lambda new, old: old if tree.is_shared(new) else new, start, state, is_leaf=tree.is_shared
             )
@@ -182,6 +201,28 @@ def check_number(owner: str, name: str, value: Any, fits: Callable[[float], bool
     """Refuses what is no number, or none that ``fits``: ``rule`` goes on after "must be"."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not fits(value):
         raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
+
+
+def _check_state(owner: str, state: Tree, start: Tree) -> None:
+    """Refuses a state of another structure, or whose parts in `jaxenv.tree.Shared` have other shapes or dtypes."""
+
+    def kinds(tree_):
+        found = {}
+        for path, node in jax.tree_util.tree_leaves_with_path(tree_, is_leaf=tree.is_shared):
+            for inner, x in tree.flatten_with_path(node)[0]:
+                kind = f"{x.dtype}{list(x.shape)}" if tree.is_shared(node) else "an array per lane"
+                found[tree.path_name((*path, *inner)) or "the state"] = kind
+        return found
+
+    given, own = kinds(state), kinds(start)
+    for name in (*own, *given):
+        if given.get(name) != own.get(name):
+            raise ValueError(
+                f"{owner}: state has {given.get(name, 'nothing')} where this transformer has "
+                f"{own.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
+            )
+    if tree.structure(state) != tree.structure(start):
+        raise ValueError(f"{owner}: state has other kinds of nodes than that of this transformer")
 
 
 def vary_like(timestep: TimeStep, state: Tree) -> Tree:

@@ -49,7 +49,9 @@ class FrameStacker(Transformer):
     Raises:
         ValueError: for a ``num`` below 1, an ``axis`` or a field that is not there, rows of a ``same_step`` stream, a
             buffer whose windows may begin at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows of
-            which something has changed what is to be stacked.
+            which something has changed what is to be stacked. Outside jitted code also if the buffer has written over
+            the rows before a window since it was sampled, unless it now begins at the oldest row stored; in jitted code
+            the oldest rows left are stacked.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.testing.Chain(num_envs=1)
@@ -114,8 +116,10 @@ class FrameStacker(Transformer):
         marks = self._stacked(timestep, outer=2)
         oldest = jnp.broadcast_to(replay.earliest(stored), replay.num_envs)[batch.env_id]
         position = batch.position[:, None] + np.arange(1 - self.num, 0, dtype=np.int32)[None]
-        # Only what begins at the oldest rows of all, as a whole buffer does, asks for rows that are gone.
-        position = jnp.maximum(position, oldest[:, None])
+        # Only what begins at the oldest row of all, as a whole buffer does, may ask for rows that are gone. Others had
+        # them when they were sampled: `get` refuses where it can.
+        whole = (batch.position == oldest) | (oldest == 0)
+        position = jnp.where(whole[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
 
         def read(path):

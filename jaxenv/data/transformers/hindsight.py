@@ -45,7 +45,13 @@ class Hindsight(Transformer):
     As ALF's ``HindsightExperienceTransformer``, which takes windows of 2 rows; here they may have any length from 2,
     and may run over the end of the episode.
 
-    Draws come from the state: the stream of ``init``'s key, one place further with every batch.
+    Draws come from the state: the stream of the key that ``init`` or ``around`` is given, one place further with every
+    batch.
+
+    Discounts stay as they are stored: a relabelled row that reaches its new goal has discount 1 and its value goes on,
+    which is right where reaching a goal ends nothing. Where the task ends on success, set the discount of such rows to
+    0 after ``transform_batch``: ``jnp.where((reward >= 0) & ~timestep.is_first(), 0.0, discount)`` for the rewards of
+    `within_reach`.
 
     Args:
         reward: a function of achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
@@ -68,6 +74,10 @@ class Hindsight(Transformer):
     reason: ClassVar[str] = (
         "it takes goals from the buffer and computes rewards from them, so nothing may have changed goals or rewards"
     )
+
+    @property
+    def draws(self):
+        return True
 
     def check(self):
         if not callable(self.reward):

@@ -54,12 +54,18 @@ class Sequential(Transformer):
                         f"Sequential: {type(late).__name__} must stand before {type(early).__name__}: {late.reason}"
                     )
 
+    @property
+    def draws(self):
+        return any(transformer.draws for transformer in self.transformers)
+
     def init(self, timestep, key=None):
-        states = []
+        states, step_type = [], timestep.step_type
         for place, transformer in enumerate(self.transformers):
             own = None if key is None else jax.random.fold_in(key, place)
             states.append(transformer.init(timestep, own))
             timestep = jax.eval_shape(transformer.transform_timestep, states[-1], timestep)[1]
+            # Under shard_map the real step type, and no shape, tells over which axes the rows vary.
+            timestep = dataclasses.replace(timestep, step_type=step_type)
         return tuple(states)
 
     def transform_timestep(self, state, timestep):

@@ -213,6 +213,23 @@ def test_a_stack_of_one_frame_is_the_frame():
     np.testing.assert_array_equal(shown["place"], raw["place"])
 
 
+def test_windows_whose_neighbours_were_written_over_are_refused_and_those_at_the_oldest_row_are_not():
+    experience, replay, stacker = few("count"), Replay(10, 3, ignore_earliest=2), FrameStacker(3)
+
+    @jax.jit
+    def store(experience):
+        parts = [jax.tree.map(lambda x, rows=rows: x[rows], experience) for rows in (slice(0, 8), slice(8, 14))]
+        stored = replay.add(replay.init(experience), parts[0])
+        return stored, replay.add(stored, parts[1])
+
+    before, after = store(experience)  # rows 0 .. 7, rows 4 .. 13
+    stale, oldest = (windows(experience, [0, 1, 2], [position] * 3, 2) for position in (5, 4))
+    stacker.transform_batch((), stale, replay, before)
+    stacker.transform_batch((), oldest, replay, after)
+    with pytest.raises(ValueError, match="position 3 of lane 0 is not stored"):
+        stacker.transform_batch((), stale, replay, after)
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

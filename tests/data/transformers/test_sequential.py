@@ -207,6 +207,17 @@ def test_each_of_a_sequence_draws_from_a_key_of_its_own():
     assert (int(a.value.k0), int(a.value.k1)) != (int(b.value.k0), int(b.value.k1))
 
 
+def test_what_draws_is_given_a_key_or_a_state_and_draws_differently_for_every_key():
+    timestep = row(observation={"achieved_goal": jnp.zeros(3), "desired_goal": jnp.zeros(3)})
+    whole = Sequential(Hindsight(), RewardScaling(2))
+    with pytest.raises(ValueError, match="Sequential: it draws random numbers, pass key"):
+        whole.around(None, timestep)
+    started = jax.vmap(lambda key: whole.around(None, timestep, key=key)[1][0])(jax.random.split(jax.random.key(3), 2))
+    a, b = (jax.tree.map(lambda x, i=i: x[i], started) for i in range(2))
+    assert (int(a[0].value.k0), int(a[0].value.k1)) != (int(b[0].value.k0), int(b[0].value.k1))
+    assert whole.around(None, timestep, state=b)[1][0][0].value.k0 == b[0].value.k0
+
+
 # --- around a policy -------------------------------------------------------------------------------------------------
 
 STACK = FrameStacker(2, None, ("count",))
@@ -272,6 +283,26 @@ def test_evaluation_starts_from_learned_statistics_with_other_lanes():
     assert all(x.shape == (5, 2) for x in seen)
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            Sequential(STACK),
+            r"Sequential: state has nothing where this transformer has uint32\[\] at 1\.value\.place\.moments",
+        ),
+        (ObservationNormalizer(fields=("place",)), "state has nothing where this transformer has an array per lane at"),
+        (
+            Sequential(STACK, ObservationNormalizer(fields=("grid",))),
+            r"state has nothing .* uint32\[\] at 1\.value\.place\.",
+        ),
+    ],
+)
+def test_the_state_of_another_transformer_is_refused_by_the_first_difference(other, message):
+    timestep = sensors().reset(jax.random.key(0))[1]
+    with pytest.raises(ValueError, match=message):
+        played()[0].around(None, timestep, state=other.init(timestep))
+
+
 def test_rows_of_an_unroll_are_transformed_for_an_on_policy_learner_by_a_scan():
     (_, _, _), experience = played()[1]
     timestep = jax.tree.map(lambda x: x[0], experience.timestep)
@@ -283,7 +314,9 @@ def test_rows_of_an_unroll_are_transformed_for_an_on_policy_learner_by_a_scan():
 
 def test_a_policy_under_shard_map_may_be_transformed():
     mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
-    env, transformer = sensors(), Sequential(STACK, ObservationNormalizer(fields=("place",), axis_name="lanes"))
+    # Statistics of all shards, and of each its own behind a transformer whose rows are not known when they begin.
+    shared, own = (ObservationNormalizer(fields=("place",), axis_name=axis) for axis in ("lanes", None))
+    env, transformer = sensors(), Sequential(STACK, shared, own)
 
     def play(env_id):
         state, timestep = env.reset(jax.random.key(0), env_id=env_id)
