@@ -8,7 +8,9 @@ import pytest
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["writing-wrappers.md", "wrappers.md", "rollouts.md", "replay.md", "transformers.md"])
+@pytest.mark.parametrize(
+    "page", ["writing-wrappers.md", "wrappers.md", "rollouts.md", "replay.md", "transformers.md", "minatar.md"]
+)
 def test_the_code_of_a_page_prints_what_its_comments_say(page, capsys):
     known: dict = {"__name__": page}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)):
