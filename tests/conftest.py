@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 import jax
 import pytest
@@ -39,6 +40,31 @@ def _promote_as_by_default(request):
     yield
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+# What says once more, for other stacks, what is tested anyway, and takes its time: marked `thorough` and left out by
+# default. The kit goes through all environments and wrappers in full by `jaxenv check --all` and the catalogue.
+_THOROUGH = re.compile(
+    r"test_a_sound_stack_passes\[(?!AutoReset|dict spaces|BatchWrapper)"
+    r"|test_every_environment_has_the_shapes_that_it_says\[(?!Breakout|CartPole-v1).*-(same_step|None)\]"
+    r"|test_a_stack_of_many_wrappers_around_a_real_environment_passes\[Pendulum"
+    r"|test_compact_equals_select_up_to_rounding\[.*-(Pendulum|CardGame|TicTacToe)"
+    r"|test_both_sides_count_their_steps_exactly\[stored\]"
+    r"|test_seeds_under_vmap_play_as_many_steps_as_one_batch"
+    r"|test_resets_run_every_strategy_and_all_play_the_same_steps"
+    r"|test_compile_times_stand_beside_gymnax"
+    # Stateless wrappers, whose specs and values have tests of their own.
+    r"|test_a_wrapper_keeps_its_promises\[(Affine|Normalize|Flatten|Transform|OneHot)Action\]"
+    r"|test_a_wrapper_keeps_its_promises\[(DiscreteActions|DiscretizeAction|ActionOffset|ChannelFirst|ScaleImage)\]"
+    r"|test_a_wrapper_keeps_its_promises\[(Clip|Filter|Rescale|Reshape|Dtype|Discretize|Resize|Crop|Grayscale)Observation\]"
+    r"|test_a_wrapper_keeps_its_promises\[(Clip|Sparse|Sign|Transform)Reward\]"
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if _THOROUGH.match(item.name):
+            item.add_marker("thorough")
 
 
 @pytest.fixture
