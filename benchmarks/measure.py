@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _LOAD_BEFORE = os.getloadavg()  # of other programs: the benchmark has not begun when this is imported
-PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax")
+PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 
 
 class Row(NamedTuple):

@@ -1,6 +1,7 @@
 """Rollouts of the peers, each in the way its own users write them, under the same uniform random policy."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,12 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
         import gymnax
     except ImportError as error:
         raise Unavailable(f"gymnax cannot be imported: {error}") from None
-    if id not in gymnax.registered_envs:
+    theirs, options = _GYMNAX_IDS.get(id, (id, {}))
+    if theirs not in gymnax.registered_envs:
         raise Unavailable(f"gymnax has no {id}")
-    env, params = gymnax.make(id)
+    if theirs == "MNISTBandit-bsuite":
+        raise Unavailable(f"gymnax downloads the images of {theirs}")
+    env, params = gymnax.make(theirs, **options)
     limit = jaxenv.spec(id).max_episode_steps
     if limit is not None:
         params = params.replace(max_steps_in_episode=limit)
@@ -114,6 +118,43 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     return _in_python("envpool", lambda seed: env.reset(), sample, env.step, num_envs, num_steps, store)
 
 
+ORIGINAL_STEPS = 20_000  # of one game: enough to read its time
+
+
+def minatar(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+    """Plays one game of the original MinAtar, in NumPy on one core; it knows no batches, so the sizes do not matter.
+
+    Raises:
+        Unavailable: if minatar cannot be imported, is no game of it, or trajectories are asked for.
+    """
+    if not id.endswith("-MinAtar"):
+        raise Unavailable("minatar has the ids that end in -MinAtar")
+    if store:
+        raise Unavailable("minatar stores no trajectories")
+    try:
+        from minatar import Environment
+    except ImportError as error:
+        raise Unavailable(f"minatar cannot be imported: {error}") from None
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", id.removesuffix("-MinAtar")).lower()
+    game = Environment(name)
+    actions = np.array(game.minimal_action_set())
+
+    def run(seed: int) -> dict[str, Any]:
+        game.seed(seed)
+        game.reset()
+        totals = {"steps": ORIGINAL_STEPS, "observation": 0, "reward": 0, "terminated": 0, "truncated": 0}
+        for action in np.random.default_rng(seed).choice(actions, ORIGINAL_STEPS):
+            reward, terminated = game.act(action)
+            totals["observation"] += game.state().sum()
+            totals["reward"] += reward
+            totals["terminated"] += terminated
+            if terminated:
+                game.reset()
+        return totals
+
+    return Contestant("minatar", run)
+
+
 def _in_python(
     name: str,
     start: Callable[[int], Any],
@@ -151,10 +192,17 @@ def _in_python(
     return Contestant(name, run)
 
 
-PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool}
+PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool, "minatar": minatar}
+DEFAULT_PEERS = ("gymnax", "gymnasium", "envpool")  # minatar has five ids
 
 
 # --- the same task on both sides -------------------------------------------------------------------------------------
+
+# Our id -> gymnax's and its options, where they differ.
+_GYMNAX_IDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "FrozenLake-v1": ("FrozenLake-misc", {}),
+    "FrozenLake8x8-v1": ("FrozenLake-misc", {"map_name": "8x8"}),
+}
 
 # Our name of a number -> the peer's, where they differ.
 _GYMNAX_NAMES = {

@@ -11,7 +11,7 @@ import jax
 import jaxenv
 from benchmarks import command, measure, throughput
 from benchmarks.ours import default_num_steps
-from benchmarks.peers import PEERS
+from benchmarks.peers import DEFAULT_PEERS, PEERS
 
 LANES = tuple(2**n for n in range(6, 21, 2))
 
@@ -112,7 +112,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command.Parser("scaling", __doc__)
     parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="which tasks")
     parser.add_sizes(num_envs=LANES, num_steps=None, repeats=3)
-    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS), help="none for no peer")
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT_PEERS), help="none for no peer")
     parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw steps a second over lanes to this PNG file")
     return parser.parse_args(arguments)
 

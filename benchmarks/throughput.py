@@ -12,13 +12,13 @@ from typing import Any
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, ours
-from benchmarks.peers import PEERS, Unavailable
+from benchmarks.peers import DEFAULT_PEERS, PEERS, Unavailable
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 
 
 def compare(
-    id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = tuple(PEERS)
+    id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
 ) -> dict[str, Any]:
     """Runs one id at one number of lanes on all sides, in turn.
 
@@ -84,7 +84,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID")
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     parser.add_argument("--store", action="store_true", help="stack whole trajectories [T, B]")
-    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT_PEERS))
     return parser.parse_args(arguments)
 
 

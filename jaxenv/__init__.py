@@ -5,6 +5,7 @@ from jaxenv import elements as elements
 from jaxenv import random as random
 from jaxenv import rollout as rollout
 from jaxenv import specs as specs
+from jaxenv import suites as suites
 from jaxenv import testing as testing
 from jaxenv import training as training
 from jaxenv import wrappers as wrappers

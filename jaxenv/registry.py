@@ -36,6 +36,7 @@ class EnvSpec:
         max_episode_steps: the time limit that ``make`` applies, ``None`` for no limit.
         reward_threshold: the mean return at which the task counts as solved, where its authors named one.
         kwargs: constructor arguments and params that differ from the class's defaults.
+        terminal_limit: whether the limit is the end of the task itself: a termination, no truncation.
     """
 
     id: str
@@ -43,6 +44,7 @@ class EnvSpec:
     max_episode_steps: int | None = None
     reward_threshold: float | None = None
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    terminal_limit: bool = False
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -137,7 +139,7 @@ def spec(id: str) -> EnvSpec:
 
 
 def make(
-    id: str,
+    id: str | EnvSpec,
     num_envs: int = 1,
     *,
     max_episode_steps: Any = None,
@@ -155,7 +157,7 @@ def make(
     several times or remove ends, ``ClipAction``, ``GuardNonFinite``, the environment. ``env.describe()`` shows it.
 
     Args:
-        id: a registered id.
+        id: a registered id, or an `EnvSpec` that is not registered.
         num_envs: how many lanes ``reset(key)`` makes.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
@@ -177,7 +179,7 @@ def make(
         raise ValueError(f"make: autoreset must be 'next_step', 'same_step' or None, got {autoreset!r}")
     if reset not in (*get_args(ResetStrategy), None):
         raise ValueError(f"make: reset must be 'select', 'guarded', 'compact' or None, got {reset!r}")
-    registered = spec(id)
+    registered = id if isinstance(id, EnvSpec) else spec(id)
     env = registered.make(num_envs, **params)
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
@@ -189,7 +191,7 @@ def make(
     before_limit, before_autoreset = _places(env, builders, autoreset)
     for place, build in enumerate([*builders, lambda env: env]):
         if place == before_limit:
-            env = _limited(env, limit)
+            env = _limited(env, limit, registered.terminal_limit)
         if place == before_autoreset and autoreset is not None:
             env = AutoReset(env, autoreset, reset)
         env = build(env)
@@ -209,7 +211,7 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
     if suite not in _SUITES:
-        known = ", ".join(sorted(_SUITES)) or "none yet"
+        known = ", ".join(sorted(_SUITES))
         raise ValueError(f"load: no suite {suite!r} (known: {known}); ids of jaxenv itself have no prefix")
     return importlib.import_module(_SUITES[suite]).load(name, num_envs, **kwargs)
 
@@ -217,7 +219,7 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
 load.batched = True  # type: ignore[attr-defined]
 
 # Suites of foreign environments: prefix -> module with a `load(name, num_envs, **kwargs)`.
-_SUITES: dict[str, str] = {}
+_SUITES: dict[str, str] = {"gymnax": "jaxenv.suites.gymnax"}
 
 
 # --- the order of a stack --------------------------------------------------------------------------------------------
@@ -240,12 +242,12 @@ def _contained(env: Environment, clip_action: bool) -> Environment:
     return env
 
 
-def _limited(env: Environment, limit: Any) -> Environment:
+def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
     """The environment under a time limit; ``None`` and 0 stand for none."""
     if limit is None or (leaves.is_concrete(limit) and not np.any(np.asarray(limit))):
         return env
     try:
-        return TimeLimit(env, limit)
+        return TimeLimit(env, limit, terminal=terminal)
     except ValueError as fault:
         raise ValueError(f"make: max_episode_steps: {fault}") from None
 
@@ -328,3 +330,74 @@ register("Breakout-MinAtar", f"{_MINATAR}.breakout:Breakout")
 register("Freeway-MinAtar", f"{_MINATAR}.freeway:Freeway")
 register("Seaquest-MinAtar", f"{_MINATAR}.seaquest:Seaquest")
 register("SpaceInvaders-MinAtar", f"{_MINATAR}.space_invaders:SpaceInvaders")
+_BSUITE = "jaxenv.envs.bsuite"
+register("Catch-bsuite", f"{_BSUITE}.catch:Catch")
+register("DeepSea-bsuite", f"{_BSUITE}.deep_sea:DeepSea")
+register("DeepSeaStochastic-bsuite", f"{_BSUITE}.deep_sea:DeepSea", kwargs={"deterministic": False})
+register("MemoryChain-bsuite", f"{_BSUITE}.memory_chain:MemoryChain")
+register("UmbrellaChain-bsuite", f"{_BSUITE}.umbrella_chain:UmbrellaChain")
+register("DiscountingChain-bsuite", f"{_BSUITE}.discounting_chain:DiscountingChain")
+register("SimpleBandit-bsuite", f"{_BSUITE}.simple_bandit:SimpleBandit")
+register("MNISTBandit-bsuite", f"{_BSUITE}.mnist_bandit:MNISTBandit")
+register("CartPole-bsuite", f"{_BSUITE}.cart_pole:CartPole")
+register("CartPoleSwingup-bsuite", f"{_BSUITE}.cart_pole_swingup:CartPoleSwingup")
+register("MountainCar-bsuite", f"{_BSUITE}.mountain_car:MountainCar")
+_MISC = "jaxenv.envs.misc"
+register("FourRooms-misc", f"{_MISC}.four_rooms:FourRooms", max_episode_steps=500)
+register("MetaMaze-misc", f"{_MISC}.meta_maze:MetaMaze", max_episode_steps=200)
+register("PointRobot-misc", f"{_MISC}.point_robot:PointRobot", max_episode_steps=100)
+register("BernoulliBandit-misc", f"{_MISC}.bernoulli_bandit:BernoulliBandit", max_episode_steps=100)
+register("GaussianBandit-misc", f"{_MISC}.gaussian_bandit:GaussianBandit", max_episode_steps=100)
+register("Reacher-misc", f"{_MISC}.reacher:Reacher", max_episode_steps=100)
+register("Swimmer-misc", f"{_MISC}.swimmer:Swimmer", max_episode_steps=500)
+register("Pong-misc", f"{_MISC}.pong:Pong", max_episode_steps=1000)
+_TOY_TEXT = "jaxenv.envs.toy_text"
+register(
+    "FrozenLake-v1",
+    f"{_TOY_TEXT}.frozen_lake:FrozenLake",
+    max_episode_steps=100,
+    reward_threshold=0.7,
+    kwargs={"map_name": "4x4"},
+)
+register(
+    "FrozenLake8x8-v1",
+    f"{_TOY_TEXT}.frozen_lake:FrozenLake",
+    max_episode_steps=200,
+    reward_threshold=0.85,
+    kwargs={"map_name": "8x8"},
+)
+register("CliffWalking-v1", f"{_TOY_TEXT}.cliff_walking:CliffWalking")
+register("CliffWalkingSlippery-v1", f"{_TOY_TEXT}.cliff_walking:CliffWalking", kwargs={"is_slippery": True})
+register("Taxi-v4", f"{_TOY_TEXT}.taxi:Taxi", max_episode_steps=200, reward_threshold=8.0)
+register("Blackjack-v1", f"{_TOY_TEXT}.blackjack:Blackjack", kwargs={"natural": False, "sab": True})
+_GRID = "jaxenv.envs.grid"
+register("MiniGrid-Empty-5x5-v0", f"{_GRID}.empty:Empty", max_episode_steps=100, kwargs={"max_size": 5})
+register("MiniGrid-Empty-8x8-v0", f"{_GRID}.empty:Empty", max_episode_steps=256)
+register(
+    "MiniGrid-Empty-Random-5x5-v0",
+    f"{_GRID}.empty:Empty",
+    max_episode_steps=100,
+    kwargs={"max_size": 5, "random_start": True},
+)
+register("MiniGrid-LavaGapS7-v0", f"{_GRID}.lava_gap:LavaGap", max_episode_steps=196, kwargs={"max_size": 7})
+register("MiniGrid-FourRooms-v0", f"{_GRID}.four_rooms:FourRooms", max_episode_steps=100)
+register("MiniGrid-DoorKey-5x5-v0", f"{_GRID}.door_key:DoorKey", max_episode_steps=250, kwargs={"max_size": 5})
+register("MiniGrid-DoorKey-8x8-v0", f"{_GRID}.door_key:DoorKey", max_episode_steps=640)
+register("MiniGrid-DoorKey-16x16-v0", f"{_GRID}.door_key:DoorKey", max_episode_steps=2560, kwargs={"max_size": 16})
+register("Maze-13x13-v0", f"{_GRID}.maze:Maze", max_episode_steps=676)
+_PROBES = "jaxenv.envs.probes"
+register("NoisyArray-v0", f"{_PROBES}.noisy_array:NoisyArray")
+register("RiskyBranch-v0", f"{_PROBES}.risky_branch:RiskyBranch")
+_MASKED = f"{_PROBES}.masked_cart_pole:MaskedCartPole"
+register("MaskedCartPole-v0", _MASKED, max_episode_steps=200, reward_threshold=195.0)
+register("MaskedCartPole-v1", _MASKED, max_episode_steps=500, reward_threshold=475.0)
+register(
+    "BouncingSquares-v0",
+    f"{_PROBES}.bouncing_squares:BouncingSquares",
+    max_episode_steps=10,
+    kwargs={"color": True},
+)
+register("ValueUnittest-v0", f"{_PROBES}.learning_tests:ValueUnittest")
+register("PolicyUnittest-v0", f"{_PROBES}.learning_tests:PolicyUnittest")
+register("MixedPolicyUnittest-v0", f"{_PROBES}.learning_tests:MixedPolicyUnittest")
+register("RNNPolicyUnittest-v0", f"{_PROBES}.learning_tests:RNNPolicyUnittest", kwargs={"episode_length": 5})

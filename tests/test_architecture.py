@@ -109,7 +109,7 @@ def test_importing_starts_no_backend_and_pulls_no_gym_or_plotting_library():
 
 PUBLIC = """
     make load register spec ids TimeStep StepType restart transition termination truncation Environment Wrapper
-    reset_where unroll evaluate specs random wrappers elements rollout data testing training
+    reset_where unroll evaluate specs random wrappers elements rollout data suites testing training
 """
 
 

@@ -548,6 +548,14 @@ def test_load_asks_the_suite_that_the_prefix_names(monkeypatch):
     assert asked == [("module:Name-v0", 4, {"speed": 2})]
 
 
+def test_make_takes_what_is_not_registered_and_a_limit_may_be_the_end_of_the_task():
+    env = jaxenv.make(registry.EnvSpec("Other-v0", Chain, max_episode_steps=7, terminal_limit=True))
+    assert repr(env.unwrapped) == "<Other-v0>"
+    assert (find(env, TimeLimit).duration, find(env, TimeLimit).terminal) == (7, True)
+    assert not find(jaxenv.make("Chain-v0"), TimeLimit).terminal
+    assert "Other-v0" not in jaxenv.ids()
+
+
 # --- what a stack says of itself -------------------------------------------------------------------------------------
 
 

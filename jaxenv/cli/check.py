@@ -25,7 +25,9 @@ def add(commands) -> None:
         epilog="example: jaxenv check CartPole-v1 --properties 18 20 21",
         formatter_class=Help,
     )
-    command.add_argument("id", metavar="ID", nargs="?", help="which environment, as `jaxenv list` names it")
+    command.add_argument(
+        "id", metavar="ID", nargs="?", help="which environment, as `jaxenv list` names it, or one of a suite: gymnax:ID"
+    )
     command.add_argument("--all", action="store_true", help="check every environment")
     command.add_argument(
         "--properties", metavar="N", type=integer(1), nargs="+", default=[], help="their numbers (default: all)"
@@ -58,6 +60,8 @@ def run(args: argparse.Namespace) -> None:
             key = jax.random.key(args.seed)
             reports.append(check_env(env, key=key, properties=numbers, progress=lambda _: done(1)))
             seconds.append(time.perf_counter() - begun)
+            if len(envs) > 1:
+                jax.clear_caches()  # a process may map only so many pieces of code, which a dozen environments fill
     if args.json:
         print(json.dumps([_as_data(*pair) for pair in zip(reports, seconds, strict=True)]))
     elif args.markdown:

@@ -3,8 +3,10 @@
 import argparse
 import dataclasses
 import json
+import math
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import registry, specs, tree
@@ -19,7 +21,10 @@ def add(commands) -> None:
         description="Shows every environment: id, observation and action of one lane, time limit in steps.",
         formatter_class=Help,
     )
-    command.add_argument("--json", action="store_true", help="print a JSON array instead")
+    command.add_argument("--bytes", action="store_true", help="also show how many bytes the state of one lane takes")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON array instead")
+    form.add_argument("--markdown", action="store_true", help="print a Markdown table instead")
     command.set_defaults(run=run, parser=command)
 
 
@@ -29,24 +34,36 @@ def run(args: argparse.Namespace) -> None:
     for name in registry.ids():
         spec = registry.spec(name)
         env = spec.make()
-        rows.append(
-            {
-                "id": name,
-                "observation": spec_text(env.observation_spec()),
-                "action": spec_text(env.action_spec()),
-                "max_episode_steps": spec.max_episode_steps,
-                "reward_threshold": spec.reward_threshold,
-            }
-        )
+        row: dict[str, Any] = {
+            "id": name,
+            "observation": spec_text(env.observation_spec()),
+            "action": spec_text(env.action_spec()),
+            "max_episode_steps": spec.max_episode_steps,
+            "reward_threshold": spec.reward_threshold,
+        }
+        rows.append(row | ({"bytes": bytes_per_lane(name)} if args.bytes else {}))
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    table = [("id", "observation", "action", "limit")]
-    table += [(r["id"], r["observation"], r["action"], str(r["max_episode_steps"] or "none")) for r in rows]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    for *left, limit in table:
-        cells = [cell.ljust(width) for cell, width in zip(left, widths, strict=True)]
-        print("  ".join([*cells, limit.rjust(len("limit"))]))
+    table = [["id", "observation", "action", "limit", *["bytes"] * args.bytes]]
+    for row in rows:
+        left = [f"`{row['id']}`" if args.markdown else row["id"], row["observation"], row["action"]]
+        table.append([*left, str(row["max_episode_steps"] or "none"), *([str(row["bytes"])] if args.bytes else [])])
+    if args.markdown:
+        table.insert(1, ["---"] * 3 + ["---:"] * (len(table[0]) - 3))
+        print("\n".join(f"| {' | '.join(cells)} |" for cells in table))
+        return
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    for cells in table:
+        left = [cell.ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
+        right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
+        print("  ".join([*left, *right]))
+
+
+def bytes_per_lane(id: str) -> int:
+    """Bytes that the state of one lane takes in the stack that ``make`` builds, restarts and time limit included."""
+    state, _ = jax.eval_shape(registry.make(id).reset, jax.random.key(0))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def spec_text(spec: Any) -> str:

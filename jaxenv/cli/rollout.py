@@ -22,7 +22,9 @@ def add(commands) -> None:
         epilog="example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --set gravity=3.7",
         formatter_class=Help,
     )
-    command.add_argument("id", metavar="ID", help="which environment, as `jaxenv list` names it")
+    command.add_argument(
+        "id", metavar="ID", help="which environment, as `jaxenv list` names it, or one of a suite: gymnax:ID"
+    )
     command.add_argument("--num-envs", metavar="N", type=integer(1), default=1024, help="how many lanes")
     command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="how many steps a lane")
     command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="where all randomness comes from")

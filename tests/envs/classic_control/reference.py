@@ -13,6 +13,7 @@ import numpy as np
 import jaxenv
 from jaxenv import tree
 from jaxenv.wrapper import Wrapper
+from tests.parity import certify
 
 NUM_STATES = 2000
 
@@ -29,6 +30,7 @@ class Rows:
     observation: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray
+    id: str = ""  # of our environment
 
 
 @dataclasses.dataclass
@@ -40,6 +42,7 @@ class Episode:
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
+    id: str = ""  # of our environment
 
     def __len__(self):
         return len(self.reward)
@@ -83,6 +86,7 @@ def step(env, states, actions):
         timestep.observation,
         timestep.reward,
         timestep.terminated,
+        id=env.name,
     )
 
 
@@ -139,6 +143,7 @@ def assert_rows_match(ours, theirs, *, tolerance, decided=None, angles=(), endin
     difference = ours.state - theirs.state
     difference[:, list(angles)] = wrapped(difference[:, list(angles)])
     np.testing.assert_array_equal(ours.terminated[decided], theirs.terminated[decided])
+    largest = 0.0
     for what, error in {
         "state": np.abs(difference).max(axis=-1),
         "observation": np.abs(ours.observation.astype(np.float64) - theirs.observation).max(axis=-1),
@@ -149,6 +154,8 @@ def assert_rows_match(ours, theirs, *, tolerance, decided=None, angles=(), endin
             f"{what} of row {worst} is off by {error[worst]:.3g}: {getattr(ours, what)[worst]} is not "
             f"{getattr(theirs, what)[worst]}"
         )
+        largest = max(largest, error[worst] * decided[worst])
+    certify(ours.id, "gymnasium", states=len(theirs.state), tolerance=tolerance, error=largest)
 
 
 def start_together(env_id, num_envs, **kwargs):
@@ -218,7 +225,7 @@ def replay(env, state, episodes):
     for lane, episode in enumerate(episodes):
         n = len(episode)
         of = (rows.observation, rows.reward, rows.terminated, rows.truncated)
-        ours.append(Episode(actions[:n, lane], *(field[:n, lane] for field in of)))
+        ours.append(Episode(actions[:n, lane], *(field[:n, lane] for field in of), id=env.unwrapped.name))
     return ours
 
 
@@ -232,7 +239,7 @@ def assert_episodes_match(ours, theirs, tolerance, reward_slope=1.0):
             compared as long as it is below 0.02: beyond that an unstable system is not the same any more.
         reward_slope: how much more a reward may differ, since it may be steep in the state.
     """
-    to_the_end = 0
+    to_the_end, steps, largest, allowed = 0, 0, 0.0, 0.0
     for lane, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         bound = tolerance[lane] if isinstance(tolerance, list) else np.full(len(b), tolerance)
         n = len(b) if np.all(bound < 0.02) else int(np.argmax(bound >= 0.02))
@@ -247,7 +254,9 @@ def assert_episodes_match(ours, theirs, tolerance, reward_slope=1.0):
         np.testing.assert_array_equal(a.truncated[:n], b.truncated[:n], err_msg=f"truncated in lane {lane}")
         reward_error = np.abs(a.reward[:n] - b.reward[:n])
         assert np.all(reward_error <= reward_slope * bound), f"lane {lane}: a reward is off by {reward_error.max():.3g}"
+        steps, largest, allowed = steps + n, max(largest, error.max()), max(allowed, bound.max())
     assert to_the_end >= 5, f"only {to_the_end} episodes could be compared to their end"
+    certify(ours[0].id, "gymnasium", episodes=to_the_end, steps=steps, tolerance=allowed, error=largest)
 
 
 def assert_specs_match(env_id):

@@ -18,6 +18,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv.envs.minatar.game import LETTERS
+from tests.parity import certify
 
 GAMES = {
     "Asterix-MinAtar": "asterix",
@@ -198,6 +199,7 @@ def assert_steps_match(env, steps):
     _assert_rows_equal("reward", reward, np.array([s.reward for s in steps]), steps)
     _assert_rows_equal("terminated", terminated, np.array([s.terminated for s in steps]), steps)
     _assert_rows_equal("board", shown, np.stack([s.shown for s in steps]), steps)
+    certify(env.name, "minatar", states=len(steps))
 
 
 def assert_episodes_match(env, played):
@@ -214,6 +216,7 @@ def assert_episodes_match(env, played):
         _assert_rows_equal(f"reward of lane {lane}", reward[:n, lane], np.array([s.reward for s in steps]), steps)
         ends = np.array([s.terminated for s in steps])
         _assert_rows_equal(f"terminated in lane {lane}", terminated[:n, lane], ends, steps)
+    certify(env.name, "minatar", episodes=len(played), steps=sum(map(len, played)))
 
 
 def assert_channels_and_actions_match(env):

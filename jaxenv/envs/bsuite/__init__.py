@@ -1,0 +1,1 @@
+"""The environments of bsuite, small tasks that each look at one ability of an agent."""

@@ -1,0 +1,77 @@
+"""Move a paddle along the bottom of a board to catch a ball that falls straight down.
+
+Reference: bsuite 0.3.6 ``catch`` (tests/envs/bsuite/test_catch.py).
+Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
+
+Observation   float32[rows, columns]   1 where the ball or the paddle is, 0 elsewhere
+Action        int32                    0 moves the paddle left, 1 leaves it, 2 moves it right
+Reward        1 on catching the ball, -1 on missing it, 0 before
+Starts        ball in the top row, each column as likely; paddle in the middle of the bottom row
+Terminates    when the ball is in the bottom row, after rows - 1 steps
+Time limit    none
+env_info      total_regret: float32, 2 for every ball missed so far, over all episodes of the lane
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+
+
+@tree.struct
+class State:
+    """Places on the board, and what is counted for life: each int32 ``[B]``."""
+
+    ball_row: jax.Array
+    ball_column: jax.Array
+    paddle: jax.Array  # column
+    misses: jax.Array  # balls missed, kept across episodes
+
+
+class Catch(Environment):
+    """Catch; see the module."""
+
+    rows: int = tree.static(default=10)
+    columns: int = tree.static(default=5)
+    finite_observation = True
+
+    def check(self):
+        if self.rows < 2:
+            raise ValueError(f"{self}: rows must be at least 2, got {self.rows}")
+        if self.columns < 1:
+            raise ValueError(f"{self}: columns must be at least 1, got {self.columns}")
+
+    def initial(self, key):
+        (column,) = random.integers(key, 1, 0, self.columns)
+        lanes = jnp.zeros_like(column)
+        return State(lanes, column, lanes + np.int32(self.columns // 2), lanes)
+
+    def carry(self, old, new):
+        return tree.rebuild(new, misses=old.misses)
+
+    def transition(self, state, action, key):
+        paddle = jnp.clip(state.paddle + action - 1, 0, self.columns - 1)
+        row = state.ball_row + 1
+        landed = row == self.rows - 1
+        missed = landed & (paddle != state.ball_column)
+        state = State(row, state.ball_column, paddle, state.misses + missed.astype(jnp.int32))
+        reward = landed.astype(jnp.float32) - 2 * missed.astype(jnp.float32)
+        return Transition(state, reward, terminated=landed)
+
+    def observe(self, state):
+        cells = np.arange(self.rows * self.columns, dtype=np.int32)[None]
+        ball = state.ball_row * self.columns + state.ball_column
+        paddle = (self.rows - 1) * self.columns + state.paddle
+        board = (cells == ball[:, None]) | (cells == paddle[:, None])
+        return board.reshape(-1, self.rows, self.columns).astype(jnp.float32)
+
+    def state_info(self, state):
+        return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
+
+    def observation_spec(self):
+        return specs.Bounded((self.rows, self.columns), np.float32, 0, 1, "observation")
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")

@@ -1,0 +1,89 @@
+"""Drive an underpowered car out of a valley by pushing left, right or not at all: bsuite's version of the task.
+
+Reference: bsuite 0.3.6, ``environments/mountain_car.py`` (tests/envs/bsuite/test_mountain_car.py).
+Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568. Physics: Moore (1990),
+"Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
+
+Observation   float32[1, 3]   position (the hill is sin(3 * position)), velocity per step, steps over max_steps
+Action        int32           0 pushes left, 1 does not push, 2 pushes right
+Reward        -1 for every step
+Starts        position uniform in [start_low, start_high], at rest
+Terminates    position >= goal_position, or with step max_steps: to bsuite that is an end of the task, too
+Time limit    none
+env_info      raw_return: float32, sum of all rewards, which outlives episodes
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.envs.classic_control import mountain_car
+
+
+@tree.struct
+class Params:
+    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+
+    force: float = 0.001  # velocity gained by one push
+    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    goal_position: float = 0.5
+    start_low: float = -0.6
+    start_high: float = -0.4
+
+
+@tree.struct
+class State:
+    """The car, and counters, each int32 ``[B]``."""
+
+    car: mountain_car.State
+    steps: jax.Array  # of this episode
+    total_steps: jax.Array  # of all episodes
+
+
+class MountainCar(Environment):
+    """bsuite's car in the valley; see the module."""
+
+    params: Params = Params()
+    min_position: float = tree.static(default=-1.2)
+    max_position: float = tree.static(default=0.6)
+    max_speed: float = tree.static(default=0.07)
+    max_steps: int = tree.static(default=1000)
+
+    def check(self):
+        if self.max_steps < 1:
+            raise ValueError(f"{self}: max_steps must be at least 1, got {self.max_steps}")
+
+    def initial(self, key):
+        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
+        zero = jnp.zeros(key.shape, jnp.int32)
+        return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)
+
+    def initial_bounds(self):
+        return (self.params.start_low, 0, 0, 0), (self.params.start_high, 0, 0, 0)
+
+    def carry(self, old, new):
+        return tree.rebuild(new, total_steps=old.total_steps)
+
+    def transition(self, state, action, key):
+        # Gymnasium's physics, and its wall on the left; the goal asks for no velocity.
+        car = mountain_car.roll(self, state.car, (action - 1).astype(jnp.float32) * self.params.force)
+        steps = state.steps + 1
+        ended = (car.position >= self.params.goal_position) | (steps >= self.max_steps)
+        return Transition(State(car, steps, state.total_steps + 1), -jnp.ones_like(car.position), terminated=ended)
+
+    def state_info(self, state):
+        return {"raw_return": -state.total_steps.astype(jnp.float32)}
+
+    def observe(self, state):
+        time = state.steps.astype(jnp.float32) / np.float32(self.max_steps)
+        return jnp.stack([state.car.position, state.car.velocity, time], axis=-1)[:, None]
+
+    def observation_spec(self):
+        high = np.array([[self.max_position, self.max_speed, 1]], np.float32)
+        low = np.array([[self.min_position, -self.max_speed, 0]], np.float32)
+        return specs.Bounded((1, 3), np.float32, low, high, "observation")
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")

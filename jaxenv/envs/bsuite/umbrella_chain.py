@@ -1,0 +1,95 @@
+"""Take an umbrella or not, once, and learn at the end of a long, noisy way whether it was the right choice.
+
+Reference: bsuite 0.3.6 ``umbrella_length`` and ``umbrella_distract`` (tests/envs/bsuite/test_umbrella_chain.py).
+Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
+
+Observation   float32[1, 3 + n_distractor]   whether an umbrella is needed, whether one is held, time left from 1 to 0,
+                                             then fair coins, flipped anew in every row
+Action        int32                          1 takes the umbrella, 0 does not; only the first action counts
+Reward        1 or -1 by a fair coin in every step, but the last: 1 if held and needed agree, else -1
+Starts        both by fair coins
+Terminates    with step chain_length
+Time limit    none
+env_info      total_regret: float32, 2 for every wrong choice, over all episodes of the lane
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.envs.bsuite import coins
+
+
+@tree.struct
+class Params:
+    """A number, or ``[B]`` for one per lane."""
+
+    chain_length: int = tree.leaf(default=10, dtype=np.int32)
+
+
+@tree.struct
+class State:
+    """``coins`` are two for the task and then the distractors, 32 to a word."""
+
+    time: jax.Array  # int32[B], steps so far
+    needed: jax.Array  # bool[B]
+    held: jax.Array  # bool[B]
+    coins: tuple[jax.Array, ...]  # words, each uint32[B], flipped in every step
+    failures: jax.Array  # int32[B], wrong choices so far, kept across episodes
+
+
+class UmbrellaChain(Environment):
+    """Umbrella chain; see the module."""
+
+    params: Params = Params()
+    n_distractor: int = tree.static(default=0)
+    finite_observation = True
+
+    def check(self):
+        if self.n_distractor < 0:
+            raise ValueError(f"{self}: n_distractor must be at least 0, got {self.n_distractor}")
+        if leaves.is_concrete(self.params.chain_length) and np.any(np.asarray(self.params.chain_length) < 1):
+            raise ValueError(f"{self}: chain_length must be at least 1, got {self.params.chain_length}")
+
+    def initial(self, key):
+        words = self._words(key)
+        both = coins.flips(words[:1], 2)
+        lanes = jnp.zeros(key.shape, jnp.int32)
+        return State(lanes, needed=both[:, 0], held=both[:, 1], coins=words, failures=lanes)
+
+    def carry(self, old, new):
+        return tree.rebuild(new, failures=old.failures)
+
+    def transition(self, state, action, key):
+        return self.advance(state, action, self._words(key))
+
+    def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
+        """One step, given words of coins: the first coin is the reward's, the second nobody's."""
+        held = jnp.where(state.time == 0, action == 1, state.held)
+        time = state.time + 1
+        ended = time == self.params.chain_length
+        failed = held != state.needed
+        good = jnp.where(ended, ~failed, coins.flips(words[:1], 1)[:, 0])
+        state = State(time, state.needed, held, words, state.failures + (ended & failed).astype(jnp.int32))
+        return Transition(state, 2 * good.astype(jnp.float32) - 1, terminated=ended)
+
+    def observe(self, state):
+        length = self.params.chain_length
+        time_left = (length - state.time).astype(jnp.float32) / jnp.asarray(length, jnp.float32)
+        head = jnp.stack([state.needed.astype(jnp.float32), state.held.astype(jnp.float32), time_left], axis=-1)
+        distractors = coins.flips(state.coins, 2 + self.n_distractor)[:, 2:].astype(jnp.float32)
+        return jnp.concatenate([head, distractors], axis=-1)[:, None]
+
+    def state_info(self, state):
+        return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
+
+    def observation_spec(self):
+        return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2, name="action")
+
+    def _words(self, key):
+        return tuple(random.bits(key, coins.num_words(2 + self.n_distractor)))

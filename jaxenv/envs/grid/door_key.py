@@ -1,0 +1,56 @@
+"""Fetch the key, open the door with it and walk to the goal behind.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-DoorKey-*-v0`` (tests/envs/grid/test_levels.py).
+
+Observation   as in world.py
+Action        as in world.py
+Reward        as in world.py
+Starts        a wall from top to bottom in a random column, a locked door in it in a random row but the lowest; agent
+              and key in two random cells to the left of it, the agent facing any way; the goal in the lower right
+              corner
+Terminates    on the goal
+Time limit    10 * size**2: 250, 640 and 2560 (registry)
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random
+from jaxenv.envs.grid.view import Pose
+from jaxenv.envs.grid.world import LOCKED, GridWorld, Lock, cell, choice
+
+
+class DoorKey(GridWorld):
+    """Two rooms with a locked door between them; see the module."""
+
+    # Draws and walls of all lanes at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    mission: ClassVar[str] = "use the key to open the door and then get to the goal"
+    smallest: ClassVar[int] = 5
+    steps_per_cell: ClassVar[int] = 10
+
+    def initial(self, key):
+        size = self.sizes(key.shape)
+        words = random.bits(key, (5,))  # as one array: lists are drawn anew for whatever uses them
+        wall = 2 + choice(words[:, 0], size - 4)
+        # One row less than there are, as in MiniGrid.
+        door = 1 + choice(words[:, 1], size - 3)
+        width = wall - 1
+        count = width * (size - 2)
+        agent = choice(words[:, 2], count)
+        key_place = choice(words[:, 3], count - 1)
+        key_place = key_place + (key_place >= agent).astype(jnp.int32)  # any but the agent's
+        direction = choice(words[:, 4], np.full(size.shape, 4, np.int32))
+        return self.start(
+            self.room(size).drop_column(wall).put(wall, door),
+            goal=cell(size - 2, size - 2),
+            agent=Pose(1 + agent % width, 1 + agent // width, direction),
+            lock=Lock(
+                door=cell(wall, door),
+                door_state=jnp.full_like(size, LOCKED),
+                key=cell(1 + key_place % width, 1 + key_place // width),
+            ),
+        )

@@ -1,0 +1,41 @@
+"""Walk to the goal in the corner of an empty room.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-Empty-*-v0`` and ``MiniGrid-Empty-Random-*-v0`` (tests/envs/grid/test_levels.py).
+
+Observation   as in world.py; walls hide nothing, for there are none but those around
+Action        as in world.py
+Reward        as in world.py
+Starts        in the corner opposite the goal, facing right; with random_start in any cell but the goal, facing any way
+Terminates    on the goal
+Time limit    4 * size**2: 100 and 256 (registry)
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv.envs.grid.view import Pose
+from jaxenv.envs.grid.world import GridWorld, cell, choice
+
+
+class Empty(GridWorld):
+    """An empty room; see the module.
+
+    Attributes:
+        random_start: whether the agent starts anywhere.
+    """
+
+    see_through_walls: bool = tree.static(default=True)
+    random_start: bool = tree.static(default=False)
+
+    def initial(self, key):
+        size = self.sizes(key.shape)
+        return self.start(self.room(size), cell(size - 2, size - 2), self._agent(key, size))
+
+    def _agent(self, key, size):
+        if not self.random_start:
+            return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+        place, direction = random.bits(key, 2)
+        width = size - 2
+        place = choice(place, width * width - 1)  # row by row: the goal is the last
+        return Pose(1 + place % width, 1 + place // width, choice(direction, np.full(size.shape, 4, np.int32)))

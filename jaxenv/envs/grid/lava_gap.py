@@ -1,0 +1,38 @@
+"""Walk to the goal through the gap in a stream of lava.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-LavaGapS*-v0`` (tests/envs/grid/test_levels.py).
+
+Observation   as in world.py
+Action        as in world.py; the last four do nothing
+Reward        as in world.py
+Starts        in the upper left corner facing right; lava in a random column, but for one random cell of it
+Terminates    on the goal, and in lava
+Time limit    4 * size**2: 196 (registry)
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from jaxenv import random
+from jaxenv.envs.grid.view import Pose
+from jaxenv.envs.grid.world import GridWorld, cell, choice
+
+
+class LavaGap(GridWorld):
+    """A room with lava across; see the module."""
+
+    mission: ClassVar[str] = "avoid the lava and get to the green goal square"
+    smallest: ClassVar[int] = 5
+
+    def initial(self, key):
+        size = self.sizes(key.shape)
+        column, row = random.bits(key, 2)
+        gap_x, gap_y = 2 + choice(column, size - 4), 1 + choice(row, size - 2)
+        room = self.room(size)
+        return self.start(
+            room,
+            goal=cell(size - 2, size - 2),
+            agent=Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size)),
+            lava=(room - room.drop_column(gap_x)).drop(gap_x, gap_y),
+        )

@@ -1,0 +1,1 @@
+"""Small tasks from here and there."""

@@ -1,0 +1,157 @@
+"""Find a hidden goal on a half-circle by moving about the plane.
+
+Task: Rakelly, Zhou, Quillen, Finn and Levine (2019), "Efficient off-policy meta-reinforcement learning via
+probabilistic context variables", arXiv:1903.08254 (sparse 2D navigation); Dorfman, Shenfeld and Tamar (2020), "Offline
+meta learning of exploration", arXiv:2008.02598 (semi-circle). Classes inside their training code, no packages:
+tests/envs/misc/test_point_robot.py holds it to a plain retelling of their rules.
+
+Observation   float32[6]   position x, y; last reward; last action x, y; the time, see ``time_feature``
+Action        float32[2]   what is added to the position, each within [-max_force, max_force] (clipped)
+Reward        1 within goal_radius of the goal, 0 otherwise; with dense_reward minus the distance to the goal; both
+              measured where the step ends
+Starts        the goal anywhere on the half-circle of circle_radius above the origin, uniformly; the agent at a distance
+              and an angle within the half-circle, both uniform, with center_init at the origin
+Terminates    never
+Time limit    100 (registry)
+env_info      goal_reached: bool, whether the step ended within goal_radius
+
+With ``respawn`` an agent that is within goal_radius is put where it might have started. ``compat="gymnax"`` does so
+too, and judges the step by where it began, one step late, as gymnax 1.0.1 does.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
+from jaxenv.numeric import clip, sin_cos
+
+
+@tree.struct
+class Params:
+    """Lengths in units of the plane: scalars, or ``[B]`` for one value per lane."""
+
+    circle_radius: float = 1.0
+    goal_radius: float = 0.2
+    t_max: float = 100.0  # the step at which normalized time is 1
+
+
+@tree.struct
+class State:
+    """Agent and goal, each float32 ``[B]``, and what was last done."""
+
+    x: jax.Array
+    y: jax.Array
+    goal_x: jax.Array
+    goal_y: jax.Array
+    last_action: jax.Array  # float32[B, 2]
+    last_reward: jax.Array  # float32[B]
+    time: jax.Array  # int32[B]
+
+
+class PointRobot(Environment):
+    """The point on the plane; see the module.
+
+    Attributes:
+        max_force: how far a step goes at most along either axis.
+        dense_reward: whether the reward is minus the distance to the goal.
+        center_init: whether the agent starts at the origin, as in the papers.
+        normalize_time: whether the time runs from -1 to 1 instead of counting steps.
+        respawn: whether the agent is put elsewhere when it has reached the goal.
+        compat: ``"gymnax"`` for the numbers of gymnax 1.0.1, else empty.
+    """
+
+    finite_observation = True
+    # Nothing but the limit ends an episode: mostly no lane starts, or all do.
+    reset_strategy = {"cpu": "guarded", "default": "select"}
+    params: Params = Params()
+    max_force: float = tree.static(default=0.1)
+    dense_reward: bool = tree.static(default=False)
+    center_init: bool = tree.static(default=False)
+    normalize_time: bool = tree.static(default=True)
+    respawn: bool = tree.static(default=False)
+    compat: str = tree.static(default="")
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        # The sparse reward is a step, and so is the way back to a start.
+        return self.dense_reward and not self._respawns
+
+    @property
+    def _respawns(self) -> bool:
+        return self.respawn or self.compat == "gymnax"
+
+    def check(self):
+        if not (math.isfinite(self.max_force) and self.max_force > 0):
+            raise ValueError(f"{self}: max_force must be positive, got {self.max_force}")
+        if self.compat not in ("", "gymnax"):
+            raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
+        check_t_max(str(self), self.params.t_max)
+
+    def initial(self, key):
+        angle, *start = random.uniform(key, 1 if self.center_init else 3)
+        goal = _polar(self.params.circle_radius, math.pi * angle)
+        nothing = jnp.zeros(key.shape, jnp.float32)
+        return State(
+            *self._start(start, nothing),
+            *goal,
+            last_action=jnp.zeros((*key.shape, 2), jnp.float32),
+            last_reward=nothing,
+            time=jnp.zeros(key.shape, jnp.int32),
+        )
+
+    def transition(self, state, action, key):
+        start = random.uniform(key, 2) if self._respawns and not self.center_init else []
+        return self._advance(state, action, self._start(start, jnp.zeros_like(state.x)))
+
+    def observe(self, state):
+        time = time_feature(state.time, self.params.t_max, self.normalize_time)
+        ahead, aside = state.last_action[:, 0], state.last_action[:, 1]
+        return jnp.stack([state.x, state.y, state.last_reward, ahead, aside, time], axis=-1)
+
+    def observation_spec(self):
+        first, last = time_bounds(self.normalize_time)
+        reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
+        low = [-np.inf, -np.inf, reward_low, -self.max_force, -self.max_force, first]
+        high = [np.inf, np.inf, reward_high, self.max_force, self.max_force, last]
+        return specs.Bounded((6,), np.float32, low, high, "observation")
+
+    def action_spec(self):
+        return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
+
+    def _start(self, fractions: list[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Where an agent starts: at ``origin``, or at fractions (each ``[B]``) of the radius and of a half-turn."""
+        if not fractions:
+            return origin, origin
+        radius, angle = fractions
+        return _polar(self.params.circle_radius * radius, math.pi * angle)
+
+    def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
+        """One step, with where to begin again if that is what reaching the goal leads to."""
+        action = clip(action, -self.max_force, self.max_force)
+        x, y = state.x + action[:, 0], state.y + action[:, 1]
+        judged_x, judged_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
+        distance = _length(state.goal_x - judged_x, state.goal_y - judged_y)
+        reached = distance <= self.params.goal_radius
+        reward = -distance if self.dense_reward else reached.astype(jnp.float32)
+        if self._respawns:
+            x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
+        after = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
+        return Transition(after, reward, jnp.zeros_like(reached), {"goal_reached": reached})
+
+
+def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
+    sin, cos = sin_cos(angle)
+    return radius * cos, radius * sin
+
+
+def _length(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Length of a vector, with a gradient of 0 where it has none."""
+    square = x * x + y * y
+    apart = square > 0
+    return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)

@@ -1,0 +1,96 @@
+"""Bring the tip of an arm of many joints to a goal by turning its joints.
+
+Reference: Ivy's gym, ``ivy_gym/reacher.py``, which gymnax's ``Reacher-misc`` follows (tests/envs/misc/test_reacher.py).
+
+Observation   float32[3 * num_joints + 2]   cosines of the angles, their sines, rates (rad/s), x and y of the goal
+Action        float32[num_joints]           torque in [-1, 1] on each joint; beyond that it is not limited by itself
+Reward        exp(-d^2), d the distance of the tip from the goal after the step
+Starts        angles uniform in [-pi, pi), rates in [-1, 1), the goal in the square [-num_joints, num_joints)^2
+Terminates    never
+Time limit    100 (registry)
+
+Segments have length 1 and an angle each, measured from the x axis: a joint turns its own segment and no other. There is
+neither inertia nor friction. One goal in five lies in a corner of the square, out of reach, as in the original.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.numeric import sin_cos
+
+
+@tree.struct
+class Params:
+    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+
+    torque_scale: float = 1.0  # rad/s^2 for an action of 1
+    dt: float = 0.05  # s
+
+
+@tree.struct
+class State:
+    """The arm and its goal: float32 ``[B]`` for each joint or coordinate, which computes quicker than ``[B, 2]``."""
+
+    angles: tuple[jax.Array, ...]  # rad
+    rates: tuple[jax.Array, ...]  # rad/s
+    goal: tuple[jax.Array, jax.Array]
+
+
+class Reacher(Environment):
+    """An arm that reaches for a goal; see the module."""
+
+    finite_observation = True
+    reset_strategy = {"cpu": "guarded", "default": "select"}
+    smooth = True
+    params: Params = Params()
+    num_joints: int = tree.static(default=2)
+
+    def check(self):
+        if self.num_joints < 1:
+            raise ValueError(f"{self}: num_joints must be at least 1, got {self.num_joints}")
+
+    def initial(self, key):
+        n = self.num_joints
+        start = random.uniform(key, 2 * n + 2, -1.0, 1.0)
+        return State(
+            angles=tuple(x * np.float32(math.pi) for x in start[:n]),
+            rates=tuple(start[n : 2 * n]),
+            goal=(start[-2] * np.float32(n), start[-1] * np.float32(n)),
+        )
+
+    def initial_bounds(self):
+        n = self.num_joints
+        reach = (math.pi,) * n + (1.0,) * n + (float(n),) * 2
+        return tuple(-x for x in reach), reach
+
+    def transition(self, state, action, key):
+        p = self.params
+        rates = tuple(rate + p.dt * (p.torque_scale * action[:, i]) for i, rate in enumerate(state.rates))
+        angles = tuple(angle + p.dt * rate for angle, rate in zip(state.angles, rates, strict=True))
+        x, y = _tip(angles)
+        goal_x, goal_y = state.goal
+        reward = jnp.exp(-((x - goal_x) ** 2 + (y - goal_y) ** 2))
+        return Transition(State(angles, rates, state.goal), reward, terminated=jnp.zeros(reward.shape, bool))
+
+    def observe(self, state):
+        sines, cosines = zip(*map(sin_cos, state.angles), strict=True)
+        return jnp.stack([*cosines, *sines, *state.rates, *state.goal], axis=-1)
+
+    def observation_spec(self):
+        n = self.num_joints
+        high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
+        return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
+
+    def action_spec(self):
+        return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
+
+
+def _tip(angles: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    """Where the last segment ends."""
+    sines, cosines = zip(*map(sin_cos, angles), strict=True)
+    return sum(cosines[1:], cosines[0]), sum(sines[1:], sines[0])

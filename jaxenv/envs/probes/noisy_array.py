@@ -1,0 +1,68 @@
+"""Walk to the right end of an array, beside noise that the agent itself can stir up.
+
+Reference: ALF's ``NoisyArray`` (tests/envs/probes/test_noisy_array.py).
+
+Observation   float32[num_positions + num_noise_bits]   the position, one-hot, then the noise, zeros and ones
+Action        int32     0 goes left, 1 fires: all noise bits are drawn anew, 2 goes right
+Reward        1 on reaching the right end, 0 otherwise
+Starts        at the left end, with random noise
+Terminates    at the right end
+Time limit    none
+
+The left end is a wall. An agent that is curious about what it cannot predict keeps firing.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.environment import Environment, Transition
+
+LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
+
+
+@tree.struct
+class State:
+    """``position``: int32 ``[B]``. ``noise``: uint32 ``[B, words]``, 32 bits in each."""
+
+    position: jax.Array
+    noise: jax.Array
+
+
+class NoisyArray(Environment):
+    """A walk beside noise; see the module."""
+
+    num_positions: int = tree.static(default=11)
+    num_noise_bits: int = tree.static(default=100)
+
+    def check(self):
+        if self.num_positions < 2:
+            raise ValueError(f"{self}: num_positions must be at least 2, got {self.num_positions}")
+        if self.num_noise_bits < 1:
+            raise ValueError(f"{self}: num_noise_bits must be at least 1, got {self.num_noise_bits}")
+
+    def initial(self, key):
+        return State(jnp.zeros(key.shape, jnp.int32), self._noise(key))
+
+    def transition(self, state, action, key):
+        position = jnp.maximum(state.position + action - FIRE, 0)
+        position = jnp.where(position == self.num_positions, np.int32(0), position)
+        noise = jnp.where((action == FIRE)[:, None], self._noise(key), state.noise)
+        arrived = position == self.num_positions - 1
+        return Transition(State(position, noise), arrived.astype(jnp.float32), terminated=arrived)
+
+    def observe(self, state):
+        position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
+        bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
+        noise = bits.reshape(len(bits), 32 * bits.shape[1])[:, : self.num_noise_bits]
+        return jnp.concatenate([position.astype(jnp.float32), noise.astype(jnp.float32)], axis=-1)
+
+    def observation_spec(self):
+        return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")
+
+    def _noise(self, key: random.Stream) -> jax.Array:
+        return random.bits(key, (-(-self.num_noise_bits // 32),))

@@ -1,0 +1,1 @@
+"""Toy text: small worlds whose states can be counted, and a card game."""

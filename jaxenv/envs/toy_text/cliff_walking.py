@@ -1,0 +1,58 @@
+"""Walk along the edge of a cliff from one end to the other without falling off.
+
+Reference: Gymnasium ``CliffWalking-v1`` and ``CliffWalkingSlippery-v1`` (tests/envs/toy_text/test_cliff_walking.py).
+Source: Sutton and Barto (2018), "Reinforcement Learning: An Introduction", example 6.6.
+
+Observation   int32        12 * row + column, on a grid of 4 rows and 12 columns
+Action        int32        0 up, 1 right, 2 down, 3 left; at the edge of the grid one stays
+Reward        -100 for falling off the cliff, -1 for any other step
+Starts        in the lower left corner
+Terminates    in the lower right corner; a fall leads back to the start and ends nothing
+Time limit    none
+env_info      prob: float32, the probability of the outcome that happened
+
+The cliff lies between start and goal. On slippery ground one moves as intended or to either side, each with
+probability 1/3.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, along, slid, split
+
+_ROWS, _COLUMNS = 4, 12
+
+
+class CliffWalking(Tabular):
+    """Cliff walking; see the module. ``is_slippery``: whether one may move to the side."""
+
+    is_slippery: bool = tree.static(default=False)
+
+    def outcome(self, number, action, choice):
+        direction = slid(action, choice) if self.is_slippery else action
+        row, column = split(number, _COLUMNS)
+        row = jnp.clip(row + along(direction, 2, 0), 0, _ROWS - 1)
+        column = jnp.clip(column + along(direction, 1, 3), 0, _COLUMNS - 1)
+        bottom = row == _ROWS - 1
+        falls = bottom & (column > 0) & (column < _COLUMNS - 1)
+        reward = jnp.where(falls, np.float32(-100), np.float32(-1))
+        prob = jnp.full(row.shape, self.probabilities()[0], jnp.float32)
+        # The cliff is in the row of the start.
+        number = row * _COLUMNS + jnp.where(falls, 0, column)
+        return Outcome(number, reward, bottom & (column == _COLUMNS - 1), prob)
+
+    def probabilities(self):
+        return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)
+
+    def choose(self, key):
+        return random.integers(key, 1, 0, 3)[0] if self.is_slippery else super().choose(key)
+
+    def first_states(self):
+        return np.array([(_ROWS - 1) * _COLUMNS], np.int32)
+
+    def observation_spec(self):
+        return specs.discrete(_ROWS * _COLUMNS, name="observation")
+
+    def action_spec(self):
+        return specs.discrete(4, name="action")

@@ -1,0 +1,390 @@
+"""gymnax's environments as batched ones: ``jaxenv.load("gymnax:Asterix-MinAtar", num_envs=8)``.
+
+Every number is gymnax's own: its ``reset_env`` and ``step_env`` run for each lane under ``jax.vmap``, which is right
+here and nowhere else, since the environment is written for one lane. Episodes are not gymnax's: the time limit, the
+restarts and the discount are those of all environments (its ``step`` would reset at every step, hide the last
+observation, and call some ends both terminated and truncated). What bsuite keeps across episodes is kept.
+
+``tests/suites/test_gymnax.py`` holds the steps to gymnax's own and to the native environments of the same name;
+``docs/gymnax.md`` lists per id what differs.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import leaves, random, registry, specs, tree
+from jaxenv.environment import Environment, Transition
+from jaxenv.suites import gymnax_tasks
+
+Tree = Any
+
+# Entries of gymnax's info that the TimeStep holds, or that its `step` adds.
+_STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` takes: all that gymnax has, those included that were registered there."""
+    return sorted(_gymnax().registered_envs)
+
+
+def load(name: str, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
+    """Builds a gymnax environment with everything around it, as `jaxenv.make` does with those of this library.
+
+    Args:
+        name: an id of gymnax.
+        num_envs: how many lanes ``reset(key)`` makes.
+        horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is where the
+            original benchmark ends its task there: DiscountingChain and Freeway.
+        **kwargs: keywords of `jaxenv.make`; arguments of gymnax's constructor; fields of gymnax's ``EnvParams``, one
+            number or ``[num_envs]`` for one per lane. ``max_episode_steps`` is gymnax's ``max_steps_in_episode``.
+
+    Raises:
+        ImportError: if gymnax is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or a value that does not fit.
+    """
+    parameters = inspect.signature(registry.make).parameters.values()
+    for_make = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    of_make = {key: value for key, value in kwargs.items() if key in for_make}
+    own = {key: value for key, value in kwargs.items() if key not in for_make}
+    options, values = _sorted_out(name, own)
+    single = _single(name, options)
+    given = kwargs.get("max_episode_steps")
+    endless = given is None or (leaves.is_concrete(given) and not np.any(np.asarray(given)))
+    horizon = single.limit if endless else given  # DiscountingChain shows how much of it is over
+
+    def bare(num_envs: int) -> Environment:
+        env = GymnaxEnvironment(single.params, horizon, name, options, num_envs=num_envs, name=f"gymnax:{name}")
+        return env.with_params(**values) if values else env
+
+    terminal = name in gymnax_tasks.HORIZON_ENDS if horizon_terminates is None else horizon_terminates
+    spec = registry.EnvSpec(f"gymnax:{name}", bare, max_episode_steps=single.limit, terminal_limit=terminal)
+    return registry.make(spec, num_envs, **of_make)
+
+
+@tree.struct
+class State:
+    """``env_state``: gymnax's own; ``observation``: the last one. Every leaf leads with the lanes ``[B]``.
+
+    Some of gymnax's observations are no function of its state alone: they are drawn, or are those of the step before.
+    """
+
+    env_state: Tree
+    observation: Tree
+
+
+class GymnaxEnvironment(Environment):
+    """Lanes of one gymnax environment; ``load`` makes it.
+
+    Attributes:
+        params: fields of gymnax's ``EnvParams``, without those that follow from others, that a spec shows, and the
+            time limit.
+        max_steps_in_episode: the limit that gymnax's own code sees. It ends no episode: ``TimeLimit`` does.
+        id: gymnax's id.
+        options: constructor arguments, and the params that a spec shows, as pairs of name and value.
+    """
+
+    params: Any
+    max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
+    id: str = tree.static()
+    options: tuple = tree.static()
+
+    def initial(self, key):
+        single = self._single
+        observation, env_state = self._over_lanes(single.env.reset_env, random.jax_keys(key))
+        return State(_as(single.shapes.env_state, env_state), _as(single.shapes.observation, observation))
+
+    def transition(self, state, action, key):
+        single = self._single
+        observation, env_state, reward, terminated, info = self._over_lanes(
+            single.env.step_env, random.jax_keys(key), state.env_state, action
+        )
+        after = State(_as(single.shapes.env_state, env_state), _as(single.shapes.observation, observation))
+        info = {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
+        return Transition(after, reward.astype(jnp.float32), terminated.astype(bool), _as(single.shapes.info, info))
+
+    def observe(self, state):
+        return state.observation
+
+    def carry(self, old, new):
+        kept = {name: getattr(old.env_state, name) for name in gymnax_tasks.CARRIED.get(self.id, ())}
+        return State(new.env_state.replace(**kept), new.observation) if kept else new
+
+    def observation_spec(self):
+        return self._single.observation_spec.value
+
+    def action_spec(self):
+        return self._single.action_spec.value
+
+    @property
+    def opt_outs(self):  # type: ignore[override]
+        alike = dict.fromkeys((27, 28), "gymnax starts all its episodes alike")
+        looping = {17: "gymnax looks for a free slot by a loop that runs until the last lane is through"}
+        return {
+            **(looping if self.id in gymnax_tasks.LOOPING else {}),
+            **(alike if self.id in gymnax_tasks.ALIKE else {}),
+        }
+
+    def with_params(self, **values):
+        for name in values:
+            if name in gymnax_tasks.SHOWN.get(self.id, ()):
+                raise ValueError(f"{self}: {name} moves the bounds of a spec: give it to load, as one number")
+            _refuse_limit(f"{self}", name)
+        return super().with_params(**values)
+
+    @property
+    def _single(self) -> "_Single":
+        return _single(self.id, self.options)
+
+    def _over_lanes(self, function: Callable, *arguments: Tree) -> Tree:
+        """What a function of one lane, ``(*arguments, params)``, gives for all of them."""
+        values = {field.name: getattr(self.params, field.name) for field in dataclasses.fields(self.params)}
+        ranks = {field.name: field.metadata["rank"] for field in dataclasses.fields(self.params)}
+        values["max_steps_in_episode"], ranks["max_steps_in_episode"] = self.max_steps_in_episode, 0
+        per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks[name]}
+
+        def one(lane: dict, *arguments):
+            return function(*arguments, params=self._single.env_params({**values, **lane}))
+
+        with _lenient():
+            return jax.vmap(one)(per_lane, *arguments)
+
+
+# --- one environment of gymnax's -------------------------------------------------------------------------------------
+
+
+@tree.struct
+class _Shapes:
+    """Shapes and dtypes of what one lane's step gives, without weak types."""
+
+    env_state: Tree
+    observation: Tree
+    info: Tree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Single:
+    """A gymnax environment, built once for each configuration: its identity is part of what is compiled.
+
+    Attributes:
+        env: gymnax's object.
+        defaults: its ``EnvParams``, with the options that are params.
+        params: the other params, strong numbers in a struct.
+        limit: its ``max_steps_in_episode``.
+        derived: functions of the params that follow from others.
+    """
+
+    env: Any
+    defaults: Any
+    params: Any
+    limit: int
+    derived: Mapping[str, Callable[[dict], Any]]
+    bounds: list[tuple[Any, tuple[float, float]]]
+
+    def env_params(self, values: dict[str, Any]) -> Any:
+        """The params as gymnax has them, from numbers by name."""
+        values = {name: jnp.asarray(value) for name, value in values.items()}
+        horizon = values.pop("max_steps_in_episode")
+        derived = {name: of(values) for name, of in self.derived.items()}
+        kind = jnp.result_type(type(self.defaults.max_steps_in_episode))
+        params = self.defaults.replace(**values, **derived, max_steps_in_episode=horizon.astype(kind))
+        return tree.strong(params)
+
+    @functools.cached_property
+    def shapes(self) -> _Shapes:
+        """Of what a step gives: what a reset gives may be of other dtypes."""
+        with _at_once():
+            key = jax.eval_shape(lambda: jax.random.key(0))
+            action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), self.action_spec.value)
+            fields = dataclasses.fields(self.params)
+            values = {field.name: jnp.asarray(getattr(self.params, field.name)) for field in fields}
+            params = _strong(self.env_params({**values, "max_steps_in_episode": np.int32(self.limit)}))
+            _, state = jax.eval_shape(self.env.reset_env, key, params)
+            for _ in range(2):  # the second step starts from the types that the first one gave
+                observation, state, _, _, info = jax.eval_shape(self.env.step_env, key, _strong(state), action, params)
+        info = {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
+        return _strong(_Shapes(state, observation, info))
+
+    @functools.cached_property
+    def observation_spec(self) -> tree.Static:
+        """Shapes and dtypes of what is observed, and the declared bounds where they hold."""
+        with _at_once():
+            declared = _spec(self.env.observation_space(self.defaults))
+        observed = self.shapes.observation
+        if tree.structure(declared) != tree.structure(observed):
+            return tree.Static(specs.from_array(observed))
+        return tree.Static(jax.tree.map(self._true, declared, observed))
+
+    @functools.cached_property
+    def action_spec(self) -> tree.Static:
+        with _at_once():
+            return tree.Static(_spec(self.env.action_space(self.defaults), "action"))
+
+    def _true(self, declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
+        if not isinstance(declared, specs.Bounded):
+            return specs.Array(observed.shape, observed.dtype, "observation")
+        low, high = np.array(declared.minimum, np.float64), np.array(declared.maximum, np.float64)
+        for index, (least, most) in self.bounds:
+            low[index], high[index] = least, most
+        return specs.Bounded(observed.shape, observed.dtype, low, high, "observation")
+
+
+@functools.cache
+def _single(id: str, options: tuple) -> _Single:
+    """The gymnax environment of an id and its options, one and the same for equal ones."""
+    _check_id(id)
+    shown = {name: value for name, value in options if name in gymnax_tasks.SHOWN.get(id, ())}
+    arguments = {name: _thawed(value) for name, value in options if name not in shown}
+    with _at_once():
+        try:
+            env, defaults = _gymnax().make(id, **arguments)
+        except (AssertionError, TypeError, ValueError) as fault:
+            raise ValueError(f"gymnax:{id}: gymnax refuses {arguments}: {fault or type(fault).__name__}") from None
+        if env.supports_transition_gradients:  # otherwise gymnax detaches what a step returns
+            env = env.with_transition_gradients()
+        defaults = defaults.replace(**shown)
+        derived = gymnax_tasks.DERIVED.get(id, {})
+        hidden = {"max_steps_in_episode", *gymnax_tasks.SHOWN.get(id, ()), *derived}
+        values = {f.name: getattr(defaults, f.name) for f in dataclasses.fields(defaults) if f.name not in hidden}
+        values = {name: np.asarray(value) for name, value in values.items()}
+    limit = int(defaults.max_steps_in_episode)
+    return _Single(env, defaults, _params_of(id, values), limit, derived, gymnax_tasks.BOUNDS.get(id, []))
+
+
+def _params_of(id: str, values: dict[str, np.ndarray]) -> Any:
+    """A struct of numbers with one field for each: the params of an id."""
+    kinds = {"b": np.bool_, "i": np.int32, "u": np.int32, "f": np.float32}
+    fields = {name: tree.leaf(rank=value.ndim, dtype=kinds[value.dtype.kind]) for name, value in values.items()}
+    doc = f"Numbers of gymnax's {id}: one for all lanes, or one per lane."
+    cls = tree.struct(type("Params", (), {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}))
+    return cls(**{name: value.astype(kinds[value.dtype.kind]) for name, value in values.items()})
+
+
+def _sorted_out(id: str, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Keywords as options (constructor arguments, and params that a spec shows) and as values of params."""
+    default = _single(id, ())
+    constructor = [
+        name
+        for name, parameter in inspect.signature(type(default.env)).parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    shown = gymnax_tasks.SHOWN.get(id, ())
+    params = [field.name for field in dataclasses.fields(default.params)]
+    options, values = {}, {}
+    for name, value in given.items():
+        if name in shown:
+            if np.ndim(value) != 0 or not isinstance(value, int | float | np.number):
+                raise ValueError(f"gymnax:{id}: {name} moves the bounds of a spec and must be a number, got {value!r}")
+            options[name] = float(value)
+        elif name in constructor:
+            options[name] = _frozen(value)
+        elif name in params:
+            values[name] = value
+        else:
+            _refuse_limit(f"gymnax:{id}", name)
+            if name in default.derived:
+                raise ValueError(f"gymnax:{id}: {name} follows from other params, give those")
+            valid = ", ".join(sorted([*constructor, *shown, *params])) or "(none)"
+            raise ValueError(f"gymnax:{id}: unknown keyword {name!r}, the valid ones are {valid}")
+    return tuple(sorted(options.items())), values
+
+
+def _refuse_limit(owner: str, name: str) -> None:
+    if name == "max_steps_in_episode":
+        raise ValueError(f"{owner}: max_steps_in_episode is the time limit: give max_episode_steps to load")
+
+
+def _check_id(id: str) -> None:
+    known = _gymnax().registered_envs
+    if id not in known:
+        close = difflib.get_close_matches(id, known, n=3, cutoff=0.0)
+        raise ValueError(f"gymnax: no environment {id!r}; the closest ids are {', '.join(close)}")
+    if id == "MNISTBandit-bsuite" and (
+        missing := [path for path in gymnax_tasks.MNIST_FILES if not os.path.exists(path)]
+    ):
+        raise ValueError(f"gymnax:{id}: gymnax would download MNIST now; put it there yourself: no file {missing[0]}")
+
+
+def _gymnax() -> Any:
+    # Some of its modules make arrays when they are imported: not while something is traced, and of 32 bits.
+    with _at_once():
+        try:
+            import gymnax
+        except ImportError as fault:
+            raise ImportError(f"the gymnax suite needs gymnax: pip install gymnax six ({fault})") from None
+    return gymnax
+
+
+@contextlib.contextmanager
+def _lenient() -> Iterator[None]:
+    """What gymnax's code counts on: implicit promotion of dtypes and ranks, and default types of 32 bits."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@contextlib.contextmanager
+def _at_once() -> Iterator[None]:
+    """The same, for what is computed now even while something is traced."""
+    with _lenient(), jax.ensure_compile_time_eval():
+        yield
+
+
+# --- values, shapes and spaces ---------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Key:
+    """A typed key among the options, hashable."""
+
+    words: tuple[int, ...]
+    implementation: str
+
+
+def _frozen(value: Any) -> Any:
+    """A constructor argument as something hashable."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return _Key(tuple(np.asarray(jax.random.key_data(value)).tolist()), str(jax.random.key_impl(value)))
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = np.asarray(value).tolist()
+    return tuple(_frozen(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    if not isinstance(value, _Key):
+        return value
+    return jax.random.wrap_key_data(jnp.array(value.words, jnp.uint32), impl=value.implementation)
+
+
+def _strong(shapes: Tree) -> Tree:
+    return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), shapes)
+
+
+def _as(shapes: Tree, arrays: Tree) -> Tree:
+    """The arrays in the dtypes of ``shapes``."""
+    return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
+
+
+def _spec(space: Any, name: str = "observation") -> Tree:
+    """The spec of a space of gymnax's."""
+    if hasattr(space, "spaces"):
+        if isinstance(space.spaces, Mapping):
+            return {key: _spec(inner, name) for key, inner in space.spaces.items()}
+        return tuple(_spec(inner, name) for inner in space.spaces)
+    if hasattr(space, "n"):
+        return specs.discrete(space.n, name=name)
+    # It writes the largest float for "no bound".
+    low, high = (np.broadcast_to(np.asarray(bound, np.float64), space.shape) for bound in (space.low, space.high))
+    largest = float(np.finfo(np.float32).max)
+    low, high = np.where(low <= -largest, -np.inf, low), np.where(high >= largest, np.inf, high)
+    if np.all(np.isinf(low)) and np.all(np.isinf(high)):
+        return specs.Array(space.shape, space.dtype, name)
+    return specs.Bounded(space.shape, space.dtype, low, high, name)

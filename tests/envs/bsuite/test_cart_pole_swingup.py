@@ -1,0 +1,181 @@
+"""bsuite's swing-up against the package ``bsuite``."""
+
+import jax
+import numpy as np
+import pytest
+from bsuite.experiments.cartpole_swingup.cartpole_swingup import CartpoleSwingup
+from bsuite.experiments.cartpole_swingup.sweep import SETTINGS
+
+import jaxenv
+from jaxenv import tree
+from jaxenv.envs.bsuite.cart_pole import Pole, last_step
+from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, State
+from tests.envs.bsuite import poles, reference
+from tests.parity import certify
+
+ID = "CartPoleSwingup-bsuite"
+
+SETS = {
+    "defaults": ({}, {}),
+    "one of bsuite's twenty": (SETTINGS[13], {}),
+    "dear moves, heavy pole": (
+        {"height_threshold": -0.5, "theta_dot_threshold": 4.0, "move_cost": 0.3, "x_threshold": 2.0},
+        {"mass_cart": 0.7, "mass_pole": 0.4, "length": 0.8, "gravity": 3.7, "force_mag": 4.0},
+    ),
+}
+
+
+class Original(CartpoleSwingup):
+    """The original with its moves counted as ours are: they are all that its float returns do not tell."""
+
+    moves = total_moves = upright = 0
+
+    def reset(self):
+        self.moves = self.upright = 0
+        return super().reset()
+
+    def step(self, action):
+        before = self._total_upright
+        timestep = super().step(action)
+        if not timestep.first():
+            self.moves, self.total_moves = self.moves + (action != 1), self.total_moves + (action != 1)
+            self.upright += int(self._total_upright - before)
+        return timestep
+
+
+def original(options, config):
+    return poles.configure(Original(**options), **config)
+
+
+def ours(options, config):
+    return reference.bare(ID, **options, **{{"force_mag": "force"}.get(k, k): v for k, v in config.items()})
+
+
+def translated(env):
+    counts = (env.upright, env.moves, env._total_upright, env.total_moves)
+    return State(poles.pole(env), poles.steps(env), *map(np.int32, counts), np.float32(env._best_episode))
+
+
+TRANSLATION = reference.Translation(ID, translated)
+
+
+def anywhere(env, rng):
+    """All states within and a little outside of the limits, a tenth of them on the last steps before the horizon."""
+    horizon = last_step(env._timescale, env._max_time)
+    num_steps = rng.integers(horizon - 5, horizon) if rng.random() < 0.1 else rng.integers(horizon)
+    poles.stand(env, rng, np.array([1.2 * env._x_threshold, 5, np.pi, 8]), num_steps)
+    if rng.random() < 0.5:  # about the upright
+        poles.stand(env, rng, np.array([1.5 * env._x_reward_threshold, 3, 1.2, 1.5]), num_steps)
+    # Below a hundred, so that float32 tells the sums of rewards apart to 1e-5.
+    env.upright, env.moves, env._total_upright, env.total_moves = rng.integers(50, size=4).tolist()
+    env._episode_return = env.upright - env._move_cost * env.moves
+    env._raw_return = env._total_upright - env._move_cost * env.total_moves
+    env._best_episode = float(np.float32(rng.uniform(0, 50)))
+
+
+def judged(env):
+    """The numbers of a step that decide on its flags, 0 at their thresholds."""
+
+    def of(step):
+        p = step.after.pole
+        return [
+            np.cos(float(p.theta)) - env._height_threshold,
+            abs(p.theta_dot) - env._theta_dot_threshold,
+            abs(p.x) - env._x_reward_threshold,
+            abs(p.x) - env._x_threshold,
+        ]
+
+    return of
+
+
+# Numbers of the pole are below 16, where float32 is spaced by 1e-6; a step makes a handful of roundings.
+@pytest.mark.parametrize(("options", "config"), SETS.values(), ids=SETS.keys())
+def test_one_step_from_any_state_equals_the_original(options, config):
+    env = reference.recorded(original(options, config))
+    found = reference.injected_steps(env, TRANSLATION, poles.NUM_STEPS + 20, anywhere)
+    played = poles.decided(found, judged(env))
+    assert 0.1 < np.mean([s.terminated for s in played]) < 0.9
+    assert sum(s.terminated and abs(s.after.pole.x) < env._x_threshold for s in played) >= 10
+    assert len({round(s.reward, 6) for s in played}) == 4, "upright or not, pushed or not"
+    error = reference.assert_steps_match(ours(options, config), played, 1e-5)
+    certify(ID, "bsuite", states=len(played), tolerance=1e-5, error=error)
+
+
+def test_whole_random_episodes_equal_the_original_to_their_ends():
+    # Here a pole is upright that does not hang straight down, so that random play is paid; a push now and then keeps
+    # some of the carts on their track until the end.
+    options = {"height_threshold": -0.999, "x_reward_threshold": 0.5}
+    played = reference.episodes(
+        lambda: Original(**options), TRANSLATION, 8, lambda env, rng: rng.choice(3, p=[0.01, 0.98, 0.01])
+    )
+    assert {len(steps) == 1001 for steps in played} == {True, False}
+    assert len({round(s.reward, 6) for steps in played for s in steps}) == 4
+    # A hanging pole swings, errors grow little; returns near 1000 are rounded to 3e-5.
+    error = reference.assert_episodes_match(reference.bare(ID, **options), played, 5e-5)
+    certify(ID, "bsuite", episodes=len(played), steps=sum(map(len, played)), tolerance=5e-5, error=error)
+
+
+def test_the_angle_stays_exact_over_many_turns():
+    # A pole that turns ten times a second for ten seconds, without gravity.
+    env = reference.bare(ID, gravity=0.0, mass_pole=0.0, x_threshold=1e6)
+    zero, count = np.zeros(8, np.float32), np.zeros(8, np.int32)
+    state = State(Pole(zero, zero, zero, np.float32([60, -60] * 4)), *[count] * 5, zero)
+    observation = np.asarray(reference.follow(env, state, np.ones((1001, 8), np.int32), ())[2])[:, 0, 0]
+    angle = np.arange(1, 1002) * 60 * float(np.float32(0.01))
+    np.testing.assert_allclose(observation[:, 2], np.sin(angle), atol=1e-4)
+    np.testing.assert_allclose(observation[:, 3], np.cos(angle), atol=1e-4)
+
+
+def test_the_best_episode_is_never_below_zero_and_counts_only_what_ended():
+    # A push in a state that ends by its position, and in one that goes on; many lanes of them, as compiled above.
+    zero, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
+    x = np.resize(np.float32([4, 0]), poles.NUM_STEPS)
+    state = State(Pole(x, zero, zero + 3, zero), count, count + 9, *[count] * 3, zero + 5)
+    for best, upright, expected in ((5, 9, [8.9, 5]), (0, 0, [0, 0])):
+        given = tree.rebuild(state, upright=count + upright, best_episode=zero + best)
+        after, _ = reference.advance(reference.bare(ID), given, count, ())
+        np.testing.assert_allclose(after.best_episode[:2], expected, rtol=1e-6)
+
+
+def test_counters_outlive_an_episode_and_nothing_else_does():
+    old = State(Pole(1.0, 2.0, 3.0, 4.0), 5, 6, 7, 8, 9, 10.0)
+    new = State(Pole(0.1, 0.2, 0.3, 0.4), 0, 0, 0, 0, 0, 0.0)
+    kept = reference.bare(ID).carry(old, new)
+    assert (kept.pole, kept.steps, kept.upright, kept.moves) == (new.pole, 0, 0, 0)
+    assert (kept.total_upright, kept.total_moves, kept.best_episode) == (8, 9, 10.0)
+
+
+def test_episodes_start_hanging_within_the_range_of_the_original():
+    state = reference.start(reference.bare(ID), 4000)
+    columns = jax.tree.leaves(state.pole)
+    for column, middle in zip(columns, (0, 0, np.pi, 0), strict=True):
+        reference.assert_uniform(column, middle - 0.05, middle + 0.05)
+    assert np.abs(np.corrcoef(columns) - np.eye(4)).max() < 5 / np.sqrt(4000)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(state)[4:])
+
+
+def test_specs_are_those_of_the_original_with_bounds():
+    env, theirs = reference.bare(ID), CartpoleSwingup()
+    observation, action = env.observation_spec(), env.action_spec()
+    assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
+    assert action.num_values == theirs.action_spec().num_values
+    assert observation.maximum.tolist() == [[np.inf, np.inf, 1, 1, np.inf, np.float32(1.001), 1, 1]]
+    assert jaxenv.spec(ID).max_episode_steps is None
+
+
+def test_the_twenty_settings_of_bsuite_are_one_batch():
+    columns = {name: np.array([setting[name] for setting in SETTINGS]) for name in SETTINGS[0]}
+    env = reference.bare(ID, 20, **columns)
+    np.testing.assert_array_equal(env.params.height_threshold, np.float32(columns["height_threshold"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timescale": 0.0}, "<CartPoleSwingup-bsuite>: timescale must be positive and finite, got 0.0"),
+        ({"max_time": -1.0}, "<CartPoleSwingup-bsuite>: max_time must be positive and finite, got -1.0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        CartPoleSwingup(name=ID, **options)

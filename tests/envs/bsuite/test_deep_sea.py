@@ -1,0 +1,165 @@
+"""Deep sea, calm and stochastic, against bsuite's own."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from bsuite.environments import deep_sea as bsuite_deep_sea
+
+from jaxenv.envs.bsuite.deep_sea import Draws, State
+from tests import parity
+from tests.envs.bsuite import reference
+
+IDS = {True: "DeepSea-bsuite", False: "DeepSeaStochastic-bsuite"}
+
+# Rewards are sums of up to three float32 numbers, the largest of them noise of up to 5.
+TOLERANCE = 1e-6
+
+
+def state(env):
+    return State(
+        row=np.int32(env._row),
+        column=np.int32(env._column),
+        bad_episode=np.bool_(env._bad_episode),
+        bad_episodes=np.int32(env._total_bad_episodes),
+        treasures=np.int32(env._denoised_return),
+    )
+
+
+def draws(calls):
+    """Noise by ``randn``; then, on going right, ``rand``."""
+    drawn = {name: value for name, _, value in calls}
+    assert len(drawn) == len(calls)
+    size = 8
+    return Draws(np.float32(drawn.get("randn", 0)), np.bool_(drawn.get("rand", 1) <= 1 / size))
+
+
+CALM = reference.Translation(IDS[True], state, lambda calls: None)
+STOCHASTIC = reference.Translation(IDS[False], state, draws)
+
+
+@functools.cache
+def bare(deterministic=True, **kwargs):
+    return reference.bare(IDS[deterministic], **kwargs)
+
+
+def original(deterministic=True, size=8, mapping_seed=42, **kwargs):
+    return reference.recorded(
+        bsuite_deep_sea.DeepSea(size=size, deterministic=deterministic, mapping_seed=mapping_seed, **kwargs)
+    )
+
+
+def place(env, rng):
+    """Any cell, those above the diagonal included; in every second state one of the last row."""
+    size = env._size
+    env._row, env._column = (int(x) for x in rng.integers(size, size=2))
+    env._row = size - 1 if rng.integers(2) else env._row
+    env._column = int(rng.choice([0, size - 1, env._row, env._column]))
+    env._bad_episode = bool(rng.integers(2))
+    env._total_bad_episodes, env._denoised_return = (int(x) for x in rng.integers(1000, size=2))
+
+
+def mostly_right(env, rng):
+    right = env._action_mapping[env._row, env._column]
+    return int(right if rng.random() < 0.9 else 1 - right)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_step_from_anywhere_equals_bsuite(deterministic):
+    translation = CALM if deterministic else STOCHASTIC
+    steps = reference.injected_steps(original(deterministic), translation, 2000, place)
+    assert np.mean([s.terminated for s in steps]) > 0.3
+    assert np.mean([s.reward > 0.5 for s in steps]) > 0.05
+    error = reference.assert_steps_match(bare(deterministic), steps, TOLERANCE)
+    parity.certify(translation.id, "bsuite", states=2000, tolerance=TOLERANCE, error=error)
+
+
+def test_a_wide_sea_of_another_seed_with_a_cost_for_each_lane_equals_bsuite():
+    # More than 32 columns take two words of the packed table; the costs are params.
+    env, costs = original(size=40, mapping_seed=7), []
+
+    def place_at_a_cost(env, rng):
+        place(env, rng)
+        env._unscaled_move_cost = rng.uniform(0, 2)
+        costs.append(env._unscaled_move_cost)
+
+    steps = reference.injected_steps(env, CALM, 500, place_at_a_cost)
+    ours = bare(size=40, mapping_seed=7, num_envs=500).with_params(unscaled_move_cost=np.array(costs, np.float32))
+    error = reference.assert_steps_match(ours, steps, TOLERANCE)
+    parity.certify(CALM.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
+
+
+def test_without_random_actions_1_is_right_everywhere_as_in_bsuite():
+    with pytest.warns(UserWarning, match="debug mode"):
+        env = original(size=5, randomize_actions=False)
+    steps = reference.injected_steps(env, CALM, 500, place)
+    error = reference.assert_steps_match(bare(size=5, randomize_actions=False), steps, TOLERANCE)
+    parity.certify(CALM.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_whole_episodes_equal_bsuite(deterministic):
+    translation = CALM if deterministic else STOCHASTIC
+    played = reference.episodes(lambda: original(deterministic), translation, 40, mostly_right)
+    assert 0 < sum(steps[-1].info["total_bad_episodes"] for steps in played) < 40
+    assert 0 < sum(steps[-1].info["denoised_return"] for steps in played) < 40
+    error = reference.assert_episodes_match(bare(deterministic), played, TOLERANCE)
+    steps = sum(map(len, played))
+    parity.certify(translation.id, "bsuite", episodes=40, steps=steps, tolerance=TOLERANCE, error=error)
+
+
+@pytest.mark.parametrize("seed", [0, 42, 2**32 - 1])
+@pytest.mark.parametrize("size", [1, 10, 33, 50])
+def test_the_action_mapping_is_that_of_bsuite_for_the_same_seed(size, seed):
+    theirs = original(size=size, mapping_seed=seed)._action_mapping
+    np.testing.assert_array_equal(bare(size=size, mapping_seed=seed).action_mapping, theirs)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_starts_specs_and_optimal_return_equal_bsuite(deterministic):
+    theirs, ours = original(deterministic), bare(deterministic)
+    if deterministic:
+        reference.assert_starts_match(ours, theirs, CALM, 2)
+    reference.assert_specs_match(ours, theirs)
+    np.testing.assert_allclose(ours.optimal_return, theirs._optimal_return, rtol=1e-6)
+
+
+def test_failures_and_noise_are_drawn_with_the_originals_probabilities():
+    # All lanes go right from the last column of the last row, where there is noise, and from the middle of the row
+    # above, where a failure can be seen.
+    lanes, size = 40_000, 8
+    env = bare(False)
+    zeros = np.zeros(lanes, np.int32)
+    corner, middle = (State(zeros + r, zeros + c, np.zeros(lanes, bool), zeros, zeros) for r, c in ((7, 7), (6, 4)))
+
+    @jax.jit
+    def step(env, stream):
+        right = env.action_mapping
+        noisy = env.transition(corner, zeros + right[7, 7], stream)
+        failing = env.transition(middle, zeros + right[6, 4], stream)
+        return noisy.reward, failing.state.column
+
+    reward, column = jax.device_get(step(env, reference.streams(lanes)))
+    # The same streams on both sides: noise and failure belong together.
+    noise, fails = reward - (1 - 0.01 / size), column == 4
+    assert set(np.unique(column)) == {4, 5}
+    reference.assert_counts_match([fails.sum(), (~fails).sum()], [lanes / size, lanes * (1 - 1 / size)])
+    for part in (noise, noise[fails], noise[~fails]):
+        assert abs(part.mean()) < 5 / np.sqrt(len(part))
+        assert abs(part.var() - 1) < 5 * np.sqrt(2 / len(part))
+
+
+def test_counters_outlive_an_episode():
+    old = State(*np.int32([[8], [3]]), np.array([True]), *np.int32([[5], [6]]))
+    new = State(*np.int32([[0], [0]]), np.array([False]), *np.int32([[0], [0]]))
+    assert [int(x[0]) for x in jax.tree.leaves(bare().carry(old, new))] == [0, 0, 0, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"size": 0}, "size must be at least 1, got 0"), ({"mapping_seed": -1}, "mapping_seed must lie in .*, got -1")],
+)
+def test_seas_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        bare(**options)

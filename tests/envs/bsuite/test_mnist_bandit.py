@@ -1,0 +1,165 @@
+"""MNISTBandit against the package ``bsuite``, on images made here, and the reading of images from files."""
+
+import functools
+import gzip
+import struct
+import sys
+
+import numpy as np
+import pytest
+from bsuite.environments import mnist
+
+import jaxenv
+from jaxenv.envs.bsuite import digits
+from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
+from tests.envs.bsuite import reference
+from tests.parity import certify
+
+ID = "MNISTBandit-bsuite"
+
+# Two hundred images of 28 by 28 bytes, and one of each end.
+_RNG = np.random.default_rng(0)
+IMAGES = _RNG.integers(256, size=(200, 28, 28), dtype=np.uint8)
+IMAGES[0, 0, :4] = 0, 127, 128, 255
+LABELS = _RNG.integers(10, size=200, dtype=np.uint8)
+
+
+def idx(array):
+    """An array of bytes as the content of an IDX file."""
+    return struct.pack(f">{1 + array.ndim}I", 0x800 + array.ndim, *array.shape) + array.tobytes()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The four files of MNIST as they are published, compressed, with those images."""
+    path = tmp_path_factory.mktemp("digits")
+    for part in ("train", "t10k"):
+        (path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES)))
+        (path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS)))
+    return path
+
+
+@pytest.fixture
+def original(monkeypatch, folder):
+    """Makes the original, which reads those files itself."""
+    monkeypatch.setattr(mnist.datasets, "load_mnist", functools.partial(mnist.datasets.load_mnist, str(folder)))
+    return lambda fraction: mnist.MNISTBandit(fraction)
+
+
+class InTurn:
+    """Draws 0, 1, 2, ... in place of the original's ``RandomState``."""
+
+    drawn = -1
+
+    def randint(self, count):
+        self.drawn = (self.drawn + 1) % count
+        return self.drawn
+
+    def take(self):
+        return []
+
+
+def translated(env):
+    shown = env._rng.drawn if env._reset_next_step is False else -1
+    return State(np.int32(shown), np.int32(env._correct_label), np.int32(env._total_regret / 2))
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_every_image_and_every_answer_show_and_pay_what_they_do_in_the_original(original, folder, fraction):
+    theirs = original(fraction)
+    theirs._rng = InTurn()
+    env = reference.bare(ID, path=str(folder), fraction=fraction)
+    firsts, answers, count = [], iter(np.repeat(np.arange(10), int(200 * fraction))), int(200 * fraction)
+
+    def place(theirs, rng):
+        theirs._total_regret = 2.0 * int(rng.integers(1000))
+        firsts.append(theirs.reset().observation)
+        return next(answers)
+
+    steps = reference.injected_steps(theirs, reference.Translation(ID, translated), 10 * count, place)
+    assert {s.before.image.item() for s in steps} == set(range(count))
+    error = reference.assert_steps_match(env, steps)
+    state = reference.stacked([s.before for s in steps[:count]])
+    first = np.asarray(env.observe(state))
+    assert first.min() == np.float32(-128 / 255)
+    # Bytes over 255 in float32 on both sides, which compiled code may round once more.
+    np.testing.assert_allclose(first, np.array(firsts[:count]), rtol=0, atol=1e-7)
+    certify(ID, "bsuite", states=len(steps), tolerance=1e-7, error=max(error, np.abs(first - firsts[:count]).max()))
+    np.testing.assert_array_equal(digits.load(str(folder))[1][state.image], state.label)
+
+
+def test_pixels_that_are_not_signed_go_from_zero_to_one(folder):
+    env = reference.bare(ID, path=str(folder), signed_pixels=False)
+    spec, zero = env.observation_spec(), np.zeros(1, np.int32)
+    assert (spec.shape, spec.dtype, spec.minimum.min(), spec.maximum.max()) == ((28, 28), np.float32, 0, 1)
+    shown = np.asarray(env.observe(State(zero, zero, zero)))
+    np.testing.assert_allclose(shown, IMAGES[:1] / 255, rtol=0, atol=1e-7)
+
+
+def test_the_default_are_the_digits_of_scikit_learn_in_their_own_size():
+    from sklearn.datasets import load_digits
+
+    env, theirs = reference.bare(ID), load_digits()
+    spec, lanes = env.observation_spec(), np.arange(len(theirs.target), dtype=np.int32)
+    assert (spec.shape, spec.dtype, spec.minimum.min(), spec.maximum.max()) == ((8, 8), np.float32, 0, 1)
+    assert env.action_spec().num_values == 10
+    assert jaxenv.spec(ID).max_episode_steps is None
+    np.testing.assert_array_equal(env.observe(State(lanes, lanes, lanes)), theirs.images / 16)
+    np.testing.assert_array_equal(digits.load("")[1], theirs.target)
+
+
+def test_every_image_is_as_likely_and_comes_with_its_label(folder):
+    env = reference.bare(ID, path=str(folder), fraction=0.1)
+    state = reference.start(env, 20_000)
+    reference.assert_counts_match(np.bincount(state.image, minlength=20), [1000] * 20)
+    np.testing.assert_array_equal(state.label, LABELS[state.image])
+    assert not state.mistakes.any()
+
+
+def test_mistakes_outlive_an_episode_and_nothing_else_does():
+    kept = reference.bare(ID).carry(State(-1, 2, 3), State(4, 5, 0))
+    assert (kept.image, kept.label, kept.mistakes) == (4, 5, 3)
+
+
+def test_files_of_arrays_and_of_idx_compressed_or_not_give_the_same(folder, tmp_path):
+    np.savez(tmp_path / "arrays.npz", x_train=IMAGES, y_train=LABELS)
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
+    for path in (folder, tmp_path, tmp_path / "arrays.npz"):
+        images, labels, white = digits.load(str(path))
+        np.testing.assert_array_equal(images, IMAGES)
+        np.testing.assert_array_equal(labels, LABELS)
+        assert white == 255
+        assert not images.flags.writeable
+
+
+def test_files_that_are_missing_or_wrong_are_named(folder, tmp_path):
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES)[:-1])
+    np.savez(tmp_path / "names.npz", images=IMAGES, y_train=LABELS)
+    np.savez(tmp_path / "sizes.npz", images=IMAGES, labels=LABELS[:-1])
+    np.savez(tmp_path / "values.npz", images=IMAGES, labels=LABELS.astype(int) + 1)
+    for path, message in {
+        folder / "none.npz": "no file .*none.npz",
+        folder / "none": "no file .*none/train-images-idx3-ubyte, nor one with .gz",
+        tmp_path: "train-images-idx3-ubyte is no IDX file of bytes with 3 axes",
+        tmp_path / "names.npz": "must hold x_train and y_train, or images and labels, got images, y_train",
+        tmp_path / "sizes.npz": r"images must be \[N, H, W\] and labels \[N\], got \(200, 28, 28\) and \(199,\)",
+        tmp_path / "values.npz": "labels within 0 and 9",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            MNISTBandit(path=str(path))
+
+
+def test_without_scikit_learn_the_error_names_the_extra_and_the_other_way(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install jaxenv\[mnist\], or give path="):
+        digits.load.__wrapped__("")
+
+
+@pytest.mark.parametrize(
+    ("fraction", "message"),
+    [(0.0, r"fraction must lie in \(0, 1\], got 0.0"), (1e-3, "fraction leaves no image, got 0.001")],
+)
+def test_bad_fractions_are_refused(folder, fraction, message):
+    with pytest.raises(ValueError, match=f"<{ID}>: {message}"):
+        MNISTBandit(name=ID, path=str(folder), fraction=fraction)

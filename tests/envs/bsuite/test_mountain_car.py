@@ -1,0 +1,117 @@
+"""bsuite's MountainCar against the package ``bsuite``."""
+
+import numpy as np
+import pytest
+from bsuite.environments.mountain_car import MountainCar as Original
+
+import jaxenv
+from jaxenv.envs.bsuite.mountain_car import MountainCar, State
+from jaxenv.envs.classic_control.mountain_car import State as Car
+from tests.envs.bsuite import reference
+from tests.parity import certify
+
+ID = "MountainCar-bsuite"
+NUM_STEPS = 2000
+
+# As our options and params have them; the original has attributes of other names.
+SETS = {
+    "defaults": {},
+    "strong engine": {"force": 0.003, "gravity": 0.0018, "goal_position": 0.35},
+    "narrow and short": {"min_position": -1.0, "max_position": 0.7, "max_speed": 0.1, "max_steps": 60},
+}
+NAMES = {"min_position": "_min_pos", "max_position": "_max_pos", "goal_position": "_goal_pos"}
+
+
+def original(max_steps=1000, **numbers):
+    env = Original(max_steps)
+    for name, value in numbers.items():
+        setattr(env, NAMES.get(name, f"_{name}"), value)
+    return env
+
+
+def translated(env):
+    car = Car(np.float32(env._position), np.float32(env._velocity))
+    return State(car, np.int32(env._timestep), np.int32(-env._raw_return))
+
+
+TRANSLATION = reference.Translation(ID, translated)
+
+
+def anywhere(env, rng):
+    """Cars all over the road, a third of them about the goal and a tenth at the wall; a tenth on the last steps."""
+    low, high = env._min_pos, env._max_pos
+    where = rng.random()
+    if where < 0.33:
+        low = env._goal_pos - 0.05
+    elif where < 0.43:
+        high = low + 0.05
+    env._position = float(np.float32(rng.uniform(low, high)))
+    env._velocity = float(np.float32(rng.uniform(-1, 1) * env._max_speed))
+    last = rng.random() < 0.1
+    env._timestep = int(rng.integers(env._max_steps - 3 if last else 0, env._max_steps))
+    env._raw_return = -float(rng.integers(100_000))
+
+
+def pumped(env, rng):
+    """Pushes the way the car goes."""
+    return 2 if env._velocity >= 0 else 0
+
+
+# Numbers are near 1, where float32 is spaced by 1e-7.
+@pytest.mark.parametrize("numbers", SETS.values(), ids=SETS.keys())
+def test_one_step_from_any_state_equals_the_original(numbers):
+    env = reference.recorded(original(**numbers))
+    found = reference.injected_steps(env, TRANSLATION, NUM_STEPS + 20, anywhere)
+    played = [s for s in found if abs(s.after.car.position - env._goal_pos) > 2e-6]
+    assert len(played) >= NUM_STEPS
+    played = played[:NUM_STEPS]
+    assert 0.1 < np.mean([s.terminated for s in played]) < 0.9
+    assert sum(s.after.car.position == np.float32(env._min_pos) for s in played) >= 10
+    assert sum(s.terminated and s.after.car.position < env._goal_pos for s in played) >= 10
+    error = reference.assert_steps_match(reference.bare(ID, **numbers), played, 1e-5)
+    certify(ID, "bsuite", states=len(played), tolerance=1e-5, error=error)
+
+
+def test_whole_episodes_equal_the_original_to_the_goal_and_to_step_one_thousand():
+    # Roundings of 6e-8 add up over the steps; a valley multiplies them by little.
+    played = reference.episodes(original, TRANSLATION, 5, pumped) + reference.episodes(original, TRANSLATION, 3)
+    assert [80 < len(steps) < 200 for steps in played] == [True] * 5 + [False] * 3
+    assert [len(steps) for steps in played[5:]] == [1000] * 3
+    error = reference.assert_episodes_match(reference.bare(ID), played, 1e-5)
+    certify(ID, "bsuite", episodes=len(played), steps=sum(map(len, played)), tolerance=1e-5, error=error)
+
+
+def test_a_car_exactly_at_the_goal_is_there_at_any_velocity():
+    # Without slope and push a velocity stays; all numbers are exact in float32.
+    position = np.resize(np.float32([0.4375, 0.5625, 0.4375]), NUM_STEPS)
+    velocity = np.resize(np.float32([0.0625, -0.0625, 0.0624]), NUM_STEPS)
+    count = np.zeros(NUM_STEPS, np.int32)
+    env = reference.bare(ID, gravity=0, force=0)
+    _, (_, terminated, *_) = reference.advance(env, State(Car(position, velocity), count, count), count, ())
+    assert np.asarray(terminated)[:3].tolist() == [True, True, False]
+
+
+def test_the_sum_of_rewards_outlives_an_episode_and_nothing_else_does():
+    kept = reference.bare(ID).carry(State(Car(0.1, 0.2), 3, 4), State(Car(-0.5, 0.0), 0, 0))
+    assert (kept.car.position, kept.car.velocity, kept.steps, kept.total_steps) == (-0.5, 0.0, 0, 4)
+
+
+def test_cars_start_at_rest_and_uniform_between_the_bounds_of_the_original():
+    state = reference.start(reference.bare(ID), 4000)
+    reference.assert_uniform(state.car.position, -0.6, -0.4)
+    assert not any(map(np.any, (state.car.velocity, state.steps, state.total_steps)))
+
+
+def test_specs_are_those_of_the_original_with_bounds():
+    env, theirs = reference.bare(ID), Original()
+    observation, action = env.observation_spec(), env.action_spec()
+    assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
+    assert action.num_values == theirs.action_spec().num_values
+    np.testing.assert_array_equal(observation.minimum, np.float32([[-1.2, -0.07, 0]]))
+    np.testing.assert_array_equal(observation.maximum, np.float32([[0.6, 0.07, 1]]))
+    assert jaxenv.spec(ID).max_episode_steps is None
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match=r"^<MountainCar-bsuite>: max_steps must be at least 1, got 0$"):
+        MountainCar(name=ID, max_steps=0)

@@ -1,0 +1,86 @@
+"""What all levels share: one step and one look in cluttered grids, rewards of each lane, arguments that are refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv.envs.grid.door_key import DoorKey
+from jaxenv.envs.grid.empty import Empty
+from jaxenv.envs.grid.four_rooms import FourRooms
+from jaxenv.envs.grid.lava_gap import LavaGap
+from jaxenv.envs.grid.maze import Maze
+from jaxenv.envs.grid.view import Pose
+from jaxenv.envs.grid.world import GridWorld, Lock
+from jaxenv.wrappers import TimeLimit
+from tests.envs.grid import reference
+
+
+class Clutter(GridWorld):
+    """All things that there are; the tests say where."""
+
+    def initial(self, key):
+        one = jnp.ones(key.shape, jnp.int32)
+        floor = self.room(self.sizes(key.shape))
+        return self.start(floor, goal=one, agent=Pose(one, one, one), lava=floor, lock=Lock(one, one, one))
+
+
+def test_cluttered_grids_step_and_look_as_minigrids():
+    data = reference.golden("clutter")
+    lanes = len(data["action"])
+    # Every other lane has its own reward.
+    success, penalty = np.where(np.arange(lanes) % 2, 2.5, 1), np.where(np.arange(lanes) % 2, 0.5, 0.9)
+    env = Clutter(num_envs=lanes, max_size=9)
+    env = TimeLimit(env.with_params(max_steps=50, success_reward=success, time_penalty=penalty), 50)
+    paid = data["reward"] > 0
+    own = np.where(paid, success * (1 - penalty * (data["after_step"] / 50)), 0)
+    np.testing.assert_array_equal(own[::2], data["reward"][::2])
+    assert min(np.sum(paid[::2]), np.sum(paid[1::2])) >= 3
+    assert np.sum(data["terminated"] & ~paid) >= 5  # burnt
+    assert np.sum(data["carrying"] & ~data["after_carrying"]) >= 5  # dropped
+    reference.assert_steps_match(env, {**data, "reward": own})
+
+
+def test_a_look_through_walls_is_minigrids():
+    data = reference.golden("clutter")
+    env = Clutter(num_envs=len(data["action"]), max_size=9, see_through_walls=True)
+    state = reference.inject(env, data["after_grid"], data["after_agent"], data["after_carrying"])
+    look = jax.jit(lambda env, task: env.observe(task)["image"])(env, state.task)
+    np.testing.assert_array_equal(look, data["image_through"])
+    assert np.any(data["image_through"] != data["image"])
+
+
+def test_specs_are_minigrids_without_the_mission():
+    env = jaxenv.make("MiniGrid-DoorKey-8x8-v0")
+    image, direction = env.observation_spec()["image"], env.observation_spec()["direction"]
+    assert (image.shape, image.dtype, image.minimum.min(), image.maximum.max()) == ((7, 7, 3), np.uint8, 0, 255)
+    assert (direction.num_values, env.action_spec().num_values) == (4, 7)
+    assert env.unwrapped.mission == "use the key to open the door and then get to the goal"
+
+
+@pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id.startswith(("MiniGrid-", "Maze-"))])
+def test_rewards_fall_until_the_time_limit_of_the_id(id):
+    spec = jaxenv.spec(id)
+    assert spec.make().max_steps == spec.max_episode_steps
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Empty(max_size=3), r"<Empty>: max_size must lie in 4 .. 29, got 3"),
+        (lambda: DoorKey(max_size=30), r"<DoorKey>: max_size must lie in 5 .. 29, got 30"),
+        (lambda: Maze(max_size=12), r"<Maze>: max_size must be odd, got 12"),
+        (lambda: LavaGap(max_size=7).with_params(size=8), r"size must be in 5 .. max_size = 7, or 0 for that, got 8"),
+        (
+            lambda: FourRooms().with_params(size=10),
+            r"size must be odd and in 5 .. max_size = 19, or 0 for that, got 10",
+        ),
+        (lambda: Maze(num_envs=2).with_params(size=[9, 3]), r"size must be odd and in 5 .. max_size = 13.* got 3"),
+        (lambda: Empty().with_params(max_steps=-1), r"max_steps must be at least 1, or 0 for the level's, got -1"),
+        (lambda: Maze().with_params(loops=1.5), r"<Maze>: loops must lie in \[0, 1\], got 1.5"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

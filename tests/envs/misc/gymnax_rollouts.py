@@ -1,0 +1,81 @@
+"""Steps of gymnax's environments and of ours from given states, as arrays ``[T, B, ...]`` that can be compared."""
+
+import contextlib
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+
+import jaxenv
+from jaxenv import tree
+
+
+@functools.cache
+def peer(id, **options):
+    """gymnax's environment; the options are its constructor's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports plotting libraries
+        import gymnax
+    return gymnax.make(id, **options)[0]
+
+
+@contextlib.contextmanager
+def _as_gymnax_counts():
+    """gymnax mixes dtypes and ranks."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def follow_peer(env, state, actions, **params):
+    """gymnax's rows for ``actions [T, B, ...]`` from a batch of its states, without restarts.
+
+    Returns:
+        The next states, observations, rewards and ends, each ``[T, B, ...]``.
+    """
+    # Numbers of params are arguments, so that one compilation serves them all.
+    with _as_gymnax_counts():
+        return jax.device_get(_follow_peer(env, state, actions, env.default_params.replace(**params)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _follow_peer(env, state, actions, params):
+    key = jax.random.key(0)  # the steps of these tasks draw nothing
+
+    def advance(state, action):
+        observation, state, reward, terminated, _ = env.step_env(key, state, action, params)
+        return state, (state, observation, reward, terminated)
+
+    return jax.lax.scan(jax.vmap(advance), state, actions)[1]
+
+
+@jax.jit
+def _follow(env, task, actions):
+    lanes = actions.shape[1]
+    state, _ = env.reset(jax.random.key(0), jnp.arange(lanes, dtype=jnp.int32))
+
+    def advance(state, action):
+        state, timestep = env.step(state, action)
+        return state, (state.task, timestep.observation, timestep.reward, timestep.terminated)
+
+    return jax.lax.scan(advance, tree.rebuild(state, task=task), actions)[1]
+
+
+def follow(env, task, actions):
+    """Our bare environment's rows in the same form, from a batch of task states."""
+    return jax.device_get(_follow(env, task, actions))
+
+
+def bare(id, num_envs=1, **options):
+    """Our environment alone: no time limit, no restarts, no clipping."""
+    return jaxenv.spec(id).make(num_envs, **options)
+
+
+@jax.jit
+def _starts(env, key, number):
+    return env.reset(key, number)[0].task
+
+
+def starts(env, lanes=10_000):
+    """The task states with which as many lanes begin."""
+    return jax.device_get(_starts(env, jax.random.key(3), jnp.arange(lanes, dtype=jnp.int32)))

@@ -1,0 +1,208 @@
+"""The maze of pillars against a plain retelling of the authors' rules, and against gymnax's up to the first goal.
+
+The original is the script of a paper, with the maze inside its training loop. gymnax is a cross-check: it differs in
+where the agent and the goal may be put, and in what ends an episode.
+"""
+
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv.envs.misc.meta_maze import State
+from tests.envs.misc import gymnax_rollouts
+from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, spaces
+from tests.parity import certify
+
+ID = "MetaMaze-misc"
+STEPS = 200
+SMALL = {"maze_size": 7, "rf_size": 5, "normalize_time": True, "reward": 2.0, "punishment": -0.5, "t_max": 40.0}
+MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
+
+
+class Maze:
+    """The rules for one lane, one cell at a time, on a map with as many walls around it as the agent can see."""
+
+    def __init__(self, maze_size=9, rf_size=3, reward=10.0, punishment=0.0, normalize_time=False, t_max=200.0):
+        self.reach, self.size = rf_size // 2, maze_size
+        self.reward, self.punishment, self.normalize_time, self.t_max = reward, punishment, normalize_time, t_max
+        inside = [
+            [r % 2 == 1 and c % 2 == 1 and (r, c) != (maze_size // 2, maze_size // 2) for c in range(maze_size)]
+            for r in range(maze_size)
+        ]
+        self.walls = np.pad(np.array(inside), self.reach, constant_values=True)
+
+    @property
+    def free(self):
+        """The free cells, ``[N, 2]``, counted inside the walls."""
+        return np.argwhere(~self.walls) - self.reach
+
+    def look(self, row, column):
+        return self.walls[row : row + 2 * self.reach + 1, column : column + 2 * self.reach + 1]
+
+    def step(self, position, goal, action, time, elsewhere):
+        """The next position, the observation, the reward and whether the goal was reached."""
+        target = position[0] + MOVES[action][0], position[1] + MOVES[action][1]
+        reward = 0.0
+        if self.walls[target[0] + self.reach, target[1] + self.reach]:
+            reward += self.punishment
+        else:
+            position = target
+        reached = position == goal
+        if reached:
+            reward += self.reward
+            position = elsewhere
+        time += 1
+        shown_time = -1 + 2 * time / self.t_max if self.normalize_time else time
+        last_action = [float(a == action) for a in range(4)]
+        observation = [*self.look(*position).reshape(-1).astype(float), *last_action, reward, shown_time]
+        return position, observation, reward, reached
+
+
+def drawn(maze, lanes):
+    """Any free cells for agents and goals, in some lanes the same one, which the game never shows; late times too."""
+    rng = np.random.default_rng(0)
+    free = maze.free.astype(np.int32)
+    (row, column), (goal_row, goal_column) = (free[rng.integers(0, len(free), lanes)].T.copy() for _ in range(2))
+    goal_row[:50], goal_column[:50] = row[:50], column[:50]
+    for lane in range(50, min(450, lanes)):  # beside the goal
+        beside = row[lane] + MOVES[lane % 4][0], column[lane] + MOVES[lane % 4][1]
+        if not maze.walls[beside[0] + maze.reach, beside[1] + maze.reach]:
+            goal_row[lane], goal_column[lane] = beside
+    last_reward = rng.normal(size=lanes).astype(np.float32)
+    time = rng.integers(0, 300, lanes).astype(np.int32)
+    state = State(row, column, goal_row, goal_column, rng.integers(0, 4, lanes).astype(np.int32), last_reward, time)
+    return state, rng.integers(0, 4, (STEPS, lanes)).astype(np.int32)
+
+
+def rollout(lanes, steps, **options):
+    maze = Maze(**options)
+    state, actions = drawn(maze, lanes)
+    rows = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, **options), state, actions[:steps])
+    return maze, state, actions[:steps], rows
+
+
+def assert_retold(maze, start, actions, rows, lanes, steps):
+    """Rows equal the retelling's, which is told where a reached goal leads to: to a free cell other than the goal."""
+    states, shown, paid, terminated = rows
+    assert not terminated.any()
+    free = {tuple(cell) for cell in maze.free.tolist()}
+    positions, observations, rewards = np.zeros((steps, lanes, 2)), np.zeros((steps, lanes, shown.shape[-1])), []
+    for lane in range(lanes):
+        position = int(start.row[lane]), int(start.column[lane])
+        goal = int(start.goal_row[lane]), int(start.goal_column[lane])
+        for t in range(steps):
+            ours = int(states.row[t, lane]), int(states.column[t, lane])
+            time = int(start.time[lane]) + t
+            position, observations[t, lane], reward, reached = maze.step(position, goal, actions[t, lane], time, ours)
+            positions[t, lane] = position
+            rewards.append(reward)
+            assert not reached or (ours in free and ours != goal), f"lane {lane}, step {t}: put at {ours}"
+    np.testing.assert_array_equal(states.row[:steps, :lanes], positions[..., 0])
+    np.testing.assert_array_equal(states.column[:steps, :lanes], positions[..., 1])
+    np.testing.assert_array_equal(paid[:steps, :lanes], np.reshape(rewards, (lanes, steps)).T)
+    # A normalized time has one rounding of a number below 20.
+    np.testing.assert_allclose(shown[:steps, :lanes], observations, rtol=0, atol=2e-6)
+    return np.sum(np.array(rewards) >= maze.reward + min(maze.punishment, 0))
+
+
+@pytest.fixture(scope="module")
+def played():
+    return rollout(LANES, STEPS)
+
+
+def test_one_step_from_drawn_states_equals_the_retold_rules(played):
+    assert assert_retold(*played, lanes=LANES, steps=1) > 100
+
+
+def test_whole_episodes_equal_the_retold_rules(played):
+    assert assert_retold(*played, lanes=20, steps=STEPS) > 20
+
+
+@pytest.fixture(scope="module")
+def played_small():
+    return rollout(LANES, 60, **SMALL)
+
+
+def test_a_smaller_maze_seen_from_further_with_punishment_equals_the_retold_rules(played_small):
+    # Of 7 by 7 cells the centre would be a pillar.
+    assert assert_retold(*played_small, lanes=600, steps=5) > 100
+
+
+def test_a_reached_goal_leads_to_any_other_free_cell(played, played_small):
+    for maze, start, _, (states, _, paid, _) in (played, played_small):
+        free = maze.free
+        step, lane = np.nonzero(paid >= maze.reward + min(maze.punishment, 0))
+        landed = np.stack([states.row[step, lane], states.column[step, lane]], axis=-1)
+        goal = np.stack([start.goal_row[lane], start.goal_column[lane]], axis=-1)
+        place, of_goal = (np.all(x[:, None] == free[None], axis=-1).argmax(axis=1) for x in (landed, goal))
+        goals = np.bincount(of_goal, minlength=len(free))
+        expected = (len(step) - goals) / (len(free) - 1)
+        assert expected.min() > 15
+        assert_counts_fit(np.bincount(place, minlength=len(free)), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"maze_size": 7}], ids=["9", "7"])
+def test_episodes_start_at_the_centre_with_a_goal_anywhere_else(options):
+    lanes, free, middle = 20_000, Maze(**options).free, options.get("maze_size", 9) // 2
+    found = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, **options), lanes)
+    assert np.all((found.row == middle) & (found.column == middle))
+    goal = np.stack([found.goal_row, found.goal_column], axis=-1)
+    counts = np.all(goal[:, None] == free[None], axis=-1).sum(axis=0)
+    assert counts.sum() == lanes
+    elsewhere = np.any(free != middle, axis=-1)
+    assert_counts_fit(counts, lanes * elsewhere / elsewhere.sum())
+    for zeros in (found.time, found.last_reward, found.last_action):
+        assert not zeros.any()
+
+
+def nothing(key, params):
+    return ()
+
+
+def test_steps_equal_gymnax_until_the_goal_is_reached(played):
+    maze, start, actions, (states, shown, paid, _) = played
+    fields = {
+        "last_action": start.last_action,
+        "last_reward": start.last_reward,
+        "pos": np.stack([start.row, start.column], axis=-1) + maze.reach,
+        "goal": np.stack([start.goal_row, start.goal_column], axis=-1) + maze.reach,
+        "time": start.time.astype(np.float32),
+    }
+    _, theirs, observation, reward, _ = follow_peer(ID, fields, actions, nothing)
+    reached = np.logical_or.accumulate(paid >= maze.reward, axis=0)
+    before = ~reached
+    first = reached & ~np.roll(reached, 1, axis=0)
+    first[0] = reached[0]
+    assert before.mean() > 0.1
+    ours = np.stack([states.row, states.column], axis=-1) + maze.reach
+    np.testing.assert_array_equal(ours[before], theirs.pos[before])
+    np.testing.assert_array_equal(shown[before], observation[before])
+    # The step that reaches the goal pays alike and is shown alike, but for where it leads.
+    np.testing.assert_array_equal(paid[before | first], reward[before | first])
+    np.testing.assert_array_equal(shown[first][:, 9:], observation[first][:, 9:])
+    certify(ID, "gymnax", states=LANES)
+
+
+def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold(played):
+    shape, dtype, _, num_actions, limit = spaces(ID)
+    env = gymnax_rollouts.bare(ID)
+    spec = env.observation_spec()
+    assert (spec.shape, spec.dtype) == (shape, dtype)
+    assert env.action_spec().num_values == num_actions
+    assert jaxenv.spec(ID).max_episode_steps == limit
+    shown = played[3][1].reshape(-1, *shape)
+    assert np.all((shown >= spec.minimum[None]) & (shown <= spec.maximum[None]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"maze_size": 8}, "<MetaMaze-misc>: maze_size must be odd and at least 3, got 8"),
+        ({"maze_size": 1}, "<MetaMaze-misc>: maze_size must be odd and at least 3, got 1"),
+        ({"rf_size": 2}, "<MetaMaze-misc>: rf_size must be odd and at least 3, got 2"),
+        ({"t_max": 0.0}, "<MetaMaze-misc>: t_max must be positive, got 0.0"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        gymnax_rollouts.bare(ID, **options)

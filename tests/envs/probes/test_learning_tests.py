@@ -1,0 +1,127 @@
+"""The unit-test environments against what ALF's own test states of them, row by row, and against hand-made values."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv.timestep import StepType
+from tests.envs.probes import reference
+
+FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
+
+
+@jax.jit
+def _play(env, key, actions):
+    state, first = env.reset(key)
+    return first, jax.lax.scan(env.step, state, actions)[1]
+
+
+def play(id, lanes, length, seed=0, **options):
+    """Actions ``[T, B]`` at random and the rows of three episodes with them, the first row included."""
+    env = jaxenv.make(id, num_envs=lanes, **options)
+    rng = np.random.default_rng(seed)
+    steps = 3 * length - 1
+    actions = []
+    for spec in jax.tree.leaves(env.action_spec()):
+        shape = (steps, lanes, *spec.shape)
+        actions.append(
+            rng.integers(0, 2, shape).astype(np.int32) if spec.is_discrete else rng.random(shape, np.float32)
+        )
+    first, rows = jax.device_get(_play(env, jax.random.key(seed), tuple(actions) if len(actions) > 1 else actions[0]))
+    rows = jax.tree.map(lambda a, b: np.concatenate([a[None], b]), first, rows)
+    return actions[0] if len(actions) == 1 else actions, rows
+
+
+def assert_periodic(rows, length):
+    """FIRST, then MID, LAST at the last row of each period with discount 0, as ALF's test has it."""
+    s = np.arange(len(rows.reward)) % length
+    expected = np.where(s == 0, FIRST, np.where(s == length - 1, LAST, MID))
+    np.testing.assert_array_equal(rows.step_type, np.broadcast_to(expected[:, None], rows.step_type.shape))
+    np.testing.assert_array_equal(rows.discount, (rows.step_type != LAST).astype(np.float32))
+    return s
+
+
+def test_value_env_pays_one_for_every_step():
+    _, rows = play("ValueUnittest-v0", 2, 13)
+    s = assert_periodic(rows, 13)
+    np.testing.assert_array_equal(rows.reward, np.broadcast_to((s > 0)[:, None], rows.reward.shape))
+    np.testing.assert_array_equal(rows.observation, np.ones((39, 2, 1), np.float32))
+    # The value of row s is (1 - 0.9^(12 - s)) / 0.1.
+    values = np.zeros(14)
+    for row in range(12, -1, -1):
+        values[row] = 0 if row == 12 else rows.reward[row + 1, 0] + 0.9 * values[row + 1]
+    np.testing.assert_allclose(values[:13], (1 - 0.9 ** (12 - np.arange(13))) / 0.1)
+
+
+def test_policy_env_pays_for_the_number_shown():
+    action, rows = play("PolicyUnittest-v0", 100, 13)
+    s = assert_periodic(rows, 13)
+    shown = rows.observation[:-1, :, 0]
+    expected = (action == shown) & (s[1:] > 0)[:, None]
+    np.testing.assert_array_equal(rows.reward[1:], expected)
+    coins = rows.observation.ravel()
+    assert set(coins) == {0, 1}
+    assert abs(coins.mean() - 0.5) < 4.5 * 0.5 / np.sqrt(coins.size)
+    assert abs(np.mean(rows.observation[1:] == rows.observation[:-1]) - 0.5) < 4.5 * 0.5 / np.sqrt(coins.size)
+
+
+def test_policy_env_pays_less_the_further_a_continuous_action_is_off_and_all_rewards_alike():
+    action, rows = play("PolicyUnittest-v0", 100, 4, action_type="continuous", reward_dim=2, episode_length=4)
+    s = assert_periodic(rows, 4)
+    expected = (1 - np.abs(action[..., 0] - rows.observation[:-1, :, 0])) * (s[1:] > 0)[:, None]
+    np.testing.assert_allclose(rows.reward[1:], np.stack([expected, expected], axis=-1), atol=1e-6)
+
+
+def test_mixed_env_pays_where_both_actions_agree():
+    (discrete, continuous), rows = play("MixedPolicyUnittest-v0", 100, 13)
+    s = assert_periodic(rows, 13)
+    agree = (discrete == 1) == (continuous[..., 0] > 0.5)
+    np.testing.assert_array_equal(rows.reward[1:], agree & (s[1:] > 0)[:, None])
+    noise = rows.observation.ravel()
+    assert abs(noise.mean()) < 4.5 / np.sqrt(noise.size)
+    assert abs(noise.var() - 1) < 4.5 * np.sqrt(2 / noise.size)
+
+
+@pytest.mark.parametrize(("length", "gap"), [(5, 3), (7, 2)])
+def test_rnn_env_pays_after_the_gap_for_what_was_shown_first(length, gap):
+    action, rows = play("RNNPolicyUnittest-v0", 100, length, episode_length=length, gap=gap)
+    s = assert_periodic(rows, length)
+    cue = rows.observation[s == 0, :, 0].repeat(length, axis=0)
+    assert set(cue.ravel()) == {-1, 1}
+    assert not rows.observation[s > 0].any()
+    expected = (2 * action - 1 == cue[1:]) & (s[1:] > gap)[:, None]
+    np.testing.assert_array_equal(rows.reward[1:], expected)
+    assert np.corrcoef(cue[::length][0], cue[::length][1])[0, 1] < 0.5  # a new cue in every episode
+
+
+def test_rnn_env_pays_for_continuous_actions_by_their_distance_and_shows_ones_beside_the_cue():
+    action, rows = play("RNNPolicyUnittest-v0", 50, 3, action_type="continuous", obs_dim=3, gap=0, episode_length=3)
+    s = assert_periodic(rows, 3)
+    cue = rows.observation[s == 0].repeat(3, axis=0)
+    assert np.all(cue[..., 1:] == 1)
+    wanted = (cue[1:, :, 0] + 1) / 2
+    expected = (1 - np.abs(action[..., 0] - wanted)) * (s[1:] > 0)[:, None]
+    np.testing.assert_allclose(rows.reward[1:], expected, atol=1e-6)
+
+
+def test_every_lane_may_have_its_own_length():
+    _, rows = play("ValueUnittest-v0", 3, 6, episode_length=np.array([2, 3, 6]))
+    assert (rows.step_type == LAST).sum(axis=0).tolist() == [9, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "message"),
+    [
+        ("ValueUnittest-v0", {"episode_length": 1}, "episode_length must be at least 2, got 1"),
+        ("ValueUnittest-v0", {"obs_dim": 0}, "obs_dim must be at least 1, got 0"),
+        ("ValueUnittest-v0", {"action_type": "both"}, "action_type must be 'discrete' or 'continuous', got 'both'"),
+        ("PolicyUnittest-v0", {"obs_dim": 2}, "obs_dim must be 1, got 2"),
+        ("PolicyUnittest-v0", {"reward_dim": 0}, "reward_dim must be at least 1, got 0"),
+        ("MixedPolicyUnittest-v0", {"action_type": "continuous"}, "action_type does not apply, got 'continuous'"),
+        ("RNNPolicyUnittest-v0", {"gap": 4}, "gap must be at least 0 and at most episode_length - 2, got 4"),
+    ],
+)
+def test_options_that_make_no_task_are_refused(id, options, message):
+    with pytest.raises(ValueError, match=f"<{id}>: {message}"):
+        reference.bare(id, **options)

@@ -1,0 +1,271 @@
+"""Toy text as Gymnasium plays it, with what it draws written down, and ours held to it.
+
+Gymnasium keeps a table: for every state and action the outcomes that may happen, and `categorical_sample` draws the
+number of one. Ours is compared with every row of that table, and plays whole episodes given the numbers drawn there.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from jaxenv import tree
+from jaxenv.envs.toy_text import tabular
+from jaxenv.envs.toy_text.tabular import MDP
+from jaxenv.wrappers import TimeLimit
+from tests.parity import certify
+from tests.rows import unrolled
+
+# Probabilities are float32 here: 1/3 is off by 1e-8, and a half of what remains of 0.8 by some more.
+TOLERANCE = 1e-7
+
+
+def bare(id, num_envs=4, **options):
+    """Our environment alone: no time limit, no restarts."""
+    return jaxenv.spec(id).make(num_envs, **options)
+
+
+def original(id, **options):
+    """Gymnasium's environment without any wrapper."""
+    return gymnasium.make(id, **options).unwrapped
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def assert_tables_match(id, **options):
+    """Every outcome of every action in every state is Gymnasium's, and so is the exported table."""
+    env, theirs = bare(id, **options), original(id, **options)
+    ours = tabular.every_outcome(env)
+    rows = np.array([[_padded(theirs.P[s][a], ours[0].shape[2]) for a in theirs.P[s]] for s in theirs.P])
+    after, reward, terminated, prob = ours
+    np.testing.assert_array_equal(after, rows[..., 1])
+    np.testing.assert_array_equal(reward, rows[..., 2].astype(np.float32))
+    np.testing.assert_array_equal(terminated, rows[..., 3])
+    error = np.abs(prob - rows[..., 0]).max()
+    assert error <= TOLERANCE
+
+    mdp, table = env.mdp(), table_of(theirs)
+    np.testing.assert_allclose(mdp.P, table.P, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(mdp.R, table.R, rtol=1e-6, atol=0)
+    np.testing.assert_array_equal(mdp.terminated, table.terminated)
+    np.testing.assert_array_equal(mdp.start, table.start)
+    np.testing.assert_allclose(mdp.P.sum(axis=-1), 1, rtol=1e-12)
+    assert (mdp.P.dtype, mdp.R.dtype, mdp.terminated.dtype) == (np.float64, np.float64, np.bool_)
+    certify(id, "gymnasium", states=after.size, tolerance=TOLERANCE, error=error)
+
+
+def _padded(outcomes, count):
+    """All outcomes; one that is alone happens whichever number is drawn."""
+    assert len(outcomes) in (1, count)
+    return [tuple(map(float, outcome)) for outcome in outcomes] * (count // len(outcomes))
+
+
+def table_of(theirs):
+    """Gymnasium's lists as arrays; what leads to the same state adds up."""
+    num_states, num_actions = theirs.observation_space.n, theirs.action_space.n
+    P, R = np.zeros((2, num_states, num_actions, num_states))
+    terminated = np.zeros(P.shape, bool)
+    for s, actions in theirs.P.items():
+        for a, outcomes in actions.items():
+            for probability, after, reward, ends in outcomes:
+                P[s, a, after] += probability
+                R[s, a, after] += probability * reward
+                terminated[s, a, after] |= ends and probability > 0
+    return MDP(P, np.divide(R, P, out=R, where=P > 0), terminated, theirs.initial_state_distrib)
+
+
+# --- whole episodes --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Episode:
+    """One episode of Gymnasium's, every array ``[T]``; ``action_mask``, ``[T + 1, A]``, begins with the first row's."""
+
+    start: int
+    action: np.ndarray
+    draws: dict[str, np.ndarray]
+    observation: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    prob: np.ndarray
+    action_mask: np.ndarray
+    begins: dict[str, Any]
+
+    def __len__(self):
+        return len(self.action)
+
+
+def episodes(id, policies, draws=lambda env: {}, begins=lambda env: {}, seed=0, **options):
+    """Whole episodes of Gymnasium's under its time limit, one for each of ``policies(observation, rng) -> action``.
+
+    ``draws(env)`` and ``begins(env)`` name what else is drawn, in a step and at the start.
+    """
+    env, rng, found = gymnasium.make(id, disable_env_checker=True, **options), np.random.default_rng(seed), []
+    env.reset(seed=seed)
+    with _recorded(env) as numbers:
+        for policy in policies:
+            observation, info = env.reset()
+            start, first, rows, ended = observation, begins(env.unwrapped), [], False
+            masks = [info.get("action_mask", [])]
+            while not ended:
+                action = policy(observation, rng)
+                numbers.clear()
+                observation, reward, terminated, truncated, info = env.step(action)
+                drawn = {"choices": numbers[0], **draws(env.unwrapped)}
+                rows.append((action, drawn, observation, reward, terminated, truncated, info["prob"]))
+                masks.append(info.get("action_mask", []))
+                ended = terminated or truncated
+                assert len(rows) < 5000, "the policy does not come to an end"
+            action, drawn, *rest = zip(*rows, strict=True)
+            drawn = {name: np.array([row[name] for row in drawn]) for name in drawn[0]}
+            found.append(Episode(start, np.array(action), drawn, *map(np.array, [*rest, masks]), first))
+    return found
+
+
+@contextlib.contextmanager
+def _recorded(env):
+    """Notes every number that `categorical_sample` draws in the module of the environment."""
+    module, numbers = importlib.import_module(type(env.unwrapped).__module__), []
+    sample = module.categorical_sample
+
+    def noted(*args):
+        # One outcome of several: the place in the list. Where there is one, nothing is drawn here.
+        numbers.append(int(sample(*args)))
+        return numbers[-1]
+
+    module.categorical_sample = noted
+    try:
+        yield numbers
+    finally:
+        module.categorical_sample = sample
+
+
+def at_step(script, key):
+    """Column of ``script`` (``[B, T]``) that belongs to the step whose stream this is: a stream counts steps from 1."""
+    return jnp.take_along_axis(script, (key.c1.astype(jnp.int32) - 1)[:, None], axis=1)[:, 0]
+
+
+def fed(cls):
+    """The environment with the numbers of outcomes written down: ``choices``, int32 ``[B, T]``."""
+
+    class Fed(cls):
+        choices: Any = tree.leaf(default=(0,), rank=1, dtype=np.int32)
+
+        def choose(self, key):
+            return at_step(self.choices, key)
+
+    return Fed
+
+
+def padded(rows, length):
+    """Rows of different lengths as one array ``[B, length, ...]``, zeros behind."""
+    return np.stack([np.concatenate([row, np.zeros((length - len(row), *row.shape[1:]), row.dtype)]) for row in rows])
+
+
+def assert_episodes_match(id, cls, played, **options):
+    """Ours, given what Gymnasium drew, shows the same in every step, both ends included: at least five episodes."""
+    registered = jaxenv.spec(id)
+    longest = max(map(len, played))
+    script = {name: padded([e.draws[name] for e in played], longest) for name in played[0].draws}
+    script |= {name: np.array([e.begins[name] for e in played]) for name in played[0].begins}
+    made = dataclasses.replace(registered, entry_point=cls).make(len(played), **script, **options)
+    env = made if registered.max_episode_steps is None else TimeLimit(made, registered.max_episode_steps)
+    rows = unrolled(env, padded([e.action for e in played], longest).astype(np.int32).T)
+    error = 0.0
+    for lane, e in enumerate(played):
+        n, what = len(e), f"lane {lane}"
+        assert rows.observation[0, lane] == e.start
+        np.testing.assert_array_equal(rows.observation[1 : n + 1, lane], e.observation, err_msg=what)
+        np.testing.assert_array_equal(rows.reward[1 : n + 1, lane], e.reward.astype(np.float32), err_msg=what)
+        np.testing.assert_array_equal(rows.terminated[1 : n + 1, lane], e.terminated, err_msg=what)
+        # With both at once termination wins here; both facts stay visible.
+        np.testing.assert_array_equal(rows.truncated[1 : n + 1, lane], e.truncated & ~e.terminated, err_msg=what)
+        if e.action_mask.size:
+            np.testing.assert_array_equal(rows.env_info["action_mask"][: n + 1, lane], e.action_mask, err_msg=what)
+        assert rows.env_info["prob"][0, lane] == 0
+        error = max(error, np.abs(rows.env_info["prob"][1 : n + 1, lane] - e.prob).max())
+    assert len(played) >= 5
+    certify(id, "gymnasium", episodes=len(played), steps=sum(map(len, played)), tolerance=TOLERANCE, error=error)
+
+
+# --- play ------------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Play:
+    """Steps of first episodes, ``[T, B]`` each: ``alive`` says in which the episode had not ended before."""
+
+    before: np.ndarray
+    action: np.ndarray
+    after: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    alive: np.ndarray
+
+    @property
+    def returns(self):
+        """The sum of rewards of every lane's first episode, float64 ``[B]``."""
+        return np.sum(self.reward * self.alive, axis=0, dtype=np.float64)
+
+
+@jax.jit
+def _play(env, key, policy, actions):
+    start = env.reset(key)
+
+    def one(carry, action):
+        state, timestep = carry
+        action = jnp.where(action < 0, policy[timestep.observation], action)
+        state, timestep = env.step(state, action)
+        return (state, timestep), (action, timestep.observation, timestep.reward, timestep.terminated)
+
+    return start[1].observation, jax.lax.scan(one, start, actions)[1]
+
+
+def play(env, num_steps, policy=None, seed=0):
+    """Plays ``policy`` (an action for each state), or at random; both take one compilation."""
+    shape = (num_steps, env.num_envs)
+    num_states, num_actions = env.observation_spec().num_values, env.action_spec().num_values
+    if policy is None:
+        policy, actions = np.zeros(num_states), np.random.default_rng(seed).integers(num_actions, size=shape)
+    else:
+        actions = np.full(shape, -1)
+    found = _play(env, jax.random.key(seed), policy.astype(np.int32), actions.astype(np.int32))
+    first, (action, after, reward, terminated) = jax.device_get(found)
+    before = np.concatenate([first[None], after[:-1]])
+    alive = np.cumsum(terminated, axis=0) - terminated == 0
+    return Play(before, action, after, reward, terminated, alive)
+
+
+def assert_frequencies_match(mdp, played):
+    """States follow each other as often as the table says, and never as it does not."""
+    counts = np.zeros(mdp.P.shape)
+    np.add.at(counts, tuple(x[played.alive] for x in (played.before, played.action, played.after)), 1)
+    expected = counts.sum(axis=-1, keepdims=True) * mdp.P
+    assert counts[mdp.P == 0].sum() == 0
+    # A count is nearly normal from some 20 on. Of a few hundred entries none is beyond 4.5 standard errors by chance.
+    many = expected >= 20
+    assert many.sum() >= 30
+    off = np.abs(counts - expected)[many] / np.sqrt(expected[many])
+    assert off.max() <= 4.5, f"an entry is off by {off.max():.1f} standard errors"
+
+
+def following(mdp, policy):
+    """The table of who has no choice but ``policy``: one action."""
+    each = np.arange(len(policy))
+    return MDP(
+        mdp.P[each, policy][:, None], mdp.R[each, policy][:, None], mdp.terminated[each, policy][:, None], mdp.start
+    )
+
+
+def assert_policy_earns(played, value):
+    """The mean return is ``value`` to 4.5 standard errors."""
+    error = played.returns.std() / np.sqrt(len(played.returns))
+    assert abs(played.returns.mean() - value) <= 4.5 * error + 1e-6

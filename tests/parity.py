@@ -1,0 +1,99 @@
+"""The table of parity: what was compared with which original, counted by the very tests that compare.
+
+    python -m tests.parity > table.md
+
+runs the tests of the environments and prints a row for every id and original. A test calls `certify` last, when
+everything that it compares was found within its tolerance: what failed is not in the table.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import importlib.metadata
+import sys
+
+import jaxenv
+
+
+@dataclasses.dataclass
+class Found:
+    """How much was compared in one way, the tolerance and the largest difference found."""
+
+    count: int = 0
+    steps: int = 0
+    tolerance: float = 0.0
+    error: float = 0.0
+
+    def add(self, count, steps, tolerance, error):
+        self.count += int(count)
+        self.steps += int(steps)
+        self.tolerance = max(self.tolerance, float(tolerance))
+        self.error = max(self.error, float(error))
+
+    def __str__(self):
+        if not self.count:
+            return "-"
+        played = f" ({self.steps:,} steps)" if self.steps else ""
+        if self.tolerance == 0:
+            return f"{self.count:,}{played} to the bit"
+        found = f"{self.error:.0e}" if self.error else "none"
+        return f"{self.count:,}{played} within {self.tolerance:.0e}, found {found}"
+
+
+# (id, original) -> states, episodes
+_certificates: dict[tuple[str, str], tuple[Found, Found]] = collections.defaultdict(lambda: (Found(), Found()))
+
+
+def certify(id, original, *, states=0, episodes=0, steps=0, tolerance=0.0, error=0.0):
+    """Notes that an environment was found equal to its original.
+
+    Args:
+        id: of the environment.
+        original: a distribution that is installed (its version is looked up), or a name and version of what the test
+            holds numbers of, for example ``"tf-agents 0.19.0"``.
+        states: how many were stepped once; or cells of an exact table of transitions.
+        episodes: how many were played from start to end.
+        steps: of those episodes.
+        tolerance: largest difference allowed of any number; 0 for equality to the bit. Flags are always equal.
+        error: largest difference found.
+    """
+    assert id in jaxenv.ids(), f"certify: no environment {id!r}"
+    assert error <= tolerance, f"certify: an error of {error} is beyond the tolerance {tolerance}"
+    assert states or episodes, f"certify: {id}: nothing was compared"
+    of_states, of_episodes = _certificates[id, original]
+    if states:
+        of_states.add(states, 0, tolerance, error)
+    if episodes:
+        of_episodes.add(episodes, steps, tolerance, error)
+
+
+def table() -> str:
+    """The rows noted so far, as Markdown."""
+    lines = ["| id | original | states, one step each | whole episodes |", "|---|---|---|---|"]
+    for (id, original), (states, episodes) in sorted(_certificates.items()):
+        lines.append(f"| `{id}` | {_versioned(original)} | {states} | {episodes} |")
+    if missing := [f"`{id}`" for id in jaxenv.ids() if all(id != row for row, _ in _certificates)]:
+        lines += ["", f"Without a row: {', '.join(missing)}."]
+    return "\n".join(lines)
+
+
+def _versioned(original: str) -> str:
+    if " " in original:
+        return original
+    return f"{original} {importlib.metadata.version(original)}"
+
+
+def main() -> int:
+    import pytest
+
+    with contextlib.redirect_stdout(sys.stderr):
+        code = pytest.main(["-q", "-p", "no:cacheprovider", "tests/envs", *sys.argv[1:]])
+    print(table())
+    return int(code)
+
+
+if __name__ == "__main__":
+    # Run as a script this module is `__main__`; the tests import `tests.parity`, which holds what they note.
+    from tests import parity
+
+    sys.exit(parity.main())
