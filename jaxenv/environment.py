@@ -417,7 +417,8 @@ def reset_where(
         timestep: the TimeStep that goes with it.
         mask: bool ``[B]``, which lanes to restart.
         key: without it each lane goes on to the next episode of its own stream; with one typed key or ``Key[B]`` the
-            restarted lanes get new keys and start again from episode 0.
+            restarted lanes get new keys and start again from episode 0. Either way they keep what outlives an episode
+            (`Environment.carry`, statistics of the batch); ``env.reset`` makes lanes that remember nothing.
 
     Raises:
         ValueError: at trace time, if ``mask`` is not bool ``[B]``.

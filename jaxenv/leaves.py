@@ -105,8 +105,8 @@ def number(owner: str, declared: Declared) -> Any:
     """Checks a numeric argument and converts it to its declared dtype; tracers are cast, never looked at.
 
     Raises:
-        ValueError: if it is text, not finite, fractional for an integer, or of a rank that is neither the declared
-            one nor one more. The message names the owner, the argument and the value.
+        ValueError: if it is text, not finite, fractional for an integer, bool for a number, or of a rank that is
+            neither the declared one nor one more. The message names the owner, the argument and the value.
     """
     value, rank, dtype = declared.value, declared.rank, declared.dtype
     name = f"{owner}: {declared.path.split('.')[-1]}"
@@ -125,7 +125,7 @@ def number(owner: str, declared: Declared) -> Any:
             raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}")
         if not (np.all(np.isfinite(array)) and np.all(np.isfinite(exact))):
             raise ValueError(f"{name} must be finite, got {value!r}")
-        if dtype.kind in "iu" and (array.dtype.kind == "b" or np.any(exact != array)):
+        if dtype.kind in "iuf" and (array.dtype.kind == "b" or (dtype.kind != "f" and np.any(exact != array))):
             raise ValueError(f"{name} must be {dtype.name}, got {value!r}")
         if dtype.kind == "b" and array.dtype.kind != "b":
             raise ValueError(f"{name} must be bool, got {value!r}")

@@ -81,7 +81,7 @@ class EnvSpec:
     @staticmethod
     def _keywords(cls: type) -> tuple[set[str], set[str]]:
         """Names of constructor arguments and of params."""
-        fields = {f.name: f for f in dataclasses.fields(cls)}
+        fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
         params: Any = fields["params"].default if "params" in fields else None
         names = {f.name for f in dataclasses.fields(params)} if params is not None else set()
         return fields.keys() - {"params", "name", "num_envs"}, names
@@ -97,6 +97,7 @@ def register(
     max_episode_steps: int | None = None,
     reward_threshold: float | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    terminal_limit: bool = False,
 ) -> EnvSpec:
     """Makes an environment known under an id.
 
@@ -106,6 +107,7 @@ def register(
         max_episode_steps: the time limit that ``make`` applies, ``None`` for no limit.
         reward_threshold: the mean return at which the task counts as solved.
         kwargs: constructor arguments and params that differ from the class's defaults.
+        terminal_limit: whether the limit is the end of the task itself: a termination, no truncation.
 
     Raises:
         ValueError: if the id is taken, or holds a colon (which names a suite in ``load``).
@@ -116,7 +118,7 @@ def register(
         raise ValueError(f"register: an id is a name without a colon, got {id!r}")
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(f"register: max_episode_steps must be at least 1 or None, got {max_episode_steps}")
-    _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}))
+    _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     return _registry[id]
 
 
@@ -129,8 +131,10 @@ def spec(id: str) -> EnvSpec:
     """What is registered under an id.
 
     Raises:
-        ValueError: for an unknown id, naming the three closest.
+        ValueError: for an unknown id, naming the three closest, and for one of a suite.
     """
+    if ":" in id:
+        raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
     if id not in _registry:
         by_case = {name.lower(): name for name in reversed(ids())}
         close = [by_case[name] for name in difflib.get_close_matches(id.lower(), by_case, n=3, cutoff=0.0)]
@@ -344,10 +348,13 @@ register("CartPoleSwingup-bsuite", f"{_BSUITE}.cart_pole_swingup:CartPoleSwingup
 register("MountainCar-bsuite", f"{_BSUITE}.mountain_car:MountainCar")
 _MISC = "jaxenv.envs.misc"
 register("FourRooms-misc", f"{_MISC}.four_rooms:FourRooms", max_episode_steps=500)
-register("MetaMaze-misc", f"{_MISC}.meta_maze:MetaMaze", max_episode_steps=200)
+# In the papers of the three with a terminal limit the horizon is the end of the task: nothing is worth anything beyond.
+register("MetaMaze-misc", f"{_MISC}.meta_maze:MetaMaze", max_episode_steps=200, terminal_limit=True)
 register("PointRobot-misc", f"{_MISC}.point_robot:PointRobot", max_episode_steps=100)
-register("BernoulliBandit-misc", f"{_MISC}.bernoulli_bandit:BernoulliBandit", max_episode_steps=100)
-register("GaussianBandit-misc", f"{_MISC}.gaussian_bandit:GaussianBandit", max_episode_steps=100)
+register(
+    "BernoulliBandit-misc", f"{_MISC}.bernoulli_bandit:BernoulliBandit", max_episode_steps=100, terminal_limit=True
+)
+register("GaussianBandit-misc", f"{_MISC}.gaussian_bandit:GaussianBandit", max_episode_steps=100, terminal_limit=True)
 register("Reacher-misc", f"{_MISC}.reacher:Reacher", max_episode_steps=100)
 register("Swimmer-misc", f"{_MISC}.swimmer:Swimmer", max_episode_steps=500)
 register("Pong-misc", f"{_MISC}.pong:Pong", max_episode_steps=1000)

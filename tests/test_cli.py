@@ -13,6 +13,7 @@ import pytest
 import jaxenv
 from jaxenv import cli, registry
 from jaxenv.cli import arguments, listing, rollout
+from jaxenv.envs.bsuite import digits
 from jaxenv.rollout import chunks, random_policy, unroll
 from jaxenv.rollout.chunks import chunk_lengths
 from jaxenv.rollout.progress import progress
@@ -202,6 +203,28 @@ def test_progress_does_without_rich(capsys, monkeypatch):
     with progress(2) as done:
         done(2)
     assert capsys.readouterr() == ("", "")
+
+
+# --- missing libraries -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_digits(monkeypatch):
+    """A machine without scikit-learn."""
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    digits.load.cache_clear()
+
+
+@pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])
+def test_a_library_that_is_missing_costs_one_line_and_exit_code_2(capsys, no_digits, argv):
+    assert "pip install jaxenv[mnist]" in refusal(capsys, *argv)
+
+
+def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monkeypatch, no_digits):
+    monkeypatch.setattr(registry, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
+    assert figures(capsys, "list", "--bytes")[1]["bytes"] is None
+    assert cli.main(["list", "--bytes"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
 
 
 # --- faulty input ----------------------------------------------------------------------------------------------------

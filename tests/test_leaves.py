@@ -67,6 +67,7 @@ def test_number_casts_tracers_without_looking_at_them():
         (2.5, np.int32, "must be int32"),
         (2**31, np.int32, "must be int32"),
         (True, np.int32, "must be int32"),
+        (True, np.float32, "must be float32"),
         (1, np.bool_, "must be bool"),
         ([[1.0]], np.float32, "must have 0 axes, or 1 for one value per lane"),
         (7, None, "must be a typed key from jax.random.key"),

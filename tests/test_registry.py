@@ -217,6 +217,11 @@ def test_an_entry_point_is_a_class_or_where_to_import_it(entry_point):
     assert (env.num_envs, env.length, repr(env)) == (2, 9, "<New-v0>")
 
 
+def test_a_limit_may_be_registered_as_the_end_of_the_task():
+    jaxenv.register("New-v0", Chain, max_episode_steps=7, terminal_limit=True)
+    assert find(jaxenv.make("New-v0"), TimeLimit).terminal
+
+
 def test_an_entry_point_may_be_a_factory_function():
     env = jaxenv.spec("Counting-v0").make(num_envs=2, lengths=[5, 6])
     assert isinstance(env, Counting)
@@ -233,6 +238,12 @@ def test_a_factory_may_return_a_stack_whose_environment_gets_the_name():
 def test_keywords_of_the_call_replace_the_registered_ones():
     assert jaxenv.spec("Chain-v0").make().length == 4
     assert jaxenv.spec("Chain-v0").make(length=6).length == 6
+
+
+@pytest.mark.parametrize("use", [jaxenv.spec, jaxenv.make])
+def test_for_an_id_of_a_suite_it_names_load(use):
+    with pytest.raises(ValueError, match=r"no environment 'gymnax:Catch-bsuite' here: .* made by jaxenv\.load"):
+        use("gymnax:Catch-bsuite")
 
 
 @pytest.mark.parametrize("num_envs", [0, -1, 2.5, True, "3", None])

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from jaxenv import registry
-from jaxenv.cli.arguments import Help, integer, one_line
+from jaxenv.cli.arguments import Help, Parser, integer, one_line
+from jaxenv.environment import Environment
 from jaxenv.rollout.progress import progress
 from jaxenv.testing import PROPERTIES, Report, check_env
 from jaxenv.testing.report import Status
@@ -48,10 +49,12 @@ def run(args: argparse.Namespace) -> None:
         args.parser.error(f"no property {unknown[0]}, the properties are {', '.join(map(str, PROPERTIES))}")
     try:
         envs = [registry.load(id) for id in (registry.ids() if args.all else [args.id])]
-    except ValueError as fault:
+    except (ImportError, ValueError) as fault:
         args.parser.error(one_line(fault))
     with contextlib.suppress(RuntimeError):  # too late where something was computed before; then 17 says so
         jax.config.update("jax_num_cpu_devices", 4)
+    if args.id:
+        _require_libraries(args.parser, envs[0])
     reports: list[Report] = []
     seconds: list[float] = []
     with progress(len(envs) * len(numbers), "checks") as done:
@@ -70,6 +73,15 @@ def run(args: argparse.Namespace) -> None:
         print("\n\n".join(map(str, reports)))
     if not all(report.ok for report in reports):
         raise SystemExit(1)
+
+
+def _require_libraries(parser: Parser, env: Environment) -> None:
+    """Ends with code 2 if a library is missing that the environment needs; every other fault is for the table."""
+    with contextlib.suppress(Exception):
+        try:
+            jax.eval_shape(env.reset, jax.random.key(0))
+        except ImportError as missing:
+            parser.error(one_line(missing))
 
 
 def _as_data(report: Report, seconds: float) -> dict[str, Any]:

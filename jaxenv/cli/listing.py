@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxenv import registry, specs, tree
-from jaxenv.cli.arguments import Help
+from jaxenv.cli.arguments import Help, one_line
 
 
 def add(commands) -> None:
@@ -33,7 +33,10 @@ def run(args: argparse.Namespace) -> None:
     rows: list[dict[str, Any]] = []
     for name in registry.ids():
         spec = registry.spec(name)
-        env = spec.make()
+        try:
+            env = spec.make()
+        except ImportError as missing:
+            args.parser.error(f"{name}: {one_line(missing)}")
         row: dict[str, Any] = {
             "id": name,
             "observation": spec_text(env.observation_spec()),
@@ -48,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
     table = [["id", "observation", "action", "limit", *["bytes"] * args.bytes]]
     for row in rows:
         left = [f"`{row['id']}`" if args.markdown else row["id"], row["observation"], row["action"]]
-        table.append([*left, str(row["max_episode_steps"] or "none"), *([str(row["bytes"])] if args.bytes else [])])
+        table.append([*left, str(row["max_episode_steps"] or "none"), *[str(row.get("bytes") or "-")] * args.bytes])
     if args.markdown:
         table.insert(1, ["---"] * 3 + ["---:"] * (len(table[0]) - 3))
         print("\n".join(f"| {' | '.join(cells)} |" for cells in table))
@@ -60,9 +63,15 @@ def run(args: argparse.Namespace) -> None:
         print("  ".join([*left, *right]))
 
 
-def bytes_per_lane(id: str) -> int:
-    """Bytes that the state of one lane takes in the stack that ``make`` builds, restarts and time limit included."""
-    state, _ = jax.eval_shape(registry.make(id).reset, jax.random.key(0))
+def bytes_per_lane(id: str) -> int | None:
+    """Bytes that the state of one lane takes in the stack that ``make`` builds, restarts and time limit included.
+
+    ``None`` where a library is missing that the environment needs.
+    """
+    try:
+        state, _ = jax.eval_shape(registry.make(id).reset, jax.random.key(0))
+    except ImportError:
+        return None
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
             registry.spec(args.id).make(args.num_envs, **params)
         env = registry.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
         program = LongRun(env, args.num_steps, jax.random.key(args.seed))
-    except ValueError as fault:
+    except (ImportError, ValueError) as fault:
         args.parser.error(one_line(fault))
     except TypeError as fault:
         # A constructor argument of the wrong type shows only where it is used.

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
                 done(count)
                 if not args.json:
                     table(rows[-1]["steps"], _summary(rows[-args.seeds :], threshold))
-    except (ValueError, TypeError) as fault:
+    except (ImportError, ValueError, TypeError) as fault:
         args.parser.error(one_line(fault))
     seconds = time.perf_counter() - begun
     if args.json:

@@ -37,14 +37,14 @@ def ids() -> list[str]:
     return sorted(_gymnax().registered_envs)
 
 
-def load(name: str, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
     """Builds a gymnax environment with everything around it, as `jaxenv.make` does with those of this library.
 
     Args:
         name: an id of gymnax.
         num_envs: how many lanes ``reset(key)`` makes.
         horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is where the
-            original benchmark ends its task there: DiscountingChain and Freeway.
+            original task ends there (DiscountingChain, Freeway, MetaMaze, both bandits) and the limit is the id's own.
         **kwargs: keywords of `jaxenv.make`; arguments of gymnax's constructor; fields of gymnax's ``EnvParams``, one
             number or ``[num_envs]`` for one per lane. ``max_episode_steps`` is gymnax's ``max_steps_in_episode``.
 
@@ -56,18 +56,32 @@ def load(name: str, num_envs: int = 1, *, horizon_terminates: bool | None = None
     for_make = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     of_make = {key: value for key, value in kwargs.items() if key in for_make}
     own = {key: value for key, value in kwargs.items() if key not in for_make}
+    owner = f"gymnax:{name}"
     options, values = _sorted_out(name, own)
     single = _single(name, options)
     given = kwargs.get("max_episode_steps")
-    endless = given is None or (leaves.is_concrete(given) and not np.any(np.asarray(given)))
-    horizon = single.limit if endless else given  # DiscountingChain shows how much of it is over
+    if given is not None:
+        given = leaves.number(owner, leaves.Declared("max_episode_steps", given, 0, np.dtype(np.int32)))
+        if np.ndim(given) and len(given) != num_envs:
+            raise ValueError(
+                f"{owner}: max_episode_steps has {len(given)} values, one per lane would be num_envs = {num_envs}"
+            )
+    endless = given is not None and leaves.is_concrete(given) and not np.any(np.asarray(given))
+    horizon = single.limit if given is None or endless else given  # DiscountingChain shows how much of it is over
+    if not isinstance(horizon_terminates, bool | None):
+        raise ValueError(f"{owner}: horizon_terminates must be True, False or None, got {horizon_terminates!r}")
+    if horizon_terminates and endless:
+        raise ValueError(f"{owner}: horizon_terminates=True needs a time limit, got max_episode_steps=0")
+    terminal = horizon_terminates
+    if terminal is None:  # a shorter limit of the user's own ends no task
+        of_task = given is None or (leaves.is_concrete(given) and np.all(np.asarray(given) == single.limit))
+        terminal = name in gymnax_tasks.HORIZON_ENDS and bool(of_task)
 
     def bare(num_envs: int) -> Environment:
-        env = GymnaxEnvironment(single.params, horizon, name, options, num_envs=num_envs, name=f"gymnax:{name}")
+        env = GymnaxEnvironment(single.params, horizon, name, options, num_envs=num_envs, name=owner)
         return env.with_params(**values) if values else env
 
-    terminal = name in gymnax_tasks.HORIZON_ENDS if horizon_terminates is None else horizon_terminates
-    spec = registry.EnvSpec(f"gymnax:{name}", bare, max_episode_steps=single.limit, terminal_limit=terminal)
+    spec = registry.EnvSpec(owner, bare, max_episode_steps=single.limit, terminal_limit=terminal)
     return registry.make(spec, num_envs, **of_make)
 
 
@@ -115,8 +129,12 @@ class GymnaxEnvironment(Environment):
     def observe(self, state):
         return state.observation
 
+    def state_info(self, state):
+        return {name: getattr(state.env_state, name) for name in gymnax_tasks.COUNTERS.get(self.id, ())}
+
     def carry(self, old, new):
-        kept = {name: getattr(old.env_state, name) for name in gymnax_tasks.CARRIED.get(self.id, ())}
+        carried = gymnax_tasks.COUNTERS.get(self.id, ()) + gymnax_tasks.CARRIED.get(self.id, ())
+        kept = {name: getattr(old.env_state, name) for name in carried}
         return State(new.env_state.replace(**kept), new.observation) if kept else new
 
     def observation_spec(self):
@@ -131,15 +149,23 @@ class GymnaxEnvironment(Environment):
         looping = {17: "gymnax looks for a free slot by a loop that runs until the last lane is through"}
         return {
             **(looping if self.id in gymnax_tasks.LOOPING else {}),
-            **(alike if self.id in gymnax_tasks.ALIKE else {}),
+            **(alike if self._starts_alike else {}),
         }
 
     def with_params(self, **values):
-        for name in values:
+        for name, value in values.items():
             if name in gymnax_tasks.SHOWN.get(self.id, ()):
-                raise ValueError(f"{self}: {name} moves the bounds of a spec: give it to load, as one number")
-            _refuse_limit(f"{self}", name)
+                raise ValueError(
+                    f"{self}: {name} moves the bounds of a spec: give it to load, as one number, got {value!r}"
+                )
+            _refuse_special(f"{self}", name, self._single, value)
         return super().with_params(**values)
+
+    @property
+    def _starts_alike(self) -> bool:
+        """Whether it is known now that all episodes start alike."""
+        drawn = [getattr(self.params, name) for name in gymnax_tasks.ALIKE.get(self.id, ())]
+        return self.id in gymnax_tasks.ALIKE and all(leaves.is_concrete(x) and not np.any(x) for x in drawn)
 
     @property
     def _single(self) -> "_Single":
@@ -181,6 +207,8 @@ class _Single:
         params: the other params, strong numbers in a struct.
         limit: its ``max_steps_in_episode``.
         derived: functions of the params that follow from others.
+        bounds: where observations leave the declared space, see `gymnax_tasks.BOUNDS`.
+        fixed: fields of its ``EnvParams`` that are no numbers, or of its structure: they stay as they are.
     """
 
     env: Any
@@ -189,6 +217,7 @@ class _Single:
     limit: int
     derived: Mapping[str, Callable[[dict], Any]]
     bounds: list[tuple[Any, tuple[float, float]]]
+    fixed: tuple[str, ...]
 
     def env_params(self, values: dict[str, Any]) -> Any:
         """The params as gymnax has them, from numbers by name."""
@@ -229,6 +258,11 @@ class _Single:
         with _at_once():
             return tree.Static(_spec(self.env.action_space(self.defaults), "action"))
 
+    def check(self, owner: str, options: tuple) -> None:
+        """Raises a ``ValueError`` if a start, a step or a space fails, which is how gymnax refuses some options."""
+        with _refused(owner, {name: _thawed(value) for name, value in options}):
+            _ = self.shapes, self.observation_spec, self.action_spec
+
     def _true(self, declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
         if not isinstance(declared, specs.Bounded):
             return specs.Array(observed.shape, observed.dtype, "observation")
@@ -245,62 +279,117 @@ def _single(id: str, options: tuple) -> _Single:
     shown = {name: value for name, value in options if name in gymnax_tasks.SHOWN.get(id, ())}
     arguments = {name: _thawed(value) for name, value in options if name not in shown}
     with _at_once():
-        try:
+        with _refused(f"gymnax:{id}", arguments):
             env, defaults = _gymnax().make(id, **arguments)
-        except (AssertionError, TypeError, ValueError) as fault:
-            raise ValueError(f"gymnax:{id}: gymnax refuses {arguments}: {fault or type(fault).__name__}") from None
         if env.supports_transition_gradients:  # otherwise gymnax detaches what a step returns
             env = env.with_transition_gradients()
         defaults = defaults.replace(**shown)
         derived = gymnax_tasks.DERIVED.get(id, {})
         hidden = {"max_steps_in_episode", *gymnax_tasks.SHOWN.get(id, ()), *derived}
-        values = {f.name: getattr(defaults, f.name) for f in dataclasses.fields(defaults) if f.name not in hidden}
-        values = {name: np.asarray(value) for name, value in values.items()}
+        fields = [f for f in dataclasses.fields(defaults) if f.name not in hidden]
+        fixed = tuple(f.name for f in fields if not _is_number(f, getattr(defaults, f.name)))
+        values = {f.name: np.asarray(getattr(defaults, f.name)) for f in fields if f.name not in fixed}
     limit = int(defaults.max_steps_in_episode)
-    return _Single(env, defaults, _params_of(id, values), limit, derived, gymnax_tasks.BOUNDS.get(id, []))
+    params, bounds = _params_of(id, options, values), gymnax_tasks.BOUNDS.get(id, [])
+    return _Single(env, defaults, params, limit, derived, bounds, fixed)
 
 
-def _params_of(id: str, values: dict[str, np.ndarray]) -> Any:
-    """A struct of numbers with one field for each: the params of an id."""
-    kinds = {"b": np.bool_, "i": np.int32, "u": np.int32, "f": np.float32}
-    fields = {name: tree.leaf(rank=value.ndim, dtype=kinds[value.dtype.kind]) for name, value in values.items()}
+@contextlib.contextmanager
+def _refused(owner: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Says what was given where gymnax's code fails on it."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        raise ValueError(f"{owner}: gymnax refuses {given}: {fault or type(fault).__name__}") from None
+
+
+_KINDS = {"b": np.bool_, "i": np.int32, "u": np.int32, "f": np.float32}
+
+
+def _is_number(field: dataclasses.Field, value: Any) -> bool:
+    """Whether a field of an ``EnvParams`` may be given: a number or an array, and not of the structure."""
+    numeric = isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array)
+    return numeric and field.metadata.get("pytree_node", True) and np.dtype(jnp.result_type(value)).kind in _KINDS
+
+
+def _params_of(id: str, options: tuple, values: dict[str, np.ndarray]) -> Any:
+    """A struct of numbers with one field for each: the params of an id and its options."""
+    fields = {name: tree.leaf(rank=value.ndim, dtype=_KINDS[value.dtype.kind]) for name, value in values.items()}
     doc = f"Numbers of gymnax's {id}: one for all lanes, or one per lane."
-    cls = tree.struct(type("Params", (), {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}))
-    return cls(**{name: value.astype(kinds[value.dtype.kind]) for name, value in values.items()})
+    members = {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}
+    members["__reduce__"] = lambda self: (_params_again, (id, options, dict(vars(self))))  # the class has no address
+    cls = tree.struct(type("Params", (), members))
+    return cls(**{name: value.astype(_KINDS[value.dtype.kind]) for name, value in values.items()})
+
+
+def _params_again(id: str, options: tuple, values: dict[str, Any]) -> Any:
+    """The params that were pickled."""
+    return tree.rebuild(_single(id, options).params, **values)
 
 
 def _sorted_out(id: str, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """Keywords as options (constructor arguments, and params that a spec shows) and as values of params."""
-    default = _single(id, ())
-    constructor = [
-        name
-        for name, parameter in inspect.signature(type(default.env)).parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    ]
-    shown = gymnax_tasks.SHOWN.get(id, ())
-    params = [field.name for field in dataclasses.fields(default.params)]
-    options, values = {}, {}
-    for name, value in given.items():
+    _check_id(id)
+    owner, shown = f"gymnax:{id}", gymnax_tasks.SHOWN.get(id, ())
+    constructor, takes_any = _arguments(_gymnax().registration._registry[id])
+    options = {name: _option(owner, name, given[name], constructor[name]) for name in given if name in constructor}
+    if takes_any:  # a factory that hands on what it is given
+        try:
+            constructor |= _arguments(type(_single(id, tuple(sorted(options.items()))).env))[0]
+        except ValueError:  # it needs some of that
+            constructor |= dict.fromkeys(given.keys() - constructor.keys(), inspect.Parameter.empty)
+    for name in given:
         if name in shown:
-            if np.ndim(value) != 0 or not isinstance(value, int | float | np.number):
-                raise ValueError(f"gymnax:{id}: {name} moves the bounds of a spec and must be a number, got {value!r}")
-            options[name] = float(value)
+            options[name] = _shown(owner, name, given[name])
         elif name in constructor:
-            options[name] = _frozen(value)
-        elif name in params:
-            values[name] = value
-        else:
-            _refuse_limit(f"gymnax:{id}", name)
-            if name in default.derived:
-                raise ValueError(f"gymnax:{id}: {name} follows from other params, give those")
+            options[name] = _option(owner, name, given[name], constructor[name])
+    chosen = tuple(sorted(options.items()))
+    single = _single(id, chosen)
+    params = [field.name for field in dataclasses.fields(single.params)]
+    values = {name: value for name, value in given.items() if name not in options}
+    for name, value in values.items():
+        if name not in params:
+            _refuse_special(owner, name, single, value)
             valid = ", ".join(sorted([*constructor, *shown, *params])) or "(none)"
-            raise ValueError(f"gymnax:{id}: unknown keyword {name!r}, the valid ones are {valid}")
-    return tuple(sorted(options.items())), values
+            raise ValueError(f"{owner}: unknown keyword {name!r}, the valid ones are {valid}")
+    if options:
+        single.check(owner, chosen)
+    return chosen, values
 
 
-def _refuse_limit(owner: str, name: str) -> None:
+def _arguments(function: Callable) -> tuple[dict[str, Any], bool]:
+    """The names that may be given, with their defaults, and whether any others may."""
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {p.name: p.default for p in named}, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _option(owner: str, name: str, value: Any, default: Any) -> Any:
+    """A constructor argument, hashable and of the type of its default."""
+    frozen = _frozen(value)
+    try:
+        hash(frozen)
+    except TypeError:
+        raise ValueError(f"{owner}: {name} must be hashable, or an array or a list, got {value!r}") from None
+    return leaves.option(owner, name, frozen, default)
+
+
+def _shown(owner: str, name: str, value: Any) -> float:
+    if np.ndim(value) != 0 or isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ValueError(f"{owner}: {name} moves the bounds of a spec and must be a number, got {value!r}")
+    return float(value)
+
+
+def _refuse_special(owner: str, name: str, single: "_Single", value: Any) -> None:
+    """Raises a ``ValueError`` for fields of gymnax's ``EnvParams`` that are no params here."""
+    got = f", got {value!r}"
     if name == "max_steps_in_episode":
-        raise ValueError(f"{owner}: max_steps_in_episode is the time limit: give max_episode_steps to load")
+        raise ValueError(f"{owner}: max_steps_in_episode is the time limit: give max_episode_steps to load{got}")
+    if name in single.derived:
+        raise ValueError(f"{owner}: {name} follows from other params, give those{got}")
+    if name in single.fixed:
+        default = getattr(single.defaults, name)
+        raise ValueError(f"{owner}: {name} is no number that lanes could hold and stays {default!r}{got}")
 
 
 def _check_id(id: str) -> None:

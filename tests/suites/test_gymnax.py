@@ -1,8 +1,10 @@
 """gymnax's environments as batched ones: the same numbers as gymnax's own, under the episodes of this library."""
 
+import pickle
 import re
 import sys
 
+import flax.struct
 import gymnax
 import jax
 import jax.numpy as jnp
@@ -243,23 +245,30 @@ def test_lanes_out_of_phase_keep_grammar_discount_and_bounds(id):
 
 
 @pytest.mark.parametrize(
-    ("id", "given", "terminal"),
+    ("id", "kwargs", "terminal"),
     [
-        ("DiscountingChain-bsuite", None, True),
-        ("DiscountingChain-bsuite", False, False),
-        ("Catch-bsuite", None, False),
-        ("Catch-bsuite", True, True),
+        ("DiscountingChain-bsuite", {}, True),
+        ("DiscountingChain-bsuite", {"max_episode_steps": [100] * LANES}, True),
+        ("DiscountingChain-bsuite", {"max_episode_steps": 50}, False),  # of the user's own, so no end of the task
+        ("DiscountingChain-bsuite", {"max_episode_steps": 50, "horizon_terminates": True}, True),
+        ("DiscountingChain-bsuite", {"horizon_terminates": False}, False),
+        ("Catch-bsuite", {}, False),
+        ("Catch-bsuite", {"horizon_terminates": True}, True),
     ],
 )
-def test_the_horizon_is_an_end_where_the_original_says_so_or_the_user(id, given, terminal):
-    assert load(id, horizon_terminates=given).env.terminal is terminal
+def test_the_horizon_is_an_end_where_the_original_says_so_or_the_user(id, kwargs, terminal):
+    assert load(id, **kwargs).env.terminal is terminal
 
 
 def test_gymnax_sees_the_limit_that_is_given():
     _, _, rows = rollout(load("DiscountingChain-bsuite", 2, max_episode_steps=[4, 8]), 4)
     np.testing.assert_allclose(rows.observation[3, :, 1], [1, 0.5])
     assert rows.is_last()[3].tolist() == [True, False]
-    assert rows.discount[3].tolist() == [0, 1]
+    assert rows.discount[3].tolist() == [1, 1]
+
+
+def test_without_a_limit_the_time_of_a_chain_has_no_bound():
+    assert load("DiscountingChain-bsuite", max_episode_steps=0).observation_spec().maximum[1] == np.inf
 
 
 @pytest.mark.parametrize(
@@ -284,6 +293,7 @@ def test_the_arms_of_a_bandit_outlive_its_episodes():
     assert len(paid) == 4
     assert (paid == paid[0]).all()
     assert len(set(paid[0].tolist())) > 1
+    np.testing.assert_allclose(rows.env_info["total_regret"][-2], 4 * (1 - paid[0]), rtol=1e-5)  # of all episodes
 
 
 def test_deep_sea_ends_by_termination_on_its_horizon_and_keeps_its_counters_and_nothing_else():
@@ -296,11 +306,41 @@ def test_deep_sea_ends_by_termination_on_its_horizon_and_keeps_its_counters_and_
     assert task.env_state.total_bad_episodes.tolist() == [2] * LANES
     assert task.env_state.time.tolist() == [0] * LANES
     assert not task.env_state.bad_episode.any()
+    assert rows.env_info["total_bad_episodes"][:, 0].tolist() == [0, 0, 1, 1, 1, 2]
 
 
-@pytest.mark.parametrize(("id", "entries"), [("FrozenLake-misc", ["p"]), ("CartPole-v1", [])])
-def test_what_gymnax_tells_of_a_step_is_in_env_info_and_what_the_row_says_is_not(id, entries):
-    assert sorted(load(id).env_info_spec()) == [*entries, "time_limit_reached"]
+@pytest.mark.parametrize(
+    ("id", "entries"),
+    [
+        ("FrozenLake-misc", ["p"]),
+        ("CartPole-v1", []),
+        ("MemoryChain-bsuite", ["total_perfect", "total_regret"]),
+        ("UmbrellaChain-bsuite", ["total_regret"]),
+    ],
+)
+def test_what_gymnax_tells_of_a_step_and_counters_are_in_env_info_and_what_the_row_says_is_not(id, entries):
+    assert sorted(load(id).env_info_spec()) == sorted([*entries, "time_limit_reached"])
+
+
+@pytest.mark.parametrize("id", ["MemoryChain-bsuite", "UmbrellaChain-bsuite"])
+def test_counters_outlive_an_episode_and_the_clock_does_not(id):
+    env = bare(id, 2)
+    fresh = zeros(env.initial, random.stream(jax.random.split(jax.random.key(0), 2)))
+    old = tree.rebuild(fresh, env_state=jax.tree.map(lambda x: x + np.array(3, x.dtype), fresh.env_state))
+    carried = env.carry(old, fresh)
+    assert all(counter.tolist() == [3, 3] for counter in env.state_info(carried).values())
+    assert carried.env_state.time.tolist() == [0, 0]
+
+
+def test_starts_are_said_to_be_alike_only_where_nothing_draws_them():
+    def alike(id, **kwargs):
+        return {27, 28} <= bare(id, 2, **kwargs).opt_outs.keys()
+
+    assert alike("FourRooms-misc")
+    assert not alike("FourRooms-misc", resample_init_pos=True)
+    assert not alike("FourRooms-misc", resample_goal_pos=[False, True])
+    assert not alike("DeepSea-bsuite", sample_action_map=True)
+    assert not alike("CartPole-v1")
 
 
 # --- numbers and options ---------------------------------------------------------------------------------------------
@@ -349,11 +389,36 @@ def test_bounds_follow_the_options_that_they_show():
         ("CartPole-v1", {"params": {}}, "gymnax:CartPole-v1: unknown keyword 'params'"),
         ("CartPole-v1", {"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ("MetaMaze-misc", {"maze_size": 4}, "gymnax:MetaMaze-misc: gymnax refuses {'maze_size': 4}"),
+        ("Catch-bsuite", {"rows": 0}, "gymnax:Catch-bsuite: gymnax refuses {'rows': 0}: "),
+        ("DeepSea-bsuite", {"size": 0}, "gymnax:DeepSea-bsuite: gymnax refuses {'size': 0}: "),
+        ("Catch-bsuite", {"rows": [5]}, "gymnax:Catch-bsuite: rows must be of type int, got (5,)"),
+        ("Catch-bsuite", {"rows": {"a": 1}}, "gymnax:Catch-bsuite: rows must be hashable, or an array or a list"),
+        ("Catch-bsuite", {"rows": True}, "gymnax:Catch-bsuite: rows must be of type int, got True"),
+        ("Catch-bsuite", {"name": "mine"}, "gymnax:Catch-bsuite: unknown keyword 'name'"),
+        ("CartPole-v1", {"x_threshold": True}, "x_threshold moves the bounds of a spec and must be a number, got True"),
+        ("CartPole-v1", {"x_threshold": -1.0}, "gymnax:CartPole-v1: gymnax refuses {'x_threshold': -1.0}: "),
+        ("CartPole-v1", {"max_episode_steps": 2.5}, "gymnax:CartPole-v1: max_episode_steps must be int32, got 2.5"),
+        (
+            "CartPole-v1",
+            {"max_episode_steps": [1, 2]},
+            "CartPole-v1: max_episode_steps has 2 values, one per lane would",
+        ),
+        ("CartPole-v1", {"horizon_terminates": "no"}, "horizon_terminates must be True, False or None, got 'no'"),
+        (
+            "CartPole-v1",
+            {"horizon_terminates": True, "max_episode_steps": 0},
+            "=True needs a time limit, got max",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(id, kwargs, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         load(id, **kwargs)
+
+
+def test_params_that_follow_from_others_cannot_be_changed_later_either():
+    with pytest.raises(ValueError, match=r"total_mass follows from other params, give those, got 2\.0"):
+        load("CartPole-v1").with_params(total_mass=2.0)
 
 
 def test_nothing_is_downloaded(monkeypatch, tmp_path):
@@ -372,6 +437,7 @@ def test_the_bandit_of_digits_plays_where_the_data_are(monkeypatch):
     _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
     suite._single.cache_clear()  # so that nobody else finds it
     assert timestep.observation.shape == (LANES, 28, 28)
+    assert "regret" in timestep.env_info
     assert env.env.duration == 1
 
 
@@ -412,6 +478,49 @@ def test_environments_that_were_registered_with_gymnax_are_there_too(monkeypatch
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
 
 
+@flax.struct.dataclass
+class Mass:
+    grams: float = 1.0
+
+
+@flax.struct.dataclass
+class OddParams(gymnax.environments.environment.EnvParams):
+    scale: float = 1.0
+    shift: None = None
+    kind: str = flax.struct.field(pytree_node=False, default="cart")
+    mass: Mass = Mass()
+    max_steps_in_episode: int = 10
+
+
+class Odd(Pair):
+    """It needs an argument, and not all of its params are numbers."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    @property
+    def default_params(self):
+        return OddParams()
+
+    def observation_space(self, params):
+        return {"cart": super().observation_space}[params.kind](params)
+
+
+def test_arguments_may_be_required_and_params_that_are_no_numbers_stay(monkeypatch):
+    monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", Odd)
+    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: Odd(**kwargs))
+    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
+    assert load("Handed-v0", size=3).unwrapped._single.env.size == 3
+    env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
+    assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])
+    jax.eval_shape(env.reset, jax.random.key(0))
+    with pytest.raises(ValueError, match="gymnax:Odd-v0: kind is no number that lanes could hold and stays 'cart'"):
+        load("Odd-v0", size=3, kind="pole")
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax refuses \{\}: .*'size'"):
+        load("Odd-v0")
+
+
 def test_ids_are_gymnaxs():
     assert suite.ids() == sorted(gymnax.registered_envs)
 
@@ -431,6 +540,13 @@ def test_equal_configurations_share_what_is_compiled():
         one(load("CartPole-v1", gravity=gravity), jax.random.key(0))
     assert len(traced) == 1
     assert load("Catch-bsuite", rows=6).unwrapped._single is load("Catch-bsuite", rows=6).unwrapped._single
+
+
+def test_an_environment_can_be_pickled():
+    env = load("FourRooms-misc", use_visual_obs=True, fail_prob=[0.5] * LANES)
+    again = pickle.loads(pickle.dumps(env))
+    assert jax.tree.structure(again) == jax.tree.structure(env)
+    assert again.unwrapped.params.fail_prob.tolist() == [0.5] * LANES
 
 
 def test_it_may_be_loaded_while_something_is_traced():

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.numeric import sin_cos
 
@@ -73,7 +73,7 @@ class CartPole(Environment):
     max_time: float = tree.static(default=10.0)
 
     def check(self):
-        check_clock(self)
+        check_numbers(self)
 
     def initial(self, key):
         reach, zero = self.params.init_range, jnp.zeros(key.shape, jnp.int32)
@@ -158,8 +158,18 @@ def last_step(timescale: float, max_time: float) -> int:
     return int(np.argmax(times > max_time)) + 1
 
 
-def check_clock(env) -> None:
-    """Raises a ``ValueError`` unless ``timescale`` and ``max_time`` make an episode of at most ten million steps."""
+def check_numbers(env) -> None:
+    """Raises a ``ValueError`` unless there is a cart with a pole, and an episode of at most ten million steps."""
+    for name in ("length", "mass_cart", "x_threshold", "mass_pole", "init_range"):
+        value = getattr(env.params, name)
+        if not leaves.is_concrete(value):
+            continue
+        value = np.asarray(value)[()]
+        if name in ("mass_pole", "init_range"):
+            if np.any(value < 0):
+                raise ValueError(f"{env}: {name} must be at least 0, got {value}")
+        elif np.any(value <= 0):
+            raise ValueError(f"{env}: {name} must be positive, got {value}")
     for name in ("timescale", "max_time"):
         value = getattr(env, name)
         if not (isinstance(value, int | float) and 0 < value < np.inf):

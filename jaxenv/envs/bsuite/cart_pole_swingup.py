@@ -26,7 +26,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
-from jaxenv.envs.bsuite.cart_pole import Pole, check_clock, column_bounds, columns, last_step, push
+from jaxenv.envs.bsuite.cart_pole import Pole, check_numbers, column_bounds, columns, last_step, push
 from jaxenv.numeric import sin_cos
 
 
@@ -48,15 +48,32 @@ class Params:
 
 
 @tree.struct
+class Cost:
+    """What pushes have cost, at whatever ``move_cost`` was in force: a sum that stays exact over a long life.
+
+    Each float32 ``[B]``; the sum is ``total + rest``.
+    """
+
+    total: jax.Array
+    rest: jax.Array  # what total lost to rounding
+
+    def plus(self, paid: jax.Array) -> "Cost":
+        """The sum with one more cost."""
+        term = paid + self.rest
+        total = self.total + term
+        return Cost(total, term - (total - self.total))
+
+
+@tree.struct
 class State:
     """What is rewarded is counted in integers: they add up exactly, however long a lane lives. All but the pole [B]."""
 
     pole: Pole
     steps: jax.Array  # int32, of this episode
     upright: jax.Array  # int32, steps upright in this episode
-    moves: jax.Array  # int32, pushes in this episode
+    cost: Cost  # of this episode
     total_upright: jax.Array  # int32, of all episodes
-    total_moves: jax.Array  # int32
+    total_cost: Cost
     best_episode: jax.Array  # float32
 
 
@@ -73,28 +90,29 @@ class CartPoleSwingup(Environment):
     max_time: float = tree.static(default=10.0)
 
     def check(self):
-        check_clock(self)
+        check_numbers(self)
 
     def initial(self, key):
         reach, zero = self.params.init_range, jnp.zeros(key.shape, jnp.int32)
         x, x_dot, theta, theta_dot = random.uniform(key, 4, -reach, reach)
         pole = Pole(x, x_dot, np.float32(np.pi) + theta, theta_dot)
-        return State(pole, zero, zero, zero, zero, zero, jnp.zeros(key.shape, jnp.float32))
+        none = jnp.zeros(key.shape, jnp.float32)
+        return State(pole, zero, zero, Cost(none, none), zero, Cost(none, none), none)
 
     def initial_bounds(self):
-        reach, rest = self.params.init_range, (0,) * 6
+        reach, rest = self.params.init_range, (0,) * 8
         return (-reach, -reach, np.pi - reach, -reach, *rest), (reach, reach, np.pi + reach, reach, *rest)
 
     def carry(self, old, new):
         return tree.rebuild(
-            new, total_upright=old.total_upright, total_moves=old.total_moves, best_episode=old.best_episode
+            new, total_upright=old.total_upright, total_cost=old.total_cost, best_episode=old.best_episode
         )
 
     def transition(self, state, action, key):
         p, pole = self.params, push(state.pole, action, self.timescale, self.params)
         _, cos = sin_cos(pole.theta)
         upright = (cos > p.height_threshold) & _central(pole, p) & _slow(pole, p)
-        upright, move = upright.astype(jnp.int32), (action != 1).astype(jnp.int32)
+        upright, paid = upright.astype(jnp.int32), p.move_cost * (action != 1).astype(jnp.float32)
         steps = state.steps + 1
         ended = (jnp.abs(pole.x) > p.x_threshold) | (steps >= last_step(self.timescale, self.max_time))
         after = tree.rebuild(
@@ -102,18 +120,18 @@ class CartPoleSwingup(Environment):
             pole=pole,
             steps=steps,
             upright=state.upright + upright,
-            moves=state.moves + move,
+            cost=state.cost.plus(paid),
             total_upright=state.total_upright + upright,
-            total_moves=state.total_moves + move,
+            total_cost=state.total_cost.plus(paid),
         )
         # It starts from 0, so that a return below shows nowhere.
-        best = jnp.maximum(state.best_episode, _paid(after.upright, after.moves, p))
+        best = jnp.maximum(state.best_episode, _sum(after.upright, after.cost))
         after = tree.rebuild(after, best_episode=jnp.where(ended, best, state.best_episode))
-        return Transition(after, _paid(upright, move, p), terminated=ended)
+        return Transition(after, upright.astype(jnp.float32) - paid, terminated=ended)
 
     def state_info(self, state):
         return {
-            "raw_return": _paid(state.total_upright, state.total_moves, self.params),
+            "raw_return": _sum(state.total_upright, state.total_cost),
             "total_upright": state.total_upright.astype(jnp.float32),
             "best_episode": state.best_episode,
         }
@@ -141,6 +159,6 @@ def _slow(pole: Pole, p: Params) -> jax.Array:
     return jnp.abs(pole.theta_dot) < p.theta_dot_threshold
 
 
-def _paid(upright: jax.Array, moves: jax.Array, p: Params) -> jax.Array:
-    """The sum of rewards of so many steps upright and so many pushes."""
-    return upright.astype(jnp.float32) - p.move_cost * moves.astype(jnp.float32)
+def _sum(upright: jax.Array, cost: Cost) -> jax.Array:
+    """The sum of rewards of so many steps upright and of pushes at this cost."""
+    return upright.astype(jnp.float32) - cost.total - cost.rest

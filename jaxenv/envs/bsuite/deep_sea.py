@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.envs.toy_text.tabular import marked
 
 
 @tree.struct
@@ -105,7 +106,8 @@ class DeepSea(Environment):
     def advance(self, state: State, action: jax.Array, draws: Draws | None) -> Transition:
         """One step, given what was drawn: ``None`` in a deterministic sea."""
         last = np.int32(self.size - 1)
-        right = action == _look_up(self.action_mapping, state.row, state.column)
+        cell = state.row * np.int32(self.size) + state.column
+        right = action == marked(self.action_mapping != 0, cell).astype(jnp.int32)
         treasure = right & (state.column == last)
         reward = treasure.astype(jnp.float32) - right.astype(jnp.float32) * self.params.unscaled_move_cost / self.size
         moves = right
@@ -153,16 +155,3 @@ def _action_mapping(size: int, seed: int | None) -> np.ndarray:
         mapping = np.random.RandomState(seed).binomial(1, 0.5, [size, size]).astype(np.int32)
     mapping.flags.writeable = False
     return mapping
-
-
-def _look_up(mapping: np.ndarray, row: jax.Array, column: jax.Array) -> jax.Array:
-    """``mapping[row, column]`` for flags: each row's flags are packed in words, of which one is chosen."""
-    size = len(mapping)
-    number = row * np.int32(-(-size // 32)) + (column >> 5)
-    packed = np.packbits(mapping.astype(bool), axis=1, bitorder="little")
-    words = np.zeros((size, -(-size // 32) * 4), np.uint8)
-    words[:, : packed.shape[1]] = packed
-    word = jnp.zeros_like(row, jnp.uint32)
-    for i, value in enumerate(words.view("<u4").ravel()):
-        word = jnp.where(number == i, np.uint32(value), word)
-    return ((word >> (column & 31).astype(jnp.uint32)) & np.uint32(1)).astype(jnp.int32)

@@ -13,6 +13,8 @@ Time limit    none
 env_info      total_regret: float32, 2 for every wrong digit, summed over all episodes
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,27 +37,51 @@ class MNISTBandit(Environment):
     """Classification of digits as a bandit; see the module.
 
     Attributes:
-        path: of the images, see `digits.load`; nothing is ever downloaded.
+        path: of the images, see `digits.find`; nothing is ever downloaded.
         fraction: what part of the images to use, from the first one on, in (0, 1].
         signed_pixels: as bsuite does, takes MNIST's bytes from 0 to 255 for signed ones, so that what is brighter
             than 127 shows as negative; ``False`` gives what bsuite says it does, numbers from 0 to 1. The default
             images are not concerned: their numbers go from 0 to 1 either way.
+        files: what was found at ``path`` when the environment was made; no argument.
     """
 
     path: str = tree.static(default="")
     fraction: float = tree.static(default=1.0)
     signed_pixels: bool = tree.static(default=True)
+    files: Any = tree.static(default=None, init=False)
+
+    def __post_init__(self):
+        # Once for all: neither a change of the working folder nor one of the files changes what this one shows.
+        if isinstance(self.path, str):  # anything else is refused below
+            try:
+                object.__setattr__(self, "files", digits.find(self.path))
+            except ValueError as error:
+                raise ValueError(f"{self}: {error}") from None
+        super().__post_init__()
 
     def check(self):
         if not (isinstance(self.fraction, int | float) and 0 < self.fraction <= 1):
             raise ValueError(f"{self}: fraction must lie in (0, 1], got {self.fraction}")
-        if int(self.fraction * digits.shape(self.path)[0]) < 1:
+        if int(self.fraction * self._shape[0]) < 1:
             raise ValueError(f"{self}: fraction leaves no image, got {self.fraction}")
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        # Known without scikit-learn, so that the environment can be listed where that is not installed.
+        return self._named(digits.shape)
+
+    def _named(self, read):
+        """What ``read`` finds in the files; its errors name the environment."""
+        try:
+            return read(self.files)
+        except (ValueError, ImportError) as error:
+            kind = ImportError if isinstance(error, ImportError) else ValueError
+            raise kind(f"{self}: {error}") from error
 
     @property
     def _data(self) -> tuple[np.ndarray, np.ndarray, int]:
         # The cache of `digits` holds the arrays: one copy for all environments, lanes and calls.
-        images, labels, white = digits.load(self.path)
+        images, labels, white = self._named(digits.load)
         count = int(self.fraction * len(labels))
         if self.signed_pixels:
             images = images.view(np.int8)
@@ -85,9 +111,8 @@ class MNISTBandit(Environment):
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
 
     def observation_spec(self):
-        # Known without scikit-learn, so that the environment can be listed where that is not installed.
         low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
-        return specs.Bounded(digits.shape(self.path)[1:], np.float32, low, high, "observation")
+        return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
 
     def action_spec(self):
         return specs.discrete(10, name="action")

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.envs.classic_control import mountain_car
 
@@ -54,8 +54,35 @@ class MountainCar(Environment):
     def check(self):
         if self.max_steps < 1:
             raise ValueError(f"{self}: max_steps must be at least 1, got {self.max_steps}")
+        for name in ("min_position", "max_position", "max_speed"):
+            if not isinstance(getattr(self, name), int | float):
+                raise ValueError(f"{self}: {name} must be one number, got {getattr(self, name)!r}")
+        if not self.max_speed > 0:
+            raise ValueError(f"{self}: max_speed must be positive, got {self.max_speed}")
+        if not self.min_position < self.max_position:
+            raise ValueError(
+                f"{self}: min_position must lie below max_position, got {self.min_position} and {self.max_position}"
+            )
+        # A narrow road may come before the start on it, by `with_params`; a reset looks again.
+        p, default = self.params, Params()
+        given = [(p.start_low, default.start_low), (p.start_high, default.start_high)]
+        if not all(leaves.is_concrete(v) and np.all(np.asarray(v) == np.float32(d)) for v, d in given):
+            self._check_start()
+
+    def _check_start(self):
+        p = self.params
+        if leaves.is_concrete(p.start_low) and leaves.is_concrete(p.start_high):
+            first, last = np.asarray(p.start_low)[()], np.asarray(p.start_high)[()]
+            # As float32, which params are.
+            low, high = np.float32(self.min_position), np.float32(self.max_position)
+            if not np.all((low <= first) & (first <= last) & (last <= high)):
+                raise ValueError(
+                    f"{self}: start_low and start_high must lie between min_position {self.min_position} and "
+                    f"max_position {self.max_position}, and not cross, got {first} and {last}"
+                )
 
     def initial(self, key):
+        self._check_start()
         (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
         zero = jnp.zeros(key.shape, jnp.int32)
         return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)

@@ -7,10 +7,11 @@ environments for goal-oriented tasks", arXiv:2306.13831.
 Observation   image: uint8[7, 7, 3], object, colour and state of each cell ahead, by column and row, 0 where walls
               hide it; direction: int32, 0 right, 1 down, 2 left, 3 up
 Action        int32        0 turns left, 1 right, 2 steps forward, 3 picks up, 4 drops, 5 toggles, 6 does nothing
-Reward        success_reward * (1 - time_penalty * step / max_steps) on the step onto the goal, else 0
+Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on the step onto the goal, else 0
 Starts        as the level says: each is a file beside this one
 Terminates    on the goal, and in lava
-Time limit    max_steps (registry): a truncation, as in MiniGrid
+Time limit    that of the registry, there equal to max_steps: a truncation, as in MiniGrid. ``max_steps`` alone limits
+              nothing: it says over how many steps the reward falls
 
 The mission, which MiniGrid adds to the observation as text, is the same at all times: the class names it.
 """
@@ -170,7 +171,9 @@ class GridWorld(Environment):
 
     def _reward(self, step):
         p = self.params
-        return p.success_reward * (1 - p.time_penalty * (step.astype(jnp.float32) / self.max_steps.astype(jnp.float32)))
+        # MiniGrid's limit is max_steps; where another one lets episodes go on, the reward falls no further.
+        passed = jnp.minimum(step.astype(jnp.float32) / self.max_steps.astype(jnp.float32), 1)
+        return p.success_reward * (1 - p.time_penalty * passed)
 
     def observe(self, state):
         return {"image": _image(state, self.see_through_walls), "direction": state.agent.direction}

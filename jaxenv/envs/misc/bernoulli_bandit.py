@@ -9,7 +9,7 @@ Action        int32                   the arm to pull
 Reward        1 with the arm's probability, else 0
 Starts        with new arms, see ``arms``
 Terminates    never
-Time limit    100 (registry)
+Time limit    100 (registry), a termination: the task ends with its horizon
 env_info      regret: float32, how much more the best arm pays on average than the one pulled
 """
 

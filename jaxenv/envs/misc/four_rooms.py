@@ -144,7 +144,12 @@ def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
     Returns:
         Float64 ``[104, 4, 104]``: ``[i, a, j]`` is the probability to go by action a from ``FREE_CELLS[i]`` to
         ``FREE_CELLS[j]``. Rewards are 1 for arriving at the goal, which ends the episode, and 0 for all else.
+
+    Raises:
+        ValueError: unless ``fail_prob`` is a probability.
     """
+    if not 0 <= fail_prob <= 1:
+        raise ValueError(f"transition_table: fail_prob must lie in [0, 1], got {fail_prob}")
     number = {tuple(cell): i for i, cell in enumerate(FREE_CELLS.tolist())}
     moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
     direction = (1 - fail_prob) * np.eye(4) + fail_prob / 3 * (1 - np.eye(4))  # [meant, taken]

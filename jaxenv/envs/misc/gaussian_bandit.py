@@ -8,7 +8,7 @@ Action        int32        0 pulls the arm that pays nothing, 1 the risky one
 Reward        0, or normal around the risky arm's mean with standard deviation sigma_l
 Starts        with a new risky arm: its mean is normal around mean_mu with standard deviation sigma_p
 Terminates    never
-Time limit    100 (registry)
+Time limit    100 (registry), a termination: the task ends with its horizon
 env_info      regret: float32, how much more the best arm pays on average than the one pulled
 """
 

@@ -10,7 +10,7 @@ Action        int32                     0 up, 1 right, 2 down, 3 left
 Reward        ``reward`` for reaching the goal, plus ``punishment`` (0 by default) for walking into a wall
 Starts        at the centre; the goal at any other free cell, each as likely, for the whole episode
 Terminates    never
-Time limit    200 (registry)
+Time limit    200 (registry), a termination: the task ends with its horizon
 env_info      goal_reached: bool, by this step
 
 A maze has maze_size by maze_size cells with walls around them. Every cell with an odd row and an odd column, counted

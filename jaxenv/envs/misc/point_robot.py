@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
 from jaxenv.numeric import clip, sin_cos
@@ -87,10 +87,16 @@ class PointRobot(Environment):
         return self.respawn or self.compat == "gymnax"
 
     def check(self):
+        if not isinstance(self.max_force, int | float | np.number):
+            raise ValueError(f"{self}: max_force must be one number, got {self.max_force}")
         if not (math.isfinite(self.max_force) and self.max_force > 0):
             raise ValueError(f"{self}: max_force must be positive, got {self.max_force}")
         if self.compat not in ("", "gymnax"):
             raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
+        for name in ("circle_radius", "goal_radius"):
+            value = getattr(self.params, name)
+            if leaves.is_concrete(value) and np.any(np.asarray(value) < 0):
+                raise ValueError(f"{self}: {name} must not be negative, got {value}")
         check_t_max(str(self), self.params.t_max)
 
     def initial(self, key):
@@ -153,5 +159,5 @@ def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _length(x: jax.Array, y: jax.Array) -> jax.Array:
     """Length of a vector, with a gradient of 0 where it has none."""
     square = x * x + y * y
-    apart = square > 0
+    apart = square != 0  # NaN is not at the goal
     return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 
 UP, DOWN = np.int32(1), np.int32(2)
@@ -83,6 +83,17 @@ class Pong(Environment):
         for name, allowed in (("reward", ("rally", "score")), ("dtype", ("bool", "float32"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{self}: {name} must be one of {allowed}, got {getattr(self, name)!r}")
+        speed = self.params.ball_x_speed
+        if leaves.is_concrete(speed) and np.any((np.asarray(speed) <= 0) | (np.asarray(speed) > self.width / 2)):
+            raise ValueError(f"{self}: ball_x_speed must be above 0 and at most width / 2, got {speed}")
+        # A border reflects once a step: a ball this quick stays between the two.
+        for name in ("ball_max_y_speed", "serve_y_speed"):
+            speed = getattr(self.params, name)
+            if leaves.is_concrete(speed) and np.any((np.asarray(speed) < 0) | (np.asarray(speed) > self.height - 1)):
+                raise ValueError(f"{self}: {name} must lie in [0, height - 1], got {speed}")
+        speed = self.params.paddle_y_speed
+        if leaves.is_concrete(speed) and np.any(np.asarray(speed) < 0):
+            raise ValueError(f"{self}: paddle_y_speed must not be negative, got {speed}")
 
     def initial(self, key):
         row = jnp.full(key.shape, self.height / 2, jnp.float32)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.numeric import sin_cos
 
@@ -53,6 +53,8 @@ class Reacher(Environment):
     def check(self):
         if self.num_joints < 1:
             raise ValueError(f"{self}: num_joints must be at least 1, got {self.num_joints}")
+        if leaves.is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
+            raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
 
     def initial(self, key):
         n = self.num_joints

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
@@ -54,6 +54,8 @@ class Swimmer(Environment):
     def check(self):
         if self.num_urchins < 0:
             raise ValueError(f"{self}: num_urchins must be at least 0, got {self.num_urchins}")
+        if leaves.is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
+            raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
 
     def initial(self, key):
         n = self.num_urchins

@@ -16,6 +16,8 @@ never turns. If the two would overlap both stay and change speeds. Noise, as in 
 image, on the rectangles alone, its negative half is cut off and bytes overflow: white with a little noise is black.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,8 +80,13 @@ class BouncingSquares(Environment):
 
     def check(self):
         for name, least in (("size", 5), ("pixels_per_cell", 1), ("noise_level", 0)):
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{self}: {name} must be at least {least}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.number):
+                raise ValueError(f"{self}: {name} must be one number, got {value}")
+            if not value >= least:
+                raise ValueError(f"{self}: {name} must be at least {least}, got {value}")
+        if not math.isfinite(self.noise_level):
+            raise ValueError(f"{self}: noise_level must be finite, got {self.noise_level}")
 
     def initial(self, key):
         flags, speeds, row, column, place = random.bits(key, 5)

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
@@ -51,6 +51,11 @@ class RiskyBranch(Environment):
     """A lottery and a safe way; see the module."""
 
     params: Params = Params()
+
+    def check(self):
+        p = self.params.good_probability
+        if leaves.is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
+            raise ValueError(f"{self}: good_probability must lie in [0, 1], got {p}")
 
     def initial(self, key):
         return State(jnp.full(key.shape, START, jnp.int32))

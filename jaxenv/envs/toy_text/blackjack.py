@@ -6,8 +6,9 @@ Source: Sutton and Barto (2018), "Reinforcement Learning: An Introduction", exam
 Observation   (int32, int32, int32)   the player's sum, 4 to 31; the dealer's open card, 1 (ace) to 10; whether the
                                       player has an ace that counts 11, 0 or 1
 Action        int32        0 sticks, 1 hits (takes a card)
-Reward        at the end 1 for the higher sum, 0 for the same, -1 for the lower; a bust counts 0. With natural 1.5 for
-              winning with an ace and a ten at once; with sab those win over all but the same in the dealer's hand
+Reward        at the end 1 for the higher sum, 0 for the same, -1 for the lower; -1 for a bust, at once, and a bust of
+              the dealer counts as the lower. With natural 1.5 for winning with an ace and a ten at once; with sab those
+              win over all but the same in the dealer's hand
 Starts        with two cards each, one of the dealer's open
 Terminates    on sticking, or with a sum above 21 (bust)
 Time limit    none

@@ -39,7 +39,8 @@ class FrozenLake(Tabular):
     """The frozen lake; see the module.
 
     Attributes:
-        desc: the map, one text a row of the letters S, F, H and G; ``None`` for the one named ``map_name``.
+        desc: the map, one text a row of the letters S, F, H and G, or Gymnasium's own array of single bytes; ``None``
+            for the one named ``map_name``.
         map_name: ``"4x4"`` or ``"8x8"``.
         is_slippery: whether one may move to the side.
     """
@@ -73,7 +74,9 @@ class FrozenLake(Tabular):
     @property
     def rows(self) -> tuple[str, ...]:
         """The map in use."""
-        return MAPS[self.map_name] if self.desc is None else self.desc
+        if self.desc is None:
+            return MAPS[self.map_name]
+        return tuple(map(_text, self.desc)) if isinstance(self.desc, tuple) else self.desc
 
     def outcome(self, number, action, choice):
         tiles = np.array([list(row) for row in self.rows])
@@ -133,6 +136,8 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
     Raises:
         ValueError: if no such map exists.
     """
+    if not isinstance(size, int | np.integer):
+        raise ValueError(f"generate_random_map: size must be a whole number, got {size!r}")
     if size < 2:
         raise ValueError(f"generate_random_map: size must be at least 2, got {size}")
     if not 0 < p <= 1:
@@ -143,6 +148,15 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
         tiles[0, 0], tiles[-1, -1] = "S", "G"
         if _goal_in_reach(tiles != "H"):
             return tuple("".join(row) for row in tiles.tolist())
+
+
+def _text(row: Any) -> Any:
+    """A row of letters or of bytes as one text; anything else as it is."""
+    if isinstance(row, bytes):
+        return row.decode("latin-1")
+    if isinstance(row, tuple) and all(isinstance(letter, str | bytes) for letter in row):
+        return "".join(map(_text, row))
+    return row
 
 
 def _goal_in_reach(free: np.ndarray) -> bool:

@@ -131,11 +131,13 @@ class Tabular(Environment):
             lane: whose, where params differ by lane.
 
         Raises:
-            ValueError: if params differ by lane and none is named.
+            ValueError: if params differ by lane and none is named, or if there is no such lane.
         """
+        if lane is not None and not 0 <= lane < self.num_envs:
+            raise ValueError(f"{self}: mdp needs a lane from 0 to {self.num_envs - 1}, got {lane}")
         env: Tabular = self
         if per_lane := [d.path for d in leaves.declared_leaves(self) if d.per_lane]:
-            if lane is None or not 0 <= lane < self.num_envs:
+            if lane is None:
                 raise ValueError(f"{self}: {per_lane[0]} differs by lane: mdp needs a lane, got {lane}")
             env = leaves.map_declared(lambda d: np.asarray(d.value)[lane] if d.per_lane else d.value, self)
         probabilities = env.probabilities()

@@ -140,3 +140,19 @@ def test_specs_are_those_of_the_original_with_bounds():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         CartPole(name=ID, **options)
+
+
+@pytest.mark.parametrize("id", [ID, "CartPoleSwingup-bsuite"])
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("length", 0.0, "positive"),
+        ("mass_cart", 0.0, "positive"),
+        ("x_threshold", np.float32([1, 0]), "positive"),
+        ("mass_pole", -0.1, "at least 0"),
+        ("init_range", -1.0, "at least 0"),
+    ],
+)
+def test_numbers_that_make_no_cart_or_no_pole_are_refused(id, name, value, least):
+    with pytest.raises(ValueError, match=f"^<{id}>: {name} must be {least}, got "):
+        reference.bare(id, 2, **{name: value})

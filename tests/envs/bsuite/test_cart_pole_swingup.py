@@ -9,7 +9,7 @@ from bsuite.experiments.cartpole_swingup.sweep import SETTINGS
 import jaxenv
 from jaxenv import tree
 from jaxenv.envs.bsuite.cart_pole import Pole, last_step
-from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, State
+from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, Cost, State
 from tests.envs.bsuite import poles, reference
 from tests.parity import certify
 
@@ -26,7 +26,7 @@ SETS = {
 
 
 class Original(CartpoleSwingup):
-    """The original with its moves counted as ours are: they are all that its float returns do not tell."""
+    """The original with its moves counted: they are all that its float returns do not tell."""
 
     moves = total_moves = upright = 0
 
@@ -52,8 +52,10 @@ def ours(options, config):
 
 
 def translated(env):
-    counts = (env.upright, env.moves, env._total_upright, env.total_moves)
-    return State(poles.pole(env), poles.steps(env), *map(np.int32, counts), np.float32(env._best_episode))
+    upright, total_upright = np.int32(env.upright), np.int32(env._total_upright)
+    spent, total_spent = (Cost(np.float32(env._move_cost * n), np.float32(0)) for n in (env.moves, env.total_moves))
+    best = np.float32(env._best_episode)
+    return State(poles.pole(env), poles.steps(env), upright, spent, total_upright, total_spent, best)
 
 
 TRANSLATION = reference.Translation(ID, translated)
@@ -119,7 +121,8 @@ def test_the_angle_stays_exact_over_many_turns():
     # A pole that turns ten times a second for ten seconds, without gravity.
     env = reference.bare(ID, gravity=0.0, mass_pole=0.0, x_threshold=1e6)
     zero, count = np.zeros(8, np.float32), np.zeros(8, np.int32)
-    state = State(Pole(zero, zero, zero, np.float32([60, -60] * 4)), *[count] * 5, zero)
+    none = Cost(zero, zero)
+    state = State(Pole(zero, zero, zero, np.float32([60, -60] * 4)), count, count, none, count, none, zero)
     observation = np.asarray(reference.follow(env, state, np.ones((1001, 8), np.int32), ())[2])[:, 0, 0]
     angle = np.arange(1, 1002) * 60 * float(np.float32(0.01))
     np.testing.assert_allclose(observation[:, 2], np.sin(angle), atol=1e-4)
@@ -130,19 +133,38 @@ def test_the_best_episode_is_never_below_zero_and_counts_only_what_ended():
     # A push in a state that ends by its position, and in one that goes on; many lanes of them, as compiled above.
     zero, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
     x = np.resize(np.float32([4, 0]), poles.NUM_STEPS)
-    state = State(Pole(x, zero, zero + 3, zero), count, count + 9, *[count] * 3, zero + 5)
+    none = Cost(zero, zero)
+    state = State(Pole(x, zero, zero + 3, zero), count, count + 9, none, count, none, zero + 5)
     for best, upright, expected in ((5, 9, [8.9, 5]), (0, 0, [0, 0])):
         given = tree.rebuild(state, upright=count + upright, best_episode=zero + best)
         after, _ = reference.advance(reference.bare(ID), given, count, ())
         np.testing.assert_allclose(after.best_episode[:2], expected, rtol=1e-6)
 
 
+def test_every_push_counts_at_the_cost_that_was_in_force():
+    zero, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
+    none, total = Cost(zero, zero), 0.0
+    state = State(Pole(zero, zero, zero + 3, zero), count, count, none, count, none, zero)
+    for move_cost in (0.1, 0.7, 0.0):
+        env = reference.bare(ID, move_cost=move_cost)
+        state, (reward, _, _, info) = reference.advance(env, state, count, ())
+        total += float(reward[0])
+        np.testing.assert_allclose(info["raw_return"], total, rtol=1e-6)
+
+
+def test_the_cost_of_a_hundred_thousand_pushes_adds_up_exactly():
+    zero = np.float32(0)
+    spent = jax.jit(lambda cost: jax.lax.fori_loop(0, 100_000, lambda _, c: c.plus(np.float32(0.1)), cost))
+    # Added up in float32 alone it would be 9998.6.
+    assert float(spent(Cost(zero, zero)).total) == np.float32(100_000 * float(np.float32(0.1)))
+
+
 def test_counters_outlive_an_episode_and_nothing_else_does():
-    old = State(Pole(1.0, 2.0, 3.0, 4.0), 5, 6, 7, 8, 9, 10.0)
-    new = State(Pole(0.1, 0.2, 0.3, 0.4), 0, 0, 0, 0, 0, 0.0)
+    old = State(Pole(1.0, 2.0, 3.0, 4.0), 5, 6, Cost(7.0, 0.7), 8, Cost(9.0, 0.9), 10.0)
+    new = State(Pole(0.1, 0.2, 0.3, 0.4), 0, 0, Cost(0.0, 0.0), 0, Cost(0.0, 0.0), 0.0)
     kept = reference.bare(ID).carry(old, new)
-    assert (kept.pole, kept.steps, kept.upright, kept.moves) == (new.pole, 0, 0, 0)
-    assert (kept.total_upright, kept.total_moves, kept.best_episode) == (8, 9, 10.0)
+    assert (kept.pole, kept.steps, kept.upright, kept.cost) == (new.pole, 0, 0, new.cost)
+    assert (kept.total_upright, kept.total_cost, kept.best_episode) == (8, old.total_cost, 10.0)
 
 
 def test_episodes_start_hanging_within_the_range_of_the_original():

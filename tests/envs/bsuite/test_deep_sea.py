@@ -76,7 +76,7 @@ def test_a_step_from_anywhere_equals_bsuite(deterministic):
 
 
 def test_a_wide_sea_of_another_seed_with_a_cost_for_each_lane_equals_bsuite():
-    # More than 32 columns take two words of the packed table; the costs are params.
+    # A table of more than 32 words is looked up in memory; the costs are params.
     env, costs = original(size=40, mapping_seed=7), []
 
     def place_at_a_cost(env, rng):
@@ -88,6 +88,14 @@ def test_a_wide_sea_of_another_seed_with_a_cost_for_each_lane_equals_bsuite():
     ours = bare(size=40, mapping_seed=7, num_envs=500).with_params(unscaled_move_cost=np.array(costs, np.float32))
     error = reference.assert_steps_match(ours, steps, TOLERANCE)
     parity.certify(CALM.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
+
+
+def test_a_large_sea_is_no_longer_program_than_a_small_one():
+    # A chain of comparisons with every word of the table would take a minute to compile.
+    lanes = np.zeros(1, np.int32)
+    before = State(lanes, lanes, np.zeros(1, bool), lanes, lanes)
+    program = jax.make_jaxpr(lambda: bare(size=150).advance(before, lanes, None))()
+    assert len(program.eqns) < 60
 
 
 def test_without_random_actions_1_is_right_everywhere_as_in_bsuite():

@@ -5,6 +5,7 @@ import gzip
 import struct
 import sys
 
+import jax
 import numpy as np
 import pytest
 from bsuite.environments import mnist
@@ -46,6 +47,10 @@ def original(monkeypatch, folder):
     return lambda fraction: mnist.MNISTBandit(fraction)
 
 
+def loaded(path):
+    return digits.load(digits.find(str(path)))
+
+
 class InTurn:
     """Draws 0, 1, 2, ... in place of the original's ``RandomState``."""
 
@@ -85,7 +90,7 @@ def test_every_image_and_every_answer_show_and_pay_what_they_do_in_the_original(
     # Bytes over 255 in float32 on both sides, which compiled code may round once more.
     np.testing.assert_allclose(first, np.array(firsts[:count]), rtol=0, atol=1e-7)
     certify(ID, "bsuite", states=len(steps), tolerance=1e-7, error=max(error, np.abs(first - firsts[:count]).max()))
-    np.testing.assert_array_equal(digits.load(str(folder))[1][state.image], state.label)
+    np.testing.assert_array_equal(loaded(folder)[1][state.image], state.label)
 
 
 def test_pixels_that_are_not_signed_go_from_zero_to_one(folder):
@@ -105,7 +110,7 @@ def test_the_default_are_the_digits_of_scikit_learn_in_their_own_size():
     assert env.action_spec().num_values == 10
     assert jaxenv.spec(ID).max_episode_steps is None
     np.testing.assert_array_equal(env.observe(State(lanes, lanes, lanes)), theirs.images / 16)
-    np.testing.assert_array_equal(digits.load("")[1], theirs.target)
+    np.testing.assert_array_equal(digits.load(digits.Files())[1], theirs.target)
 
 
 def test_every_image_is_as_likely_and_comes_with_its_label(folder):
@@ -126,7 +131,7 @@ def test_files_of_arrays_and_of_idx_compressed_or_not_give_the_same(folder, tmp_
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES))
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
     for path in (folder, tmp_path, tmp_path / "arrays.npz"):
-        images, labels, white = digits.load(str(path))
+        images, labels, white = loaded(path)
         np.testing.assert_array_equal(images, IMAGES)
         np.testing.assert_array_equal(labels, LABELS)
         assert white == 255
@@ -135,9 +140,14 @@ def test_files_of_arrays_and_of_idx_compressed_or_not_give_the_same(folder, tmp_
 
 def test_files_that_are_missing_or_wrong_are_named(folder, tmp_path):
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES)[:-1])
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
     np.savez(tmp_path / "names.npz", images=IMAGES, y_train=LABELS)
     np.savez(tmp_path / "sizes.npz", images=IMAGES, labels=LABELS[:-1])
     np.savez(tmp_path / "values.npz", images=IMAGES, labels=LABELS.astype(int) + 1)
+    np.savez(tmp_path / "scaled.npz", images=np.float32(IMAGES / 255), labels=LABELS)
+    np.savez(tmp_path / "nan.npz", images=np.where(IMAGES == 7, np.nan, IMAGES), labels=LABELS)
+    np.savez(tmp_path / "halves.npz", images=IMAGES, labels=LABELS / 2)
+    np.savez(tmp_path / "words.npz", images=IMAGES, labels=LABELS.astype(str))
     for path, message in {
         folder / "none.npz": "no file .*none.npz",
         folder / "none": "no file .*none/train-images-idx3-ubyte, nor one with .gz",
@@ -145,15 +155,37 @@ def test_files_that_are_missing_or_wrong_are_named(folder, tmp_path):
         tmp_path / "names.npz": "must hold x_train and y_train, or images and labels, got images, y_train",
         tmp_path / "sizes.npz": r"images must be \[N, H, W\] and labels \[N\], got \(200, 28, 28\) and \(199,\)",
         tmp_path / "values.npz": "labels within 0 and 9",
+        tmp_path / "scaled.npz": "scaled.npz: pixels must be whole numbers from 0 to 255, got fractions of float32",
+        tmp_path / "nan.npz": "nan.npz: pixels must be whole numbers from 0 to 255, got fractions of float64",
+        tmp_path / "halves.npz": "halves.npz: labels must be whole numbers from 0 to 9, got fractions of float64",
+        tmp_path / "words.npz": "words.npz: labels must be numbers, got <U",
     }.items():
-        with pytest.raises(ValueError, match=message):
-            MNISTBandit(path=str(path))
+        with pytest.raises(ValueError, match=f"^<{ID}>: .*{message}"):
+            MNISTBandit(name=ID, path=str(path))
+
+
+def test_the_files_are_those_found_when_it_was_made_wherever_one_goes_and_whatever_becomes_of_them(
+    folder, tmp_path, monkeypatch
+):
+    np.savez(tmp_path / "some.npz", images=IMAGES, labels=LABELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    env = MNISTBandit(path="some.npz")
+    # The same version of a file is the same structure: nothing compiles anew.
+    assert jax.tree.structure(env) == jax.tree.structure(MNISTBandit(path="some.npz"))
+    assert MNISTBandit(path="~/some.npz").files == env.files
+    monkeypatch.chdir(folder)
+    np.savez(tmp_path / "some.npz", images=IMAGES[:50], labels=LABELS[:50])
+    anew = MNISTBandit(path=str(tmp_path / "some.npz"))
+    assert [len(digits.load(e.files)[1]) for e in (env, anew)] == [200, 50]
+    with pytest.raises(ValueError, match=r"some.npz has changed since the environment was made"):
+        digits.load.__wrapped__(env.files)
 
 
 def test_without_scikit_learn_the_error_names_the_extra_and_the_other_way(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"pip install jaxenv\[mnist\], or give path="):
-        digits.load.__wrapped__("")
+        digits.load.__wrapped__(digits.Files())
 
 
 @pytest.mark.parametrize(

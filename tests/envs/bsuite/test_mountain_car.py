@@ -1,11 +1,12 @@
 """bsuite's MountainCar against the package ``bsuite``."""
 
+import jax
 import numpy as np
 import pytest
 from bsuite.environments.mountain_car import MountainCar as Original
 
 import jaxenv
-from jaxenv.envs.bsuite.mountain_car import MountainCar, State
+from jaxenv.envs.bsuite.mountain_car import State
 from jaxenv.envs.classic_control.mountain_car import State as Car
 from tests.envs.bsuite import reference
 from tests.parity import certify
@@ -112,6 +113,23 @@ def test_specs_are_those_of_the_original_with_bounds():
     assert jaxenv.spec(ID).max_episode_steps is None
 
 
-def test_bad_options_are_refused():
-    with pytest.raises(ValueError, match=r"^<MountainCar-bsuite>: max_steps must be at least 1, got 0$"):
-        MountainCar(name=ID, max_steps=0)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
+        ({"min_position": 0.6}, "min_position must lie below max_position, got 0.6 and 0.6"),
+        ({"min_position": (-1.0, -1.2)}, r"min_position must be one number, got \(-1.0, -1.2\)"),
+        ({"max_speed": -0.1}, "max_speed must be positive, got -0.1"),
+        ({"start_low": 5.0, "start_high": 6.0}, "start_low and start_high must lie between .*, got 5.0 and 6.0"),
+        ({"start_low": -0.3}, "start_low and start_high must .* not cross, got -0.3.* and -0.4.*"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^<MountainCar-bsuite>: {message}$"):
+        reference.bare(ID, **options)
+
+
+def test_a_narrow_road_asks_for_a_start_on_it():
+    reference.bare(ID, min_position=-0.5, start_low=-0.5)
+    with pytest.raises(ValueError, match=r"start_low and start_high must lie between min_position -0\.5 "):
+        jax.eval_shape(reference.bare(ID, min_position=-0.5).reset, jax.random.key(0))

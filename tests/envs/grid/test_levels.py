@@ -68,18 +68,22 @@ def test_empty_rooms_start_as_minigrids():
 def test_agents_of_random_empty_rooms_start_where_minigrids_do():
     (id,) = EMPTY[2:]
     theirs = reference.golden(id)["starts"]
-    task = starting(jaxenv.spec(id).make(len(theirs)))
+    task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (4, 6), max_size=6)
     cells = [(x, y) for x in range(1, 4) for y in range(1, 4) if (x, y) != (3, 3)]
     expected = {(*c, d): 1 / 32 for c in cells for d in range(4)}
     for starts in (theirs, poses(task)):
         assert_distributed(starts[:, :3], expected)
     assert np.all(reference.coordinates(task.goal) == 3)
+    for size, other in others.items():
+        inside = {(x, y) for x in range(1, size - 1) for y in range(1, size - 1)}
+        assert set(map(tuple, poses(other)[:, :2].tolist())) == inside - {(size - 2, size - 2)}
+        assert np.all(reference.coordinates(other.goal) == size - 2)
 
 
 def test_the_gap_in_the_lava_is_where_minigrids_is():
     (id,) = LAVA_GAP
     theirs = reference.golden(id)["starts"]
-    task = starting(jaxenv.spec(id).make(len(theirs)))
+    task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (5, 6))
     lava = reference.cells(task.lava)[:, 1:6, 1:6]
     column = np.any(lava, axis=2)
     assert np.all(np.sum(column, axis=1) == 1)
@@ -91,12 +95,19 @@ def test_the_gap_in_the_lava_is_where_minigrids_is():
     assert np.all(poses(task) == [1, 1, 0])
     assert np.all(reference.coordinates(task.goal) == 5)
     assert np.all(np.sum(reference.cells(task.floor), axis=(1, 2)) == 25)
+    for size, other in others.items():
+        lava = reference.cells(other.lava)
+        column = np.argmax(np.any(lava, axis=2), axis=1)
+        gap = 1 + np.argmin(lava[np.arange(len(lava)), column, 1:], axis=1)
+        assert set(column) == set(range(2, size - 2))
+        assert set(gap) == set(range(1, size - 1))
+        assert np.all(np.sum(lava, axis=(1, 2)) == size - 3)
 
 
 def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_minigrids():
     (id,) = FOUR_ROOMS
     theirs = reference.golden(id)["starts"]
-    task = starting(jaxenv.spec(id).make(len(theirs)))
+    task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (5, 7, 11))
     floor = reference.cells(task.floor)
     upper, left = np.argmax(floor[:, 9, :9], axis=1), np.argmax(floor[:, :9, 9], axis=1)
     lower, right = 10 + np.argmax(floor[:, 9, 10:], axis=1), 10 + np.argmax(floor[:, 10:, 9], axis=1)
@@ -116,6 +127,17 @@ def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_minigrids():
         assert np.all(np.any(starts[:, :2] != starts[:, 3:5], axis=1))
     assert np.all(floor[np.arange(len(ours)), ours[:, 0], ours[:, 1]])
     assert np.all(floor[np.arange(len(ours)), goal[:, 0], goal[:, 1]])
+    for size, other in others.items():
+        floor, goal, middle = reference.cells(other.floor), reference.coordinates(other.goal), size // 2
+        rooms = [i for i in range(1, size - 1) if i != middle]
+        assert np.all(floor[:, rooms][:, :, rooms])
+        assert np.all(np.sum(floor, axis=(1, 2)) == len(rooms) ** 2 + 4)
+        for line in (floor[:, middle], floor[:, :, middle]):  # a gap on either side
+            assert np.all(np.sum(line[:, 1:middle], axis=1) == 1)
+            assert np.all(np.sum(line[:, middle + 1 : size - 1], axis=1) == 1)
+        for cell in (poses(other)[:, :2], goal):
+            assert np.all(floor[np.arange(len(floor)), cell[:, 0], cell[:, 1]])
+            assert (cell.min(), cell.max()) == (1, size - 2)
 
 
 @functools.cache
@@ -175,6 +197,15 @@ def test_door_key_and_agent_are_distributed_as_minigrids():
 def starting(env):
     """How episodes start: the state in every lane."""
     return jax.device_get(reference.reset(env, jax.random.key(3)))[0].task
+
+
+def with_other_sizes(spec, lanes, sizes, **options):
+    """How episodes start in ``lanes`` lanes of the level's own size, and by size in 300 lanes each of others."""
+    size = np.concatenate([np.full(lanes, spec.make().max_size), np.repeat(sizes, 300)]).astype(np.int32)
+    task = starting(spec.make(len(size), size=size, **options))
+    starts = lanes + 300 * np.arange(len(sizes))
+    own, *others = (jax.tree.map(lambda x, n=n: x[n], task) for n in np.split(np.arange(len(size)), starts))
+    return own, dict(zip(sizes, others, strict=True))
 
 
 def poses(task):

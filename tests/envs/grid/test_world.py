@@ -32,11 +32,14 @@ def test_cluttered_grids_step_and_look_as_minigrids():
     # Every other lane has its own reward.
     success, penalty = np.where(np.arange(lanes) % 2, 2.5, 1), np.where(np.arange(lanes) % 2, 0.5, 0.9)
     env = Clutter(num_envs=lanes, max_size=9)
-    env = TimeLimit(env.with_params(max_steps=50, success_reward=success, time_penalty=penalty), 50)
+    # Theirs falls over fewer steps than the limit, and then no further.
+    scale = np.where(np.arange(lanes) % 2, 20, 50)
+    env = TimeLimit(env.with_params(max_steps=scale, success_reward=success, time_penalty=penalty), 50)
     paid = data["reward"] > 0
-    own = np.where(paid, success * (1 - penalty * (data["after_step"] / 50)), 0)
+    own = np.where(paid, success * (1 - penalty * np.minimum(data["after_step"] / scale, 1)), 0)
     np.testing.assert_array_equal(own[::2], data["reward"][::2])
-    assert min(np.sum(paid[::2]), np.sum(paid[1::2])) >= 3
+    assert min(np.sum(paid[::2]), np.sum((paid & (data["after_step"] < scale))[1::2])) >= 3
+    assert np.sum(paid & (data["after_step"] > scale)) >= 3
     assert np.sum(data["terminated"] & ~paid) >= 5  # burnt
     assert np.sum(data["carrying"] & ~data["after_carrying"]) >= 5  # dropped
     reference.assert_steps_match(env, {**data, "reward": own})
@@ -63,6 +66,13 @@ def test_specs_are_minigrids_without_the_mission():
 def test_rewards_fall_until_the_time_limit_of_the_id(id):
     spec = jaxenv.spec(id)
     assert spec.make().max_steps == spec.max_episode_steps
+
+
+def test_sizes_that_cannot_be_looked_at_are_brought_within_what_fits():
+    fitted = jax.jit(lambda env, size: env.with_params(size=size).unwrapped.size)
+    given = np.array([0, 3, 6, 12, 40], np.int32)
+    assert fitted(Maze(num_envs=5), given).tolist() == [13, 5, 5, 11, 13]
+    assert fitted(Empty(num_envs=5), given).tolist() == [8, 4, 6, 8, 8]
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,10 @@ def test_an_arm_pays_with_its_probability():
     levels = np.linspace(0, 1, 9).astype(np.float32)
     means = np.stack([levels[np.arange(LANES) % 9], levels[(np.arange(LANES) // 9) % 9]], axis=-1)
     start, actions = drawn(means)
-    _, shown, paid, _ = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, LANES), start, actions)
+    _, shown, paid, _ = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, LANES, t_max=40.0), start, actions)
     np.testing.assert_array_equal(shown[..., 0], paid)
+    time = start.time[None] + np.arange(1, STEPS + 1)[:, None]
+    np.testing.assert_allclose(shown[..., -1], 2 * time / 40 - 1, atol=1e-5)
     pulled = np.where(actions == 0, means[:, 0][None], means[:, 1][None])
     for level in levels:
         pulls = np.count_nonzero(pulled == level)

@@ -238,3 +238,8 @@ def test_specs_have_the_shapes_and_bounds_of_gymnaxs_spaces():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
+
+
+def test_a_table_of_what_is_no_probability_is_refused():
+    with pytest.raises(ValueError, match=r"transition_table: fail_prob must lie in \[0, 1\], got 2.0"):
+        transition_table(2.0)

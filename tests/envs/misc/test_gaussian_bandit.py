@@ -69,9 +69,11 @@ def assert_normal(sample, what):
 
 def test_one_arm_pays_nothing_and_the_other_normally_around_its_mean():
     start, actions = drawn()
-    env = gymnax_rollouts.bare(ID, LANES, sigma_l=0.5)
+    env = gymnax_rollouts.bare(ID, LANES, sigma_l=0.5, t_max=40.0)
     _, shown, paid, _ = gymnax_rollouts.follow(env, start, actions)
     np.testing.assert_array_equal(shown[..., 0], paid)
+    time = start.time[None] + np.arange(1, STEPS + 1)[:, None]
+    np.testing.assert_allclose(shown[..., -1], 2 * time / 40 - 1, atol=1e-5)
     assert not paid[actions == 0].any()
     mu = np.broadcast_to(start.means[:, 1], paid.shape)
     assert_normal((paid - mu)[actions == 1] / 0.5, "rewards")

@@ -103,8 +103,16 @@ def test_gymnaxs_manner_equals_gymnax_in_one_step_and_in_whole_episodes():
     assert errors.max() <= 1e-5
     np.testing.assert_array_equal(paid[compared], reward[compared])
     whole = np.count_nonzero(compared[-1] & (start.time == 0))
-    certify(ID, "gymnax", states=LANES, tolerance=1e-5, error=errors[0].max())
+    certify(ID, "gymnax", states=np.count_nonzero(compared[0]), tolerance=1e-5, error=errors[0].max())
     certify(ID, "gymnax", episodes=whole, steps=whole * STEPS, tolerance=1e-5, error=errors.max())
+
+
+def test_who_is_nowhere_is_not_at_the_goal():
+    start, actions = drawn()
+    actions[0] = np.nan
+    _, shown, paid, _ = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, LANES), start, actions)
+    assert np.isnan(shown[..., :2]).all()
+    assert not paid.any()
 
 
 def nothing(key, params):
@@ -139,11 +147,16 @@ def test_with_center_init_every_episode_starts_at_the_origin():
     assert_uniform(np.arctan2(found.goal_y, found.goal_x), 0, np.pi)
 
 
-def test_with_respawn_a_reached_goal_leads_to_where_an_episode_might_start():
+@pytest.mark.parametrize("options", [{"respawn": True}, {"compat": "gymnax", "dense_reward": True}])
+def test_with_respawn_a_reached_goal_leads_to_where_an_episode_might_start(options):
     start, actions = drawn()
-    env = gymnax_rollouts.bare(ID, LANES, respawn=True, circle_radius=1.5, goal_radius=10.0)  # reached at every step
+    env = gymnax_rollouts.bare(ID, LANES, circle_radius=1.5, goal_radius=10.0, **options)  # reached at every step
     states, _, paid, _ = gymnax_rollouts.follow(env, start, actions)
-    assert np.all(paid == 1)
+    if "compat" in options:  # gymnax judges a step by where it began
+        x, y = (np.concatenate([a[None], b[:-1]]) for a, b in ((start.x, states.x), (start.y, states.y)))
+        np.testing.assert_allclose(paid, -np.hypot(x - start.goal_x, y - start.goal_y), atol=1e-5)
+    else:
+        assert np.all(paid == 1)
     assert_within_the_half_circle(states.x.reshape(-1), states.y.reshape(-1))
 
 
@@ -161,6 +174,9 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
     ("options", "message"),
     [
         ({"max_force": 0.0}, "<PointRobot-misc>: max_force must be positive, got 0.0"),
+        ({"max_force": np.array([0.1, 0.2])}, r"<PointRobot-misc>: max_force must be one number, got \(0.1, 0.2\)"),
+        ({"circle_radius": -1.0}, "<PointRobot-misc>: circle_radius must not be negative, got -1.0"),
+        ({"goal_radius": -1.0}, "<PointRobot-misc>: goal_radius must not be negative, got -1.0"),
         ({"compat": "gym"}, "<PointRobot-misc>: compat must be '' or 'gymnax', got 'gym'"),
         ({"t_max": -1.0}, "<PointRobot-misc>: t_max must be positive, got -1.0"),
     ],

@@ -115,6 +115,8 @@ def test_limit_and_spaces_are_those_of_gymnax():
     assert ours.observation_spec().shape == env.observation_space(params).shape
 
 
-def test_an_arm_without_joints_is_refused():
+def test_an_arm_without_joints_or_without_time_is_refused():
     with pytest.raises(ValueError, match=r"<Reacher-misc>: num_joints must be at least 1, got 0"):
         gymnax_rollouts.bare(ID, num_joints=0)
+    with pytest.raises(ValueError, match=r"<Reacher-misc>: dt must be positive, got 0.0"):
+        gymnax_rollouts.bare(ID, dt=0.0)

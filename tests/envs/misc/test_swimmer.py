@@ -104,6 +104,8 @@ def test_limit_and_spaces_are_those_of_gymnax():
     assert ours.observation_spec().shape == env.observation_space(params).shape
 
 
-def test_a_negative_number_of_urchins_is_refused():
+def test_a_negative_number_of_urchins_and_time_that_runs_back_are_refused():
     with pytest.raises(ValueError, match=r"<Swimmer-misc>: num_urchins must be at least 0, got -1"):
         gymnax_rollouts.bare(ID, num_urchins=-1)
+    with pytest.raises(ValueError, match=r"<Swimmer-misc>: dt must be positive, got -1.0"):
+        gymnax_rollouts.bare(ID, dt=-1.0)

@@ -158,8 +158,15 @@ def test_every_colour_can_be_seen():
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "least"), [("size", 4, 5), ("pixels_per_cell", 0, 1), ("noise_level", -0.5, 0)]
+    ("option", "value", "message"),
+    [
+        ("size", 4, "must be at least 5, got 4"),
+        ("pixels_per_cell", 0, "must be at least 1, got 0"),
+        ("noise_level", -0.5, "must be at least 0, got -0.5"),
+        ("noise_level", float("inf"), "must be finite, got inf"),
+        ("noise_level", (0.1, 0.2), r"must be one number, got \(0.1, 0.2\)"),
+    ],
 )
-def test_options_out_of_range_are_refused(option, value, least):
-    with pytest.raises(ValueError, match=f"<BouncingSquares-v0>: {option} must be at least {least}, got {value}"):
+def test_options_out_of_range_are_refused(option, value, message):
+    with pytest.raises(ValueError, match=f"<BouncingSquares-v0>: {option} {message}"):
         reference.bare(ID, **{option: value})

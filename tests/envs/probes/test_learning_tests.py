@@ -83,14 +83,14 @@ def test_mixed_env_pays_where_both_actions_agree():
     assert abs(noise.var() - 1) < 4.5 * np.sqrt(2 / noise.size)
 
 
-@pytest.mark.parametrize(("length", "gap"), [(5, 3), (7, 2)])
+@pytest.mark.parametrize(("length", "gap"), [(5, 3), (7, np.arange(100) % 6)], ids=["one gap", "a gap per lane"])
 def test_rnn_env_pays_after_the_gap_for_what_was_shown_first(length, gap):
     action, rows = play("RNNPolicyUnittest-v0", 100, length, episode_length=length, gap=gap)
     s = assert_periodic(rows, length)
     cue = rows.observation[s == 0, :, 0].repeat(length, axis=0)
     assert set(cue.ravel()) == {-1, 1}
     assert not rows.observation[s > 0].any()
-    expected = (2 * action - 1 == cue[1:]) & (s[1:] > gap)[:, None]
+    expected = (2 * action - 1 == cue[1:]) & (s[1:, None] > gap)
     np.testing.assert_array_equal(rows.reward[1:], expected)
     assert np.corrcoef(cue[::length][0], cue[::length][1])[0, 1] < 0.5  # a new cue in every episode
 

@@ -48,6 +48,7 @@ def test_walking_right_ends_after_one_step_less_than_positions_and_the_left_end_
     assert rows.terminated.tolist() == [[False] * 3] * 3 + [[True, False, False], [False, True, True]]
     assert np.array_equal(rows.reward, rows.terminated)
     assert np.argmax(rows.observation[:, 1, :5], axis=-1).tolist() == [0, 1, 2, 3, 4]
+    assert rows.observation[4, 0, :5].tolist() == [1, 0, 0, 0, 0]  # beyond the right end is the left one
     assert first.observation[:, 0].tolist() == [1, 1, 1]
 
 

@@ -1,6 +1,7 @@
 """RiskyBranch against recorded episodes of ALF's, and its exact values."""
 
 import numpy as np
+import pytest
 
 from jaxenv.envs.probes.risky_branch import State
 from tests.envs.probes import reference
@@ -57,3 +58,9 @@ def test_luck_and_rewards_are_params():
     expected = np.zeros((5, 2))
     expected[1, 0], expected[2, 0], expected[3, 1] = 5, 3, -1
     np.testing.assert_array_equal(rewards, expected)
+
+
+@pytest.mark.parametrize("p", [1.5, -3.0])
+def test_what_is_no_probability_is_refused(p):
+    with pytest.raises(ValueError, match=rf"<RiskyBranch-v0>: good_probability must lie in \[0, 1\], got {p}"):
+        reference.bare(ID, good_probability=p)

@@ -78,6 +78,8 @@ def test_every_lane_may_have_its_own_ice_and_its_own_rewards():
         np.testing.assert_array_equal(of_lane.R, alone.R)
     with pytest.raises(ValueError, match=r"params.success_rate differs by lane: mdp needs a lane, got None"):
         env.mdp()
+    with pytest.raises(ValueError, match=r"mdp needs a lane from 0 to 3, got 99"):
+        reference.bare(ID).mdp(99)
 
 
 @pytest.mark.parametrize(("size", "p", "seed"), [(8, 0.8, 0), (8, 0.8, 3), (5, 0.5, 1), (2, 0.3, 2), (21, 0.6, 4)])
@@ -87,6 +89,12 @@ def test_a_random_map_is_gymnasiums_for_the_same_seed(size, p, seed):
 
 def test_maps_are_gymnasiums():
     assert {name: list(rows) for name, rows in frozen_lake.MAPS.items()} == theirs.MAPS
+
+
+def test_a_map_may_be_texts_or_gymnasiums_own_array_of_bytes():
+    own = theirs.FrozenLakeEnv(desc=["SFH", "FFG"]).desc
+    assert own.dtype == "S1"
+    assert reference.bare(ID, desc=own).rows == reference.bare(ID, desc=np.array(["SFH", "FFG"])).rows == ("SFH", "FFG")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,12 @@ def test_an_option_that_makes_no_lake_is_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [((1,), "size must be at least 2, got 1"), ((4, 0.0), r"p must lie in \(0, 1\], got 0.0")]
+    ("arguments", "message"),
+    [
+        ((1,), "size must be at least 2, got 1"),
+        ((2.5,), "size must be a whole number, got 2.5"),
+        ((4, 0.0), r"p must lie in \(0, 1\], got 0.0"),
+    ],
 )
 def test_a_map_that_cannot_be_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
