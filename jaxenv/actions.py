@@ -64,3 +64,8 @@ def finite(action: Tree) -> Tree:
         lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
         action,
     )
+
+
+def toward(action: jax.Array, forth: int | np.integer, back: int | np.integer) -> jax.Array:
+    """1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
+    return (action == forth).astype(jnp.int32) - (action == back).astype(jnp.int32)

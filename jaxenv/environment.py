@@ -378,7 +378,7 @@ class Environment:
         action where they are not those of the level inside.
         """
         levels = self._levels()
-        weights = [_state_bytes(level) for level in levels]
+        weights = [state_bytes(level) for level in levels]
         told = list(map(_told, levels, [*levels[1:], None], weights, [*weights[1:], (0, 0)]))
         width = max(len(level._title()) for level in levels)
         lines = [f"{level._title():<{width}}  {text}".rstrip() for level, text in zip(levels, told, strict=True)]
@@ -465,7 +465,7 @@ def _told(level: Environment, inside: Environment | None, weight: tuple[int, int
     return ", ".join(told)
 
 
-def _state_bytes(env: Environment) -> tuple[int, int]:
+def state_bytes(env: Environment) -> tuple[int, int]:
     """What a lane's state weighs, and what all lanes share."""
     state, _ = jax.eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
     shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]

@@ -72,7 +72,7 @@ def of(rows: jax.Array, valid: jax.Array | None = None, axis_name: str | None = 
     deviation = jnp.where(counted, x - mean[None], np.float32(0))
     rest = total(deviation) * share
     variance = jnp.maximum(total(deviation * deviation) * share - rest * rest, np.float32(0))
-    mean, rest = _add(mean, jnp.zeros_like(mean), rest)
+    mean, rest = add(mean, jnp.zeros_like(mean), rest)
     return Moments(jnp.zeros_like(count), count, mean, variance, rest, jnp.zeros_like(variance))
 
 
@@ -109,16 +109,16 @@ def _merge(a: Moments, b: Moments) -> Moments:
     total = jnp.maximum(_as_float(high, low), np.float32(1))
     of_a, of_b = _as_float(a.high, a.low) / total, _as_float(b.high, b.low) / total
     delta = (b.mean - a.mean) + (b.mean_rest - a.mean_rest)
-    mean, mean_rest = _add(a.mean, a.mean_rest, of_b * delta)
+    mean, mean_rest = add(a.mean, a.mean_rest, of_b * delta)
     spread = (b.variance - a.variance) + (b.variance_rest - a.variance_rest) + of_a * delta * delta
-    variance, variance_rest = _add(a.variance, a.variance_rest, of_b * spread)
+    variance, variance_rest = add(a.variance, a.variance_rest, of_b * spread)
     merged = Moments(high, low, mean, jnp.maximum(variance, np.float32(0)), mean_rest, variance_rest)
     # Away from the initial 1 a small variance would lose its digits.
     first = (a.high | a.low) == 0
     return jax.tree.map(lambda new, old: jnp.where(first & ((b.high | b.low) != 0), new, old), b, merged)
 
 
-def _add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:
+def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:
     """``value + rest + increment`` as a float32 and what it lost to rounding (Knuth's two-sum, then Dekker's)."""
     total = value + increment
     part = total - value

@@ -3,14 +3,13 @@
 import argparse
 import dataclasses
 import json
-import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxenv import registry, specs, tree
 from jaxenv.cli.arguments import Help, one_line
+from jaxenv.environment import state_bytes
 
 
 def add(commands) -> None:
@@ -69,10 +68,9 @@ def bytes_per_lane(id: str) -> int | None:
     ``None`` where a library is missing that the environment needs.
     """
     try:
-        state, _ = jax.eval_shape(registry.make(id).reset, jax.random.key(0))
+        return state_bytes(registry.make(id))[0]
     except ImportError:
         return None
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def spec_text(spec: Any) -> str:

@@ -23,6 +23,9 @@ import numpy as np
 
 from jaxenv import leaves, random, specs, tree
 from jaxenv.environment import Environment, Transition
+from jaxenv.envs.classic_control.cart_pole import Params as Physics
+from jaxenv.envs.classic_control.cart_pole import State as Pole
+from jaxenv.envs.classic_control.cart_pole import accelerations
 from jaxenv.numeric import sin_cos
 
 
@@ -38,16 +41,6 @@ class Params:
     height_threshold: float = 0.8  # the pole stands while the cosine of its angle is above
     x_threshold: float = 3.0  # m
     init_range: float = 0.05
-
-
-@tree.struct
-class Pole:
-    """Cart and pole, each float32 ``[B]``."""
-
-    x: jax.Array  # m
-    x_dot: jax.Array  # m/s
-    theta: jax.Array  # rad, 0 is upright
-    theta_dot: jax.Array  # rad/s
 
 
 @tree.struct
@@ -120,12 +113,9 @@ class CartPole(Environment):
 
 def push(pole: Pole, action: jax.Array, timescale: float, p) -> Pole:
     """Cart and pole one step later. The angle is kept within [-pi, pi], where float32 is finest about upright."""
-    sin, cos = sin_cos(pole.theta)
-    total_mass, polemass_length = p.mass_cart + p.mass_pole, p.mass_pole * p.length
     force = (action - 1).astype(jnp.float32) * p.force
-    pushed = (force + polemass_length * pole.theta_dot**2 * sin) / total_mass
-    theta_acc = (p.gravity * sin - cos * pushed) / (p.length * (4 / 3 - p.mass_pole * cos**2 / total_mass))
-    x_acc = pushed - polemass_length * theta_acc * cos / total_mass
+    physics = Physics(gravity=p.gravity, masscart=p.mass_cart, masspole=p.mass_pole, length=p.length)
+    x_acc, theta_acc = accelerations(pole, force, physics)
     return Pole(
         x=pole.x + timescale * pole.x_dot,
         x_dot=pole.x_dot + timescale * x_acc,

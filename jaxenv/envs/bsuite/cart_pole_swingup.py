@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import random, running, specs, tree
 from jaxenv.environment import Environment, Transition
 from jaxenv.envs.bsuite.cart_pole import Pole, check_numbers, column_bounds, columns, last_step, push
 from jaxenv.numeric import sin_cos
@@ -59,9 +59,7 @@ class Cost:
 
     def plus(self, paid: jax.Array) -> "Cost":
         """The sum with one more cost."""
-        term = paid + self.rest
-        total = self.total + term
-        return Cost(total, term - (total - self.total))
+        return Cost(*running.add(self.total, self.rest, paid))
 
 
 @tree.struct

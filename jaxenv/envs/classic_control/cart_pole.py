@@ -86,11 +86,16 @@ class CartPole(Environment):
         return specs.discrete(2, name="action")
 
 
-def _euler(state: State, force: jax.Array, p: Params) -> State:
+def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array, jax.Array]:
+    """Acceleration of the cart (m/s^2) and of the pole's angle (rad/s^2), each float32 ``[B]``, under a force (N)."""
     sin, cos = sin_cos(state.theta)
     push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
     theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
-    x_acc = push - p.polemass_length * theta_acc * cos / p.total_mass
+    return push - p.polemass_length * theta_acc * cos / p.total_mass, theta_acc
+
+
+def _euler(state: State, force: jax.Array, p: Params) -> State:
+    x_acc, theta_acc = accelerations(state, force, p)
     return State(
         x=state.x + p.tau * state.x_dot,
         x_dot=state.x_dot + p.tau * x_acc,

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import leaves, random, specs, tree
+from jaxenv.actions import toward
 from jaxenv.environment import Environment, Transition
 from jaxenv.envs.grid import view
 from jaxenv.envs.grid.lines import Lines, square
@@ -158,11 +159,10 @@ class GridWorld(Environment):
 
         goes = action == FORWARD
         moves = goes & free
-        turn = (action == RIGHT).astype(jnp.int32) - (action == LEFT).astype(jnp.int32)
         agent = Pose(
             x=jnp.where(moves, x, state.agent.x),
             y=jnp.where(moves, y, state.agent.y),
-            direction=(state.agent.direction + turn) & 3,
+            direction=(state.agent.direction + toward(action, RIGHT, LEFT)) & 3,
         )
         step = state.step + 1
         reward = jnp.where(goes & goal, self._reward(step), np.float32(0))

@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.actions import toward
 from jaxenv.envs.minatar import cells
 from jaxenv.envs.minatar.cells import Cells
-from jaxenv.envs.minatar.game import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar, toward
+from jaxenv.envs.minatar.game import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar
 
 _RAMP_INTERVAL = np.int32(100)
 _LAST_LEVEL = np.int32(9)

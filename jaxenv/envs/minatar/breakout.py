@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.envs.minatar.game import LEFT, RIGHT, SIZE, MinAtar, board, one_cell, toward
+from jaxenv.actions import toward
+from jaxenv.envs.minatar.game import LEFT, RIGHT, SIZE, MinAtar, board, one_cell
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
 _TOP = 1  # the first of the three rows of bricks

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.envs.minatar.game import DOWN, SIZE, UP, MinAtar, toward
+from jaxenv.actions import toward
+from jaxenv.envs.minatar.game import DOWN, SIZE, UP, MinAtar
 
 _BOTTOM = np.int32(SIZE - 1)
 _CHICKEN_COLUMN = np.int32(4)

@@ -119,11 +119,6 @@ class MinAtar(Environment):
         return specs.discrete(len(self.actions), name="action")
 
 
-def toward(action: jax.Array, forth: np.int32, back: np.int32) -> jax.Array:
-    """1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
-    return (action == forth).astype(jnp.int32) - (action == back).astype(jnp.int32)
-
-
 # --- boards ----------------------------------------------------------------------------------------------------------
 
 # A plane is one channel of the board, flat, bool [B, 100]. Each is made by itself, in one long loop, and the channels

@@ -29,10 +29,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.actions import toward
 from jaxenv.envs.minatar import cells
 from jaxenv.envs.minatar.cells import Cells
 from jaxenv.envs.minatar.enemies import ByTimer, Enemies, counted_down, joined_by, shot
-from jaxenv.envs.minatar.game import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar, toward
+from jaxenv.envs.minatar.game import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
 
 T = TypeVar("T")
 

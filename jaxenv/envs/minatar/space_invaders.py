@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.envs.minatar.game import FIRE, LEFT, RIGHT, SIZE, MinAtar, toward
+from jaxenv.actions import toward
+from jaxenv.envs.minatar.game import FIRE, LEFT, RIGHT, SIZE, MinAtar
 
 _COOLDOWN = np.int32(5)  # steps from one shot of the cannon to the next
 _ALIEN_COOLDOWN = np.int32(10)

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, along, slid, split
+from jaxenv.actions import toward
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, slid, split
 
 _ROWS, _COLUMNS = 4, 12
 
@@ -32,8 +33,8 @@ class CliffWalking(Tabular):
     def outcome(self, number, action, choice):
         direction = slid(action, choice) if self.is_slippery else action
         row, column = split(number, _COLUMNS)
-        row = jnp.clip(row + along(direction, 2, 0), 0, _ROWS - 1)
-        column = jnp.clip(column + along(direction, 1, 3), 0, _COLUMNS - 1)
+        row = jnp.clip(row + toward(direction, 2, 0), 0, _ROWS - 1)
+        column = jnp.clip(column + toward(direction, 1, 3), 0, _COLUMNS - 1)
         bottom = row == _ROWS - 1
         falls = bottom & (column > 0) & (column < _COLUMNS - 1)
         reward = jnp.where(falls, np.float32(-100), np.float32(-1))

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import leaves, random, specs, tree
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, along, marked, slid, split
+from jaxenv.actions import toward
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, marked, slid, split
 
 MAPS = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
@@ -83,8 +84,8 @@ class FrozenLake(Tabular):
         num_rows, num_columns = tiles.shape
         direction = slid(action, choice) if self.is_slippery else action
         row, column = split(number, num_columns)
-        row = jnp.clip(row + along(direction, 1, 3), 0, num_rows - 1)
-        column = jnp.clip(column + along(direction, 2, 0), 0, num_columns - 1)
+        row = jnp.clip(row + toward(direction, 1, 3), 0, num_rows - 1)
+        column = jnp.clip(column + toward(direction, 2, 0), 0, num_columns - 1)
 
         # Who stands on the goal or in a hole stays there for nothing: past an end, and in the table.
         over = marked((tiles == "G") | (tiles == "H"), number)

@@ -203,11 +203,6 @@ def slid(action: jax.Array, choice: jax.Array) -> jax.Array:
     return (action + choice + np.int32(3)) & np.int32(3)
 
 
-def along(direction: jax.Array, forth: int, back: int) -> jax.Array:
-    """1 where the direction is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
-    return (direction == forth).astype(jnp.int32) - (direction == back).astype(jnp.int32)
-
-
 def split(number: jax.Array, base: int) -> tuple[jax.Array, jax.Array]:
     """Quotient and remainder of numbers that are not negative; quicker than ``//``, which looks at signs."""
     quotient = jax.lax.div(number, np.int32(base))

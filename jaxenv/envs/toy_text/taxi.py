@@ -29,8 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import leaves, random, specs, tree
+from jaxenv.actions import toward
 from jaxenv.environment import Transition
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, along, marked, split
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, marked, split
 
 # Cells from which the next one to the east can be reached.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)
@@ -113,7 +114,7 @@ class Taxi(Tabular):
             aside = jnp.where(choice == 1, _LEFT_OF, _RIGHT_OF) >> (2 * (action & 3)) & 3
             # Where the way ahead is blocked the taxi does not drift either.
             heading = jnp.where((choice == 0) | ~drives | ~_among(ways, action), action, aside)
-        step = 5 * along(heading, _SOUTH, _NORTH) + along(heading, _EAST, _WEST)
+        step = 5 * toward(heading, _SOUTH, _NORTH) + toward(heading, _EAST, _WEST)
         new_cell = cell + jnp.where(_among(ways, heading), step, 0)
 
         stop = _stop(cell)

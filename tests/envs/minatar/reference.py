@@ -18,6 +18,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv.envs.minatar.game import LETTERS
+from tests.envs.recorder import Recorder
 from tests.parity import certify
 
 GAMES = {
@@ -27,30 +28,6 @@ GAMES = {
     "Seaquest-MinAtar": "seaquest",
     "SpaceInvaders-MinAtar": "space_invaders",
 }
-
-
-class Recorder:
-    """A ``RandomState`` that writes down every call: ``calls`` holds (method, arguments, result)."""
-
-    def __init__(self, seed):
-        self._random = np.random.RandomState(seed)
-        self.calls = []
-
-    def __getattr__(self, name):
-        method = getattr(self._random, name)
-
-        def recorded(*args, **kwargs):
-            result = method(*args, **kwargs)
-            # Copied: the original multiplies what it drew in place.
-            self.calls.append((name, (*args, *kwargs.values()), np.copy(result)[()]))
-            return result
-
-        return recorded
-
-    def take(self):
-        """The calls since the last time."""
-        calls, self.calls = self.calls, []
-        return calls
 
 
 @dataclasses.dataclass
