@@ -30,7 +30,8 @@ def threefry(rounds: int, num_envs: int) -> Callable:
     def draw(key, step):
         k0, k1 = jax.random.key_data(key)
         if rounds == 13:
-            return random.bits(random.Stream(lane ^ k0, lane + k1, jnp.zeros_like(lane), lane * 0 + step), WORDS)
+            stream = random.Stream(lane ^ k0, lane + k1, jnp.zeros_like(lane), lane * 0 + step)
+            return random.separate_bits(stream, WORDS)
         counter = lane * 0 + step
         blocks = [random.threefry2x32(lane ^ k0, lane + k1, np.uint32(j), counter, rounds) for j in range(WORDS // 2)]
         return [word for block in blocks for word in block]

@@ -116,7 +116,7 @@ def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
         notes.append(f"no comparison: {reason}")
     samples = measure.in_turn(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    who = {c.name: measure.figures(c, samples[c.name]) for c in contestants}
+    who = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
     for figures in who.values():
         figures["steps_per_episode"] = sum(figures["steps"]) / max(sum(figures["episodes"]), 1)
     ratios = {"C": rates["C"] / rates["jaxenv"]} if "C" in rates else {}

@@ -156,7 +156,7 @@ def steps_per_second(samples: Sequence[Sample]) -> float:
     return statistics.median(s.steps / s.seconds for s in samples)
 
 
-def figures(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]:
+def summary(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]:
     """All that was measured of one contestant, for the JSON file."""
     return {
         "steps_per_second": steps_per_second(samples),

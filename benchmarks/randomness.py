@@ -50,7 +50,7 @@ def lanes(chunk: jax.Array) -> jax.Array:
 def resets(chunk: jax.Array) -> jax.Array:
     """Four words of lanes 0 to 1023 at step 0, as a reset draws them, then of the next episode."""
     episode = chunk * (WORDS // LANES // 4) + jnp.arange(WORDS // LANES // 4, dtype=jnp.uint32)[:, None]
-    words = random.bits(_clock(LANES, episode, jnp.zeros_like(episode)).stream(), 4)
+    words = random.separate_bits(_clock(LANES, episode, jnp.zeros_like(episode)).stream(), 4)
     return jnp.stack(words, -1)
 
 
@@ -90,8 +90,7 @@ def _clock(num_lanes: int, episode: jax.Array, step: jax.Array) -> Clock:
 
 
 def _word(stream: Stream) -> jax.Array:
-    (word,) = random.bits(stream, 1)
-    return word
+    return random.bits(stream)
 
 
 @functools.cache

@@ -103,8 +103,8 @@ def ours(kind: str, work: str, scale: int = 1) -> Side:
     action = fields.pop("action")
     block = Experience(TimeStep(**fields), action)
 
-    def sample(state, key):
-        return replay.sample(state, key, number, length)
+    def sample(state, stream):
+        return replay.sample(state, stream, number, length)
 
     def update(state, batch):
         return replay.update_priorities(state, batch, batch.experience.timestep.reward[:, 0])

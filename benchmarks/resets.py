@@ -12,21 +12,22 @@ import numpy as np
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, rollout
 from jaxenv import ids, make, random, spec, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.environment import Environment
+from jaxenv.task import Task, Transition
 from jaxenv.wrappers import AutoReset
 
 ROUNDS = {"cheap": 0, "dear": 100}
 # Name -> strategy and how many lanes it starts at a time.
 STRATEGIES = {
     "select": ("select", 1),
-    "guarded": ("guarded", 1),
+    "cond": ("cond", 1),
     "compact 16": ("compact", 16),
     "compact 64": ("compact", 64),
     "compact 256": ("compact", 256),
 }
 
 
-class Ending(Environment):
+class Ending(Task):
     """Sixteen words a lane; every step changes them a little and ends the episode by chance.
 
     Args:
@@ -37,14 +38,14 @@ class Ending(Environment):
     share: float = 0.01
     rounds: int = tree.static(default=0)
 
-    def initial(self, key):
-        words = random.bits(key, (16,))
+    def initial(self, stream):
+        words = random.bits(stream, (16,))
         return jax.lax.fori_loop(0, self.rounds, lambda i, w: _mixed(w), words) if self.rounds else words
 
-    def transition(self, state, action, key):
-        (ended,) = random.bernoulli(key, 1, self.share)
+    def transition(self, state, action, stream):
+        ended = random.bernoulli(stream, (), self.share)
         return Transition(
-            state + action.astype(jnp.uint32)[:, None], jnp.ones(key.shape, jnp.float32), terminated=ended
+            state + action.astype(jnp.uint32)[:, None], jnp.ones(stream.shape, jnp.float32), terminated=ended
         )
 
     def observe(self, state):
@@ -75,7 +76,7 @@ def compare(what: dict[str, Any], env: Environment, num_steps: int, repeats: int
         **what,
         "num_envs": env.num_envs,
         "num_steps": num_steps,
-        "contestants": {c.name: measure.figures(c, samples[c.name]) for c in contestants},
+        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
         "ratios": {name: rate / rates["select"] for name, rate in rates.items() if name != "select"},
         "notes": [],
     }

@@ -31,7 +31,7 @@ def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, r
         "seeds": seeds,
         "num_envs": num_envs,
         "num_steps": num_steps,
-        "contestants": {c.name: measure.figures(c, samples[c.name]) for c in contestants},
+        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
         "ratios": {"under vmap": rates["under vmap"] / rates["one batch"]},
         "notes": [],
     }

@@ -39,7 +39,7 @@ def compare(
         "num_envs": num_envs,
         "num_steps": num_steps,
         "max_episode_steps": jaxenv.spec(id).max_episode_steps,
-        "contestants": {c.name: measure.figures(c, samples[c.name]) for c in contestants},
+        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
         "ratios": {name: rates["jaxenv"] / rate for name, rate in rates.items() if name != "jaxenv"},
         "notes": notes,
     }

@@ -59,7 +59,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
         "num_envs": num_envs,
         "num_steps": num_steps,
         "contestants": {
-            c.name: {**measure.figures(c, samples[c.name]), "rows_per_second": rows / seconds[c.name]}
+            c.name: {**measure.summary(c, samples[c.name]), "rows_per_second": rows / seconds[c.name]}
             for c in contestants
         },
         "ratios": {name: seconds[name] / seconds[STACKS[name][1]] for name in names if name != "bare"},

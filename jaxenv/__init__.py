@@ -8,10 +8,11 @@ from jaxenv import specs as specs
 from jaxenv import suites as suites
 from jaxenv import testing as testing
 from jaxenv import training as training
+from jaxenv import tree as tree
 from jaxenv import wrappers as wrappers
 from jaxenv.environment import Environment as Environment
-from jaxenv.environment import Transition as Transition
 from jaxenv.environment import reset_where as reset_where
+from jaxenv.multitask import Multitask as Multitask
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids
 from jaxenv.registry import load as load
@@ -20,6 +21,8 @@ from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
 from jaxenv.rollout import evaluate as evaluate
 from jaxenv.rollout import unroll as unroll
+from jaxenv.task import Task as Task
+from jaxenv.task import Transition as Transition
 from jaxenv.timestep import StepType as StepType
 from jaxenv.timestep import TimeStep as TimeStep
 from jaxenv.timestep import restart as restart

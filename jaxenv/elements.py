@@ -8,21 +8,24 @@ and Isaac Lab's managers have it.
 import functools
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, specs, tree
-from jaxenv.actions import clip_discrete, conform
-from jaxenv.environment import Environment, Transition, Tree
+from jaxenv import specs, tree
+from jaxenv._actions import clip_discrete, conform
+from jaxenv._checks import is_concrete
+from jaxenv._declared import Declared, check_number
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 # The name of the dynamics' own end among the terminations.
 _OWN = "env"
 
 
-class Composed(Environment):
+class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and ends made of named elements.
 
     States, random streams and params are those of the dynamics. A group of elements that is given replaces that side of
@@ -61,34 +64,34 @@ class Composed(Environment):
     ([6.5], [-0.5])
     """
 
-    env: Environment
+    env: Task
     observations: Any = tree.static(default=None)
     actions: Any = tree.static(default=None)
     rewards: Any = tree.static(default=None)
     terminations: Any = tree.static(default=None)
     weights: Any = tree.leaf(rank=1, default=None)
 
-    # Read from the dynamics, not stored again.
-    num_envs: ClassVar[int] = property(lambda self: self.env.num_envs)  # type: ignore[assignment,misc]
+    num_envs: int = tree.static(init=False, default=1)
 
-    def __post_init__(self):
+    def convert(self):
         kind = type(self.env)
-        if not isinstance(self.env, Environment) or (kind.begin, kind.step) != (Environment.begin, Environment.step):
+        if not isinstance(self.env, Task) or (kind.begin, kind.step) != (Task.begin, Task.step):
             raise ValueError(
-                "Composed: env must be an environment that leaves begin and step to Environment "
+                "Composed: env must be a Task that leaves begin and step as they are "
                 f"(wrappers go around the composition), got {self.env!r}"
             )
+        stored: dict[str, Any] = {"num_envs": self.env.num_envs, "name": self.name or self.env.name}
         for group, checked in _GROUPS.items():
             given = getattr(self, group)
             if given is not None and not isinstance(given, tree.Static):
-                object.__setattr__(self, group, tree.Static(checked(given)))
+                stored[group] = tree.Static(checked(given))
         if self.weights is None or isinstance(self.weights, Mapping):
-            object.__setattr__(
-                self, "weights", self._stacked({**dict.fromkeys(self._paid, 1.0), **(self.weights or {})})
+            rewards = stored.get("rewards", self.rewards)
+            names = () if rewards is None else tuple(rewards.value)
+            stored["weights"] = _stacked(
+                names, {**dict.fromkeys(names, 1.0), **(self.weights or {})}, self.env.num_envs
             )
-        if not self.name:
-            object.__setattr__(self, "name", self.env.name)
-        super().__post_init__()
+        return stored
 
     def check(self):
         if np.shape(self.weights)[-1] != len(self._paid):
@@ -102,21 +105,10 @@ class Composed(Environment):
         """The names of the rewards, in the order of the weights."""
         return () if self.rewards is None else tuple(self.rewards.value)
 
-    def _stacked(self, weights: Mapping[str, Any]) -> Any:
-        """The leaf ``[R]`` or ``[B, R]`` for the weights by name."""
-        if unknown := [name for name in weights if name not in self._paid]:
-            known = ", ".join(self._paid) or "(none)"
-            raise ValueError(f"Composed: weight {unknown[0]!r} is of no reward, the rewards are {known}")
-        columns = [_weight(name, weights[name], self.env.num_envs) for name in self._paid]
-        if not columns:
-            return np.zeros(0, np.float32)
-        numpy: Any = np if all(isinstance(column, np.ndarray) for column in columns) else jnp
-        return numpy.stack(numpy.broadcast_arrays(*columns), axis=-1)
-
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, key):
-        return self.env.initial(key)
+    def initial(self, stream):
+        return self.env.initial(stream)
 
     def initial_bounds(self):
         return self.env.initial_bounds()
@@ -124,12 +116,12 @@ class Composed(Environment):
     def carry(self, old, new):
         return self.env.carry(old, new)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         if self.actions is not None:
             spec, made = self.env.action_spec(), self.actions.value[1](state, action)
-            made = conform(spec, made, key.shape[0], "Composed: what the function of the actions returns")
+            made = conform(spec, made, stream.shape[0], "Composed: what the function of the actions returns")
             action = clip_discrete(spec, made)
-        out = self.env.transition(state, action, key)
+        out = self.env.transition(state, action, stream)
         reward, terminated, logged = out.reward, out.terminated, {}
         if self.rewards is not None:
             found = _values("reward", self.rewards.value, state, action, out)
@@ -182,31 +174,33 @@ class Composed(Environment):
         if not isinstance(weights, Mapping):
             raise ValueError(f"Composed: weights must be a mapping of names to numbers, got {weights!r}")
         present = {name: self.weights[..., place] for place, name in enumerate(self._paid)}
-        return changed._accept(tree.rebuild(changed, weights=self._stacked({**present, **weights})))
+        return changed._accept(
+            tree.rebuild(changed, weights=_stacked(self._paid, {**present, **weights}, self.num_envs))
+        )
 
     @property
-    def reset_strategy(self):  # type: ignore[override]
+    def reset_strategy(self):
         return self.env.reset_strategy
 
     @property
-    def can_diverge(self):  # type: ignore[override]
+    def can_diverge(self):
         """Also where continuous actions of the dynamics are made of discrete ones."""
         return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))
 
     @property
-    def finite_observation(self):  # type: ignore[override]
+    def finite_observation(self):
         return self.env.finite_observation and self.observations is None
 
     @property
-    def smooth(self):  # type: ignore[override]
+    def smooth(self):
         return self.env.smooth and self.observations is self.actions is self.rewards is None
 
     @property
-    def opt_outs(self):  # type: ignore[override]
+    def opt_outs(self):
         return self.env.opt_outs
 
     def _with_num_envs(self, num_envs):
-        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
+        return tree.rebuild(self, env=self.env._with_num_envs(num_envs), num_envs=num_envs)
 
     def close(self):
         self.env.close()
@@ -281,9 +275,21 @@ _GROUPS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _stacked(names: tuple[str, ...], weights: Mapping[str, Any], num_envs: int) -> Any:
+    """The leaf ``[R]`` or ``[B, R]`` for weights by name, in the order of ``names``."""
+    if unknown := [name for name in weights if name not in names]:
+        known = ", ".join(names) or "(none)"
+        raise ValueError(f"Composed: weight {unknown[0]!r} belongs to no reward, the rewards are {known}")
+    columns = [_weight(name, weights[name], num_envs) for name in names]
+    if not columns:
+        return np.zeros(0, np.float32)
+    numpy: Any = np if all(isinstance(column, np.ndarray) for column in columns) else jnp
+    return numpy.stack(numpy.broadcast_arrays(*columns), axis=-1)
+
+
 def _weight(name: str, value: Any, num_envs: int) -> Any:
-    column = leaves.number("Composed", leaves.Declared(f"weight {name!r}", value, 0, np.dtype(np.float32)))
-    if leaves.is_concrete(column) and np.shape(column) not in ((), (num_envs,)):
+    column = check_number("Composed", Declared(f"weight {name!r}", value, 0, np.dtype(np.float32)))
+    if is_concrete(column) and np.shape(column) not in ((), (num_envs,)):
         raise ValueError(
             f"Composed: weight {name!r} has {len(column)} values, one per lane would be num_envs = {num_envs}"
         )

@@ -1,13 +1,14 @@
 """Random numbers for all lanes at once, from a counter.
 
 A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer.
-Nothing is split and no key chain is carried: a `Stream` names the place in that space, and a draw evaluates the
-generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random
-numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush; ``tests/test_random.py``
-holds it to the published known answers.
+Nothing is split and no chain of keys is carried: a `Stream` names a place in the space of random numbers, and a draw
+evaluates the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
+random numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush;
+``tests/test_random.py`` compares it with the published known answers.
 
-Every draw takes ``(stream, size)``. An integer size n gives a list of n arrays in the shape of the stream (``[B]``
-for lanes), which fuses best; a tuple gives one array ``[B, *size]``.
+Draws take a stream and a shape, as in ``jax.random``: ``uniform(stream)`` returns ``[B]``, ``uniform(stream, (4,))``
+returns ``[B, 4]``. `separate_bits` and `separate_uniforms` return the same words as a tuple of arrays ``[B]``, which
+fuse better than slices of one array.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ import numpy as np
 
 from jaxenv import tree
 
-Size: TypeAlias = int | tuple[int, ...]
+Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
@@ -173,21 +174,29 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
     return x0, x1
 
 
-def bits(stream: Stream, size: Size = 1) -> Any:
-    """Random words: a list of n ``uint32`` arrays in the stream's shape, or one array with ``size`` appended.
-
-    Both forms give the same words, in the same order.
-    """
-    if isinstance(size, int):
-        blocks = (size + 1) // 2
-        pairs = [_block(stream, j) for j in range(blocks)]
-        return [a for a, _ in pairs] + [b for _, b in pairs][: size - blocks]
-    total = math.prod(size)
+def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
+    """Random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator."""
+    _check_shape(shape)
+    if shape == ():
+        return _block(stream, 0)[0]
+    total = math.prod(shape)
     blocks = (total + 1) // 2
-    rows = jax.tree.map(lambda word: jnp.expand_dims(word, -1), stream)
-    first, second = _block(rows, np.arange(blocks, dtype=np.uint32).reshape((1,) * len(stream.shape) + (blocks,)))
+    lanes = jax.tree.map(lambda word: jnp.expand_dims(word, -1), stream)
+    first, second = _block(lanes, np.arange(blocks, dtype=np.uint32).reshape((1,) * len(stream.shape) + (blocks,)))
     words = jnp.concatenate([first, second[..., : total - blocks]], axis=-1)
-    return words.reshape(stream.shape + size)
+    return words.reshape(stream.shape + shape)
+
+
+def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
+    """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``."""
+    blocks = (num + 1) // 2
+    pairs = [_block(stream, j) for j in range(blocks)]
+    return (*(first for first, _ in pairs), *(second for _, second in pairs[: num - blocks]))
+
+
+def _check_shape(shape: Any) -> None:
+    if not isinstance(shape, tuple):
+        raise ValueError(f"random: shape must be a tuple such as (4,), got {shape!r}")
 
 
 def _block(stream: Stream, number: Any) -> Words:
@@ -198,15 +207,11 @@ def _block(stream: Stream, number: Any) -> Words:
 # --- distributions ---------------------------------------------------------------------------------------------------
 
 
-def _each(fn, words: Any) -> Any:
-    return [fn(w) for w in words] if isinstance(words, list) else fn(words)
-
-
-def _align(value: Any, stream: Stream, size: Size) -> Any:
-    """Gives a per-lane argument ``[B]`` the trailing axes of a draw ``[B, *size]``; scalars broadcast anyway."""
-    extra = 0 if isinstance(size, int) else len(size)
+def _align(value: Any, stream: Stream, shape: Shape) -> jax.Array:
+    """Gives a per-lane argument ``[B]`` the trailing axes of a draw ``[B, *shape]``; scalars broadcast anyway."""
+    _check_shape(shape)
     value = jnp.asarray(value)
-    return value.reshape(value.shape + (1,) * extra) if value.ndim == len(stream.shape) else value
+    return value.reshape(value.shape + (1,) * len(shape)) if value.ndim == len(stream.shape) else value
 
 
 def unit(word: jax.Array) -> jax.Array:
@@ -214,22 +219,34 @@ def unit(word: jax.Array) -> jax.Array:
     return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
 
 
-def uniform(stream: Stream, size: Size = 1, low: Any = 0.0, high: Any = 1.0) -> Any:
-    """Uniform float32 in [low, high), on a grid of 2**24 points; ``low`` and ``high`` are scalars or one per lane.
+def uniform(stream: Stream, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> jax.Array:
+    """Uniform float32 ``[B, *shape]`` in [low, high), on a grid of 2**24 points; bounds are scalars or one per lane.
 
     As with every affine map in float32, the last point may round to ``high``.
     """
-    low = _align(jnp.asarray(low, jnp.float32), stream, size)
-    span = _align(jnp.asarray(high, jnp.float32), stream, size) - low
-
-    return _each(lambda word: low + unit(word) * span, bits(stream, size))
+    low, span = _interval(stream, shape, low, high)
+    return low + unit(bits(stream, shape)) * span
 
 
-def integers(stream: Stream, size: Size, low: Any, high: Any) -> Any:
-    """Uniform int32 in [low, high); bounds are scalars or one per lane. The bias is below (high - low) / 2**32."""
-    low = _align(jnp.asarray(low, jnp.int32), stream, size)
-    span = (_align(jnp.asarray(high, jnp.int32), stream, size) - low).astype(jnp.uint32)
-    return _each(lambda word: low + high_product(word, span).astype(jnp.int32), bits(stream, size))
+def separate_uniforms(stream: Stream, num: int, low: Any = 0.0, high: Any = 1.0) -> tuple[jax.Array, ...]:
+    """The numbers of ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``."""
+    low, span = _interval(stream, (), low, high)
+    return tuple(low + unit(word) * span for word in separate_bits(stream, num))
+
+
+def _interval(stream: Stream, shape: Shape, low: Any, high: Any) -> tuple[jax.Array, jax.Array]:
+    low = _align(jnp.asarray(low, jnp.float32), stream, shape)
+    return low, _align(jnp.asarray(high, jnp.float32), stream, shape) - low
+
+
+def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
+    """Uniform int32 ``[B, *shape]`` in [low, high); bounds are scalars or one per lane.
+
+    The bias is below (high - low) / 2**32.
+    """
+    low = _align(jnp.asarray(low, jnp.int32), stream, shape)
+    span = (_align(jnp.asarray(high, jnp.int32), stream, shape) - low).astype(jnp.uint32)
+    return low + high_product(bits(stream, shape), span).astype(jnp.int32)
 
 
 def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -240,27 +257,23 @@ def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
     return a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
 
 
-def bernoulli(stream: Stream, size: Size = 1, p: Any = 0.5) -> Any:
-    """True with probability ``p`` (a scalar or one per lane), to within 2**-24."""
-    p = _align(jnp.asarray(p, jnp.float32), stream, size)
-    return _each(lambda word: unit(word) < p, bits(stream, size))
+def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
+    """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``."""
+    p = _align(jnp.asarray(p, jnp.float32), stream, shape)
+    return unit(bits(stream, shape)) < p
 
 
-def normal(stream: Stream, size: Size = 1) -> Any:
-    """Standard normal float32 (n of ``[B]``, or ``[B, *size]``), by inversion; tails reach 5.4 standard deviations."""
-
-    def invert(word):
-        # Midpoints of 2**24 cells of (-1, 1), exact because the integer is centred first: symmetric, and never an end.
-        cell = (word >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
-        middle = (cell.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23)
-        return np.float32(np.sqrt(2)) * jax.lax.erf_inv(middle)
-
-    return _each(invert, bits(stream, size))
+def normal(stream: Stream, shape: Shape = ()) -> jax.Array:
+    """Standard normal float32 ``[B, *shape]``, by inversion; tails reach 5.4 standard deviations."""
+    # Midpoints of 2**24 cells of (-1, 1). The integer is centred first, so the midpoints are exact and symmetric.
+    cell = (bits(stream, shape) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
+    middle = (cell.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23)
+    return np.float32(np.sqrt(2)) * jax.lax.erf_inv(middle)
 
 
-def exponential(stream: Stream, size: Size = 1) -> Any:
-    """Standard exponential float32 (mean 1; n of ``[B]``, or ``[B, *size]``), at most 16.7."""
-    return _each(lambda word: -jnp.log1p(-unit(word)), bits(stream, size))
+def exponential(stream: Stream, shape: Shape = ()) -> jax.Array:
+    """Standard exponential float32 ``[B, *shape]`` (mean 1), at most 16.7."""
+    return -jnp.log1p(-unit(bits(stream, shape)))
 
 
 def permutation(stream: Stream, n: int) -> jax.Array:
@@ -277,8 +290,7 @@ def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
     """
     weights = weights.astype(jnp.float32)
     cumulative = jnp.cumsum(weights, axis=-1)
-    (u,) = uniform(stream, 1)
-    threshold = u[..., None] * cumulative[..., -1:]
+    threshold = uniform(stream)[..., None] * cumulative[..., -1:]
     count, positive = weights.shape[-1], weights > 0
     index = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), weights.shape)
     # Weights are looked at again: sums of floats may round, whichever order the platform adds them in.

@@ -9,8 +9,10 @@ from typing import Any, Literal, get_args
 import jax
 import numpy as np
 
-from jaxenv import leaves, specs, tree
+from jaxenv import specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import (
     AutoReset,
@@ -169,7 +171,7 @@ def make(
         wrappers: innermost first: callables ``env -> env``, names in ``jaxenv.wrappers``, or ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
-        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"guarded"`` or ``"compact"``;
+        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
             ``None`` for what the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``) from which every episode of a lane starts alike.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
@@ -182,7 +184,7 @@ def make(
     if autoreset not in ("next_step", "same_step", None):
         raise ValueError(f"make: autoreset must be 'next_step', 'same_step' or None, got {autoreset!r}")
     if reset not in (*get_args(ResetStrategy), None):
-        raise ValueError(f"make: reset must be 'select', 'guarded', 'compact' or None, got {reset!r}")
+        raise ValueError(f"make: reset must be 'select', 'cond', 'compact' or None, got {reset!r}")
     registered = id if isinstance(id, EnvSpec) else spec(id)
     env = registered.make(num_envs, **params)
     if fixed_reset_key is not None:
@@ -239,7 +241,7 @@ def _named(env: Environment, id: str) -> Environment:
 def _contained(env: Environment, clip_action: bool) -> Environment:
     """The environment with what keeps bad numbers in: a guard where actions are continuous, and clipping."""
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
-    if continuous or env.unwrapped.can_diverge:
+    if continuous or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge):
         env = GuardNonFinite(env)
     if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous):
         env = ClipAction(env)
@@ -248,7 +250,7 @@ def _contained(env: Environment, clip_action: bool) -> Environment:
 
 def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
     """The environment under a time limit; ``None`` and 0 stand for none."""
-    if limit is None or (leaves.is_concrete(limit) and not np.any(np.asarray(limit))):
+    if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
         return env
     try:
         return TimeLimit(env, limit, terminal=terminal)
@@ -282,7 +284,7 @@ def _places(
                 raise ValueError("make: AutoReset is made by make itself, choose it with autoreset=")
             if isinstance(wrapper, BatchWrapper) and not blocking:
                 before_autoreset, blocking = place, name
-            before_all = wrapper.steps_several or wrapper.removes_ends
+            before_all = wrapper.multi_step or wrapper.removes_ends
             rewrites = autoreset == "same_step" and isinstance(wrapper, LaneWrapper) and bool(wrapper.rewrites)
             if blocking and (before_all or rewrites or isinstance(wrapper, TimeLimit)):
                 raise ValueError(
@@ -303,7 +305,7 @@ def _for_evaluation(build: Callable[[Environment], Environment]) -> Callable[[En
         added = _added(built, env)
         result = layers(built)[len(added)]  # what the builder left inside, which it may have changed
         for wrapper in reversed(added):
-            if wrapper.owns == {"reward"} and not wrapper.steps_several:
+            if wrapper.owns == {"reward"} and not wrapper.multi_step:
                 continue
             frozen = {"frozen": True} if isinstance(wrapper, BatchWrapper) else {}
             result = tree.rebuild(wrapper, env=result, **frozen)

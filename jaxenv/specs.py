@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv.tree import Tree
 
-Tree = Any
 _UNSET: Any = object()
 
 

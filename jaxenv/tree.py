@@ -8,13 +8,13 @@ arguments, which unflattening must not do: JAX rebuilds trees with tracers, shap
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Tree = Any
+Tree: TypeAlias = Any
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 A = TypeVar("A", jax.Array, np.ndarray)
@@ -157,42 +157,6 @@ def zeros(shapes: Tree) -> Tree:
 def strong(tree: T) -> T:
     """Turns every leaf into an array without weak type, so that reset and step give the same types."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree)
-
-
-def unshare(tree: T) -> T:
-    """Copies leaves that occur twice, so that donating one part of the tree never deletes another."""
-    seen: set[int] = set()
-
-    def distinct(x):
-        if id(x) in seen:
-            x = jnp.copy(x)
-        seen.add(id(x))
-        return x
-
-    return jax.tree.map(distinct, tree)
-
-
-def vary_like(reference: jax.Array, tree: T) -> T:
-    """Marks constants as varying over the mesh axes that ``reference`` varies over; nothing outside ``shard_map``.
-
-    ``Shared`` subtrees stay as they are: all shards may hold the same.
-    """
-
-    def varying(x) -> frozenset:
-        kind: Any = jax.typeof(x)
-        return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else kind.vma
-
-    axes = varying(reference)
-    if not axes:
-        return tree
-
-    def vary(x):
-        if is_shared(x):
-            return x
-        missing = tuple(axes - varying(x))
-        return jax.lax.pcast(x, missing, to="varying") if missing else x
-
-    return jax.tree.map(vary, tree, is_leaf=is_shared)
 
 
 def detach(tree: T) -> T:

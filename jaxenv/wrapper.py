@@ -1,77 +1,47 @@
-"""Environments made of another environment."""
+"""The base class of wrappers: environments made of another environment."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jaxenv import specs, tree
-from jaxenv.environment import AutoResetMode, Environment, Tree, arguments
+from jaxenv.environment import AutoResetMode, Environment
+from jaxenv.tree import Tree
 
 
 class Wrapper(Environment):
-    """An environment made of another one, ``env``; by itself it changes nothing. Arrays lead with its ``[B]`` lanes.
+    """An environment around another one, ``env``, that passes everything through. Arrays lead with its ``[B]`` lanes.
 
-    A wrapper declares the TimeStep fields that it ``owns``: those it may rewrite. All others pass through
-    bit-identical, and what stands outside relies on it: ``AutoReset`` observes states anew where no wrapper owns the
-    observation.
-    One-function and stateful bases are in ``jaxenv.wrappers``.
+    A wrapper declares the TimeStep fields that it ``owns``, those that it may rewrite. All others pass through
+    bit-identical, and outer levels rely on it: ``AutoReset`` observes a restarted state directly where no wrapper owns
+    the observation. Bases for wrappers of one function and for wrappers with state are in ``jaxenv.wrappers``.
     """
 
     env: Environment
 
-    # Read from the environment inside, not stored again: ClassVar takes them out of the dataclass fields.
-    num_envs: ClassVar[int] = property(lambda self: self.env.num_envs)  # type: ignore[assignment,misc]
-    name: ClassVar[str] = property(lambda self: self.env.name)  # type: ignore[assignment,misc]
-
     owns: ClassVar[frozenset[str]] = frozenset()
-    # Whether one step of the wrapper may take several of the environment, so that the clock does not count its steps.
-    steps_several: ClassVar[bool] = False
-    # Whether the wrapper removes ends that come from inside, so that a time limit must stand above it.
+    # Whether one step of the wrapper may take several steps of the environment, which the clock counts.
+    multi_step: ClassVar[bool] = False
+    # Whether the wrapper removes ends that come from inside, so that a time limit must stand outside it.
     removes_ends: ClassVar[bool] = False
     # Constructor arguments with which the wrapper changes nothing, where there are any: probability 0, repeat 1.
-    identity: ClassVar[Mapping[str, Any]] = {}
+    noop_kwargs: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
+            raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
+
+    def inner(self, state: Tree) -> Tree:
+        """The state of ``env`` in a state of the wrapper."""
+        return state
+
+    # --- forwarded to the environment inside -------------------------------------------------------------------------
 
     def begin(self, keys, env_id, episode, previous=None):
         return self.env.begin(keys, env_id, episode, previous)
 
     def step(self, state, action):
         return self.env.step(state, action)
-
-    def inner(self, state: Tree) -> Tree:
-        """The state of ``env`` in a state of the wrapper."""
-        return state
-
-    def clock(self, state):
-        return self.env.clock(self.inner(state))
-
-    def starts(self, timestep):
-        return self.env.starts(timestep)
-
-    @property
-    def shows_state(self):
-        return self.env.shows_state and "observation" not in self.owns
-
-    def observation_of(self, state):
-        return self.env.observation_of(self.inner(state))
-
-    def info_of_state(self, state):
-        return self.env.info_of_state(self.inner(state))
-
-    @property
-    def unwrapped(self) -> Environment:
-        return self.env.unwrapped
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return self.env.autoreset
-
-    @property
-    def reset_strategy(self):  # type: ignore[override]
-        return self.env.reset_strategy
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
-            raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
 
     def observation_spec(self):
         """That of ``env``; shapes and dtypes without bounds where the wrapper owns the observation."""
@@ -84,16 +54,52 @@ class Wrapper(Environment):
 
     def reward_spec(self):
         """That of ``env``; the shape without bounds where the wrapper owns the reward."""
-        return Environment.reward_spec(self) if "reward" in self.owns else self.env.reward_spec()
+        return super().reward_spec() if "reward" in self.owns else self.env.reward_spec()
 
     def discount_spec(self):
         return self.env.discount_spec()
 
-    def _with_num_envs(self, num_envs):
-        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
+    def clock(self, state):
+        return self.env.clock(self.inner(state))
+
+    def starts(self, timestep):
+        return self.env.starts(timestep)
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return self.env.autoreset
+
+    @property
+    def reset_strategy(self):
+        return self.env.reset_strategy
+
+    @property
+    def shows_state(self):
+        return self.env.shows_state and "observation" not in self.owns
+
+    def observation_of(self, state):
+        return self.env.observation_of(self.inner(state))
+
+    def info_of_state(self, state):
+        return self.env.info_of_state(self.inner(state))
+
+    @property
+    def num_envs(self):
+        return self.env.num_envs
+
+    @property
+    def name(self):
+        return self.env.name
+
+    @property
+    def unwrapped(self) -> Environment:
+        return self.env.unwrapped
 
     def with_params(self, **values):
         return tree.rebuild(self, env=self.env.with_params(**values))
+
+    def _with_num_envs(self, num_envs):
+        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
 
     def close(self):
         self.env.close()
@@ -101,15 +107,12 @@ class Wrapper(Environment):
     def _levels(self):
         return [self, *self.env._levels()]
 
-    def _title(self):
-        return f"{type(self).__name__}{arguments(self)}"
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.env!r}>"
 
 
 def layers(env: Environment) -> list[Environment]:
-    """The levels of a stack, outermost first, the environment itself last."""
+    """The levels of a stack, outermost first, the task last."""
     found = [env]
     while isinstance(env, Wrapper):
         env = env.env

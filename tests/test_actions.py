@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import actions, specs
+from jaxenv import _actions, specs
 from jaxenv.specs import Array, Bounded
 
 INF = np.inf
@@ -25,14 +25,14 @@ def action(arm=np.float32, grip=np.int32, on=np.bool_, lanes=4):
 @pytest.mark.parametrize("grip", [np.int32, np.int64, np.uint8, np.int8, np.uint32])
 @pytest.mark.parametrize("arm", [np.float32, np.float64, np.float16, jnp.bfloat16])
 def test_conform_casts_any_integer_and_any_float(grip, arm):
-    got = actions.conform(ACTION, action(arm, grip), 4, "Env")
+    got = _actions.conform(ACTION, action(arm, grip), 4, "Env")
     assert {k: v.dtype for k, v in got.items()} == {"arm": jnp.float32, "grip": jnp.int32, "on": jnp.bool_}
     assert got["grip"].tolist() == [1] * 4
 
 
 def test_conform_does_not_touch_values_that_its_dtype_holds():
     given = {**action(), "arm": np.full((4, 2), 9.0, np.float32), "grip": np.array([-7, 0, 2, 99], np.int64)}
-    got = actions.conform(ACTION, given, 4, "Env")
+    got = _actions.conform(ACTION, given, 4, "Env")
     assert got["grip"].tolist() == [-7, 0, 2, 99]
     assert got["arm"].tolist() == [[9, 9]] * 4
 
@@ -47,7 +47,7 @@ def test_conform_does_not_touch_values_that_its_dtype_holds():
     ],
 )
 def test_conform_never_wraps_an_integer_around(spec, given, expected):
-    got = actions.conform(spec, given, 2, "Env")
+    got = _actions.conform(spec, given, 2, "Env")
     assert got.dtype == spec.dtype
     assert got.tolist() == expected
 
@@ -70,21 +70,21 @@ def test_conform_never_wraps_an_integer_around(spec, given, expected):
 )
 def test_conform_names_what_was_wanted_and_what_was_given(given, message):
     with pytest.raises(ValueError, match=message):
-        actions.conform(ACTION, given, 4, "Env")
+        _actions.conform(ACTION, given, 4, "Env")
 
 
 def test_conform_names_no_leaf_where_the_action_is_one_array():
     with pytest.raises(ValueError, match=r"^Env: action must be int32 or of its kind, got float32$"):
-        actions.conform(specs.discrete(3), np.zeros(4, np.float32), 4, "Env")
+        _actions.conform(specs.discrete(3), np.zeros(4, np.float32), 4, "Env")
 
 
 def test_conform_refuses_keys_as_actions():
     with pytest.raises(ValueError, match=r"^Env: action must be int32 or of its kind, got key"):
-        actions.conform(specs.discrete(3), keys(4), 4, "Env")
+        _actions.conform(specs.discrete(3), keys(4), 4, "Env")
 
 
 def test_conform_works_on_tracers_at_trace_time():
-    conform = jax.jit(lambda a: actions.conform(specs.discrete(3), a, 4, "Env"))
+    conform = jax.jit(lambda a: _actions.conform(specs.discrete(3), a, 4, "Env"))
     assert conform(jnp.ones(4, jnp.uint8)).dtype == jnp.int32
     with pytest.raises(ValueError, match="must be int32 or of its kind, got float32"):
         conform(jnp.ones(4))
@@ -101,13 +101,13 @@ def test_conform_works_on_tracers_at_trace_time():
     ],
 )
 def test_clip_discrete_clips_bounded_integers_and_nothing_else(spec, given, expected):
-    got = actions.clip_discrete({"a": spec}, {"a": jnp.array(given, spec.dtype)})["a"]
+    got = _actions.clip_discrete({"a": spec}, {"a": jnp.array(given, spec.dtype)})["a"]
     assert got.dtype == spec.dtype
     assert got.tolist() == expected
 
 
 def test_finite_puts_0_for_nan_and_infinities_and_passes_integers():
     n = jnp.arange(2)
-    got = actions.finite({"x": jnp.array([np.nan, INF, -INF, 2.0]), "n": n})
+    got = _actions.finite({"x": jnp.array([np.nan, INF, -INF, 2.0]), "n": n})
     assert got["x"].tolist() == [0, 0, 0, 2]
     assert got["n"] is n

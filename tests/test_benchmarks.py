@@ -200,7 +200,7 @@ def test_compile_times_stand_beside_gymnax(run):
 def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
     toy, id = run("resets", "--resets", "cheap", "--shares", "0.2", "--ids", "CartPole-v1")["rows"]
     for row in toy, id:
-        assert row["contestants"].keys() == {"select", "guarded", "compact 16", "compact 64", "compact 256"}
+        assert row["contestants"].keys() == {"select", "cond", "compact 16", "compact 64", "compact 256"}
         steps, episodes = (
             {name: figures[what] for name, figures in row["contestants"].items()} for what in ("steps", "episodes")
         )
@@ -211,7 +211,7 @@ def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
 
 def test_seeds_under_vmap_play_as_many_steps_as_one_batch(run):
     rows = run("seeds", "--ids", "CartPole-v1", "--seeds", "3")["rows"]
-    assert [row["strategy"] for row in rows] == ["select", "guarded", "compact"]
+    assert [row["strategy"] for row in rows] == ["select", "cond", "compact"]
     under_vmap = {tuple(row["contestants"]["under vmap"]["steps"]) for row in rows}
     assert len(under_vmap) == 1
     for row in rows:

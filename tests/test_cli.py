@@ -15,13 +15,13 @@ from jaxenv import cli, registry
 from jaxenv.cli import arguments, listing, rollout
 from jaxenv.envs.bsuite import digits
 from jaxenv.rollout import chunks, random_policy, unroll
-from jaxenv.rollout.chunks import chunk_lengths
+from jaxenv.rollout.chunked_rollout import chunk_lengths
 from jaxenv.rollout.progress import progress
 
 CARDS = ["rollout", "CardGame-v0", "--num-envs", "3", "--num-steps", "20", "--seed", "5"]
 
 
-def figures(capsys, *argv):
+def metrics(capsys, *argv):
     """The one JSON object that a command prints."""
     assert cli.main([*argv, "--json"]) == 0
     out, err = capsys.readouterr()
@@ -59,7 +59,7 @@ def test_list_is_a_table_of_every_id_with_observation_action_and_limit(capsys):
 
 
 def test_list_prints_one_json_array(capsys):
-    rows = {row["id"]: row for row in figures(capsys, "list")}
+    rows = {row["id"]: row for row in metrics(capsys, "list")}
     assert list(rows) == jaxenv.ids()
     assert rows["CartPole-v1"]["max_episode_steps"] == 500
     assert rows["CartPole-v1"]["reward_threshold"] == 475.0
@@ -86,7 +86,7 @@ def test_trees_of_specs_are_named_leaf_by_leaf():
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mode):
-    printed = figures(capsys, *CARDS, "--autoreset", mode)
+    printed = metrics(capsys, *CARDS, "--autoreset", mode)
     env = jaxenv.make("CardGame-v0", 3, autoreset=mode)
     rows = jax.jit(lambda key: unroll(env, random_policy(env), *env.reset(key), 21)[1].timestep)(jax.random.key(5))
     step_type, reward = np.asarray(rows.step_type)[1:], np.asarray(rows.reward)[1:]
@@ -106,9 +106,9 @@ def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mo
 
 
 def test_the_figures_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
-    whole = figures(capsys, *CARDS)
+    whole = metrics(capsys, *CARDS)
     monkeypatch.setattr(chunks, "chunk_lengths", lambda num_steps, num_envs, most: [7, 7, 6])
-    parts = figures(capsys, *CARDS)
+    parts = metrics(capsys, *CARDS)
     timing = {name for name in whole if "second" in name}
     assert timing == {"compile_seconds", "run_seconds", "steps_per_second"}
     for name in whole.keys() - timing:
@@ -126,7 +126,7 @@ def test_chunks_add_up_and_take_at_most_two_lengths(steps, lanes):
 
 
 def test_json_tells_what_was_run(capsys):
-    printed = figures(capsys, *CARDS, "--reset", "compact")
+    printed = metrics(capsys, *CARDS, "--reset", "compact")
     given = {"id": "CardGame-v0", "num_envs": 3, "num_steps": 20, "seed": 5, "autoreset": "next_step"}
     assert given.items() <= printed.items()
     assert (printed["reset"], printed["params"], printed["device"]) == ("compact", {}, jax.devices()[0].platform)
@@ -162,7 +162,7 @@ def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
     # Upright and without a push the first pole never falls; the second starts out of bounds and falls at once.
     argv += ["--set", "force=0", "start_range=0,20", "--set", "sutton_barto_reward=true"]
-    printed = figures(capsys, *argv)
+    printed = metrics(capsys, *argv)
     assert printed["params"] == {"force": 0, "start_range": [0, 20], "sutton_barto_reward": True}
     assert printed["episodes"] == 6  # of the second lane alone: LAST, FIRST, LAST, FIRST, ...
     assert printed["return_mean"] == -1
@@ -222,7 +222,7 @@ def test_a_library_that_is_missing_costs_one_line_and_exit_code_2(capsys, no_dig
 
 def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monkeypatch, no_digits):
     monkeypatch.setattr(registry, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
-    assert figures(capsys, "list", "--bytes")[1]["bytes"] is None
+    assert metrics(capsys, "list", "--bytes")[1]["bytes"] is None
     assert cli.main(["list", "--bytes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
 
@@ -378,7 +378,7 @@ def test_check_prints_a_table_of_properties(capsys):
 
 def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
     class LosesItsLanes(jaxenv.testing.Chain):
-        def transition(self, state, action, key):
+        def transition(self, state, action, stream):
             raise RuntimeError("lost")
 
     monkeypatch.setattr(registry, "load", lambda id: LosesItsLanes(name=id))

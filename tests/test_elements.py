@@ -10,8 +10,8 @@ import pytest
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.elements import Composed
-from jaxenv.environment import Environment, Transition
 from jaxenv.registry import EnvSpec
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Counting, check_env
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled
@@ -29,14 +29,14 @@ class Point:
     target: jax.Array
 
 
-class Reacher(Environment):
+class Reacher(Task):
     """A point that is pushed to a target; it says what its reward is made of, as Gymnasium's Reacher does."""
 
-    def initial(self, key):
-        at, target = (random.uniform(random.fold_in(key, name), (2,), -1, 1) for name in ("at", "target"))
+    def initial(self, stream):
+        at, target = (random.uniform(random.fold_in(stream, name), (2,), -1, 1) for name in ("at", "target"))
         return Point(at, target)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         at = jnp.clip(state.at + np.float32(0.1) * action, -1, 1)
         distance, effort = (jnp.sum(x * x, axis=-1) for x in (at - state.target, action))
         env_info = {"reward_dist": -distance, "reward_ctrl": -effort}
@@ -270,7 +270,7 @@ def test_what_the_dynamics_declares_holds_where_no_element_changes_it():
     assert (kept.smooth, kept.finite_observation) == (True, True)
     assert (changed.smooth, changed.finite_observation) == (False, False)
     assert changed.can_diverge  # its actions are discrete, those of the pendulum are not
-    assert Composed(jaxenv.spec("CardGame-v0").make()).reset_strategy == {"cpu": "guarded", "default": "select"}
+    assert Composed(jaxenv.spec("CardGame-v0").make()).reset_strategy == {"cpu": "cond", "default": "select"}
 
 
 class Declaring(Counting):
@@ -323,8 +323,8 @@ def test_the_same_elements_compile_once():
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG = {
-    "wrapped": (lambda: Composed(TimeLimit(paying(), 3)), r"env must be an environment .* got <TimeLimit<Paying>>"),
-    "no env": (lambda: Composed(3), "env must be an environment .* got 3"),
+    "wrapped": (lambda: Composed(TimeLimit(paying(), 3)), r"env must be a Task .* got <TimeLimit<Paying>>"),
+    "no env": (lambda: Composed(3), "env must be a Task .* got 3"),
     "empty": (lambda: Composed(paying(), rewards={}), "rewards must be a mapping with at least one name, got {}"),
     "dotted": (lambda: Composed(paying(), rewards={"a.b": "cost"}), "rewards must have names .* dots, got 'a.b'"),
     "no pair": (lambda: Composed(paying(), observations={"at": two("at")}), "observation 'at' must be a pair"),
@@ -360,11 +360,11 @@ WRONG = {
     ),
     "weight of nothing": (
         lambda: reacher(paying()).with_params(weights={"effort": 1}),
-        "weight 'effort' is of no reward, the rewards are control, distance",
+        "weight 'effort' belongs to no reward, the rewards are control, distance",
     ),
     "weight without rewards": (
         lambda: Composed(paying(), weights={"effort": 1}),
-        r"weight 'effort' is of no reward, the rewards are \(none\)",
+        r"weight 'effort' belongs to no reward, the rewards are \(none\)",
     ),
     "weight that is no number": (lambda: reacher(paying(), w1=np.nan), "weight 'distance' must be finite, got nan"),
     "weights of other lanes": (

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import leaves, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import specs, tree
+from jaxenv._declared import declared_leaves
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Counting
 from tests.rows import assert_equal, unrolled
 
@@ -21,15 +22,15 @@ class Params:
     walls: np.ndarray = tree.leaf(rank=1, default=(5.0, 6.0))
 
 
-class Walk(Environment):
+class Walk(Task):
     """A float on a line, with everything an author may declare."""
 
     params: Params = Params()
 
-    def initial(self, key):
-        return {"at": jnp.zeros(key.shape, jnp.float32)}
+    def initial(self, stream):
+        return {"at": jnp.zeros(stream.shape, jnp.float32)}
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         at = state["at"] + self.params.speed * (action * 2 - 1).astype(jnp.float32)
         walls = jnp.broadcast_to(self.params.walls, (*at.shape, 2))
         return Transition({"at": at}, jnp.abs(at), at >= walls[:, 0], {"moved": action})
@@ -109,11 +110,11 @@ def test_no_array_is_shared_so_that_a_donated_state_leaves_the_row_alone():
 
 
 def test_a_task_that_starts_with_one_array_twice_gets_two():
-    def initial(self, key):
-        zeros = jnp.zeros(key.shape, jnp.float32)
+    def initial(self, stream):
+        zeros = jnp.zeros(stream.shape, jnp.float32)
         return {"at": zeros, "was": zeros}
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         return Transition(state, state["at"], state["at"] > 1, {"moved": action})
 
     state, _ = variant(initial=initial, transition=transition).reset(jax.random.key(0))
@@ -127,9 +128,9 @@ def test_params_are_one_number_or_one_per_lane_judged_by_rank_alone():
     env = Walk(num_envs=2)
     assert env.params.speed.shape == ()
     assert env.params.walls.shape == (2,), "two walls are no two lanes"
-    assert not any(d.per_lane for d in leaves.declared_leaves(env))
+    assert not any(d.per_lane for d in declared_leaves(env))
     lanes = env.with_params(speed=[1.0, 2.0], walls=np.array([[1.0, 9.0], [2.0, 9.0]]))
-    assert all(d.per_lane for d in leaves.declared_leaves(lanes))
+    assert all(d.per_lane for d in declared_leaves(lanes))
     _, timestep = step(lanes)
     assert timestep.observation.tolist() == [1, 2]
     assert timestep.is_last().tolist() == [True, True]

@@ -54,7 +54,7 @@ def test_random_words_are_the_same_for_every_batch_size(size):
     @jax.jit
     def words(env_id):
         clock = random.Clock(random.lane_words(jax.random.key(5), env_id), env_id, env_id * 0, env_id * 0)
-        return random.bits(clock.stream("a"), 5), random.bits(clock.stream("b"), (2, 3))
+        return random.separate_bits(clock.stream("a"), 5), random.bits(clock.stream("b"), (2, 3))
 
     few, many = (jax.device_get(words(jnp.arange(lanes, dtype=jnp.int32))) for lanes in (size, SIZES[-1]))
     assert_equal(few, jax.tree.map(lambda x: x[:size], many))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.numeric import clip, sin_cos
+from jaxenv._numeric import clip, sin_cos
 
 
 @pytest.mark.parametrize("limit", [0.8, 4.0, 100.0, 10_000.0])

@@ -29,7 +29,7 @@ def words_of(stream):
 
 @jax.jit
 def _two_words(stream):
-    return random.bits(stream, 2)
+    return random.separate_bits(stream, 2)
 
 
 @jax.jit
@@ -72,7 +72,7 @@ def test_threefry_gives_the_published_answers(rounds, counter, key, answer):
 
 def test_draws_use_13_rounds():
     zero = jnp.zeros(1, jnp.uint32)
-    assert [int(w[0]) for w in random.bits(Stream(zero, zero, zero, zero), 2)] == [0x9D1C5EC6, 0x8BD50731]
+    assert [int(w[0]) for w in random.separate_bits(Stream(zero, zero, zero, zero), 2)] == [0x9D1C5EC6, 0x8BD50731]
 
 
 def test_threefry_agrees_with_the_generator_of_jax():
@@ -272,11 +272,30 @@ def test_words_of_lanes_episodes_steps_salts_and_blocks_never_coincide():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7])
-def test_a_number_and_a_tuple_of_words_are_the_same_words(n):
-    as_list, as_array = jax.jit(lambda s: (random.bits(s, n), random.bits(s, (n,))))(lanes(5))
-    assert len(as_list) == n
-    assert as_array.shape == (5, n)
-    assert as_array.T.tolist() == [w.tolist() for w in as_list]
+def test_separate_words_are_those_of_one_array(n):
+    separate, together = jax.jit(lambda s: (random.separate_bits(s, n), random.bits(s, (n,))))(lanes(5))
+    assert len(separate) == n
+    assert together.shape == (5, n)
+    assert together.T.tolist() == [w.tolist() for w in separate]
+
+
+def test_separate_uniforms_are_those_of_one_array():
+    low, high = jnp.arange(5.0), jnp.arange(5.0) + 2
+    separate, together = draw(
+        lambda s: (random.separate_uniforms(s, 3, low, high), random.uniform(s, (3,), low, high)), 5
+    )
+    assert together.T.tolist() == [x.tolist() for x in separate]
+
+
+def test_a_draw_without_a_shape_is_the_first_of_many():
+    one, many = draw(lambda s: (random.bits(s), random.bits(s, (3,))), 5)
+    assert one.tolist() == many[:, 0].tolist()
+
+
+@pytest.mark.parametrize("draw_with", [random.bits, random.uniform, random.normal, random.bernoulli])
+def test_a_shape_must_be_a_tuple(draw_with):
+    with pytest.raises(ValueError, match=r"shape must be a tuple such as \(4,\), got 4"):
+        draw_with(lanes(2), 4)
 
 
 def test_words_of_a_shape_are_those_of_its_size():
@@ -291,7 +310,7 @@ def test_words_lead_with_the_shape_of_the_stream(size, shape):
 
 
 def test_every_bit_of_a_word_is_set_half_of_the_time():
-    words = np.concatenate(draw(lambda s: random.bits(s, 3)))
+    words = np.concatenate(draw(lambda s: random.separate_bits(s, 3)))
     share = [(words >> b & 1).mean() for b in range(32)]
     assert np.abs(np.array(share) - 0.5).max() < 4.5 * 0.5 / np.sqrt(words.size)
 
@@ -299,7 +318,7 @@ def test_every_bit_of_a_word_is_set_half_of_the_time():
 def test_neighbouring_lanes_steps_and_words_are_uncorrelated():
     def words(stream):
         later = dataclasses.replace(stream, c1=stream.c1 + 1)
-        return [random.unit(w) for s in (stream, later) for w in random.bits(s, 3)]
+        return [random.unit(w) for s in (stream, later) for w in random.separate_bits(s, 3)]
 
     columns = np.stack(draw(words))
     columns = np.concatenate([columns[:, 1:], columns[:, :-1]])
@@ -309,13 +328,13 @@ def test_neighbouring_lanes_steps_and_words_are_uncorrelated():
 def draws(stream):
     """Everything there is to draw, words and what follows from integers."""
     return (
-        random.bits(stream, 3),
+        random.separate_bits(stream, 3),
         random.bits(stream, (5,)),
-        random.integers(stream, 2, -3, 1000),
+        random.integers(stream, (2,), -3, 1000),
         random.permutation(stream, 6),
-        random.bernoulli(stream, 2, 0.3),
-        random.bits(random.fold_in(stream, "a"), 1),
-        random.bits(random.fold_in(stream, stream.c0), 1),
+        random.bernoulli(stream, (2,), 0.3),
+        random.bits(random.fold_in(stream, "a")),
+        random.bits(random.fold_in(stream, stream.c0)),
     )
 
 
@@ -341,7 +360,7 @@ def test_uniform_floats_do_not_depend_on_the_number_of_lanes(n, traced_bounds):
     @jax.jit
     def start(stream, low, high):
         low, high = (low, high) if traced_bounds else (-0.05, 0.05)
-        return random.uniform(stream, 4, low, high), random.uniform(stream, (3,), low, high)
+        return random.separate_uniforms(stream, 4, low, high), random.uniform(stream, (3,), low, high)
 
     few, many = (start(lanes(b), np.float32(-0.05), np.float32(0.05)) for b in (n, 4096))
     assert same(few, jax.tree.map(lambda x: x[:n], many))
@@ -349,7 +368,7 @@ def test_uniform_floats_do_not_depend_on_the_number_of_lanes(n, traced_bounds):
 
 def test_wide_types_change_nothing():
     def everything(stream):
-        return draws(stream), random.uniform(stream, 2, -1.0, 3.0), random.normal(stream, (3,))
+        return draws(stream), random.separate_uniforms(stream, 2, -1.0, 3.0), random.normal(stream, (3,))
 
     narrow = draw(everything, 100)
     with jax.enable_x64(True):
@@ -366,7 +385,7 @@ def test_unit_is_a_multiple_of_a_power_of_two_below_1():
 
 
 def test_uniform_is_flat_between_0_and_1():
-    (values,) = draw(random.uniform)
+    values = draw(random.uniform)
     assert values.dtype == np.float32
     assert 0 <= values.min() <= values.max() < 1
     assert chi_square(np.histogram(values, 50, (0, 1))[0]) < 5
@@ -376,7 +395,7 @@ def test_uniform_is_flat_between_0_and_1():
     ("low", "high"), [(-0.05, 0.05), (2, 3), (0.1, 0.30000001), (-1e38, 1e38), (7.0, 7.0), (1e-3, 1e3)]
 )
 def test_uniform_never_leaves_its_bounds(low, high):
-    values = np.concatenate(draw(lambda s: random.uniform(s, 3, low, high)))
+    values = np.concatenate(draw(lambda s: random.separate_uniforms(s, 3, low, high)))
     assert np.float32(low) <= values.min() <= values.max() <= np.float32(high)
     width = float(np.float32(high)) - float(np.float32(low))
     assert abs(values.astype(np.float64).mean() - (low + high) / 2) <= 0.01 * width
@@ -386,33 +405,33 @@ def test_uniform_never_leaves_its_bounds(low, high):
 def test_the_last_word_does_not_pass_the_upper_bound(monkeypatch):
     bounds = np.random.default_rng(0).normal(size=(2, 2_000)).astype(np.float32)
     low, high = bounds.min(axis=0), bounds.max(axis=0)
-    monkeypatch.setattr(random, "bits", lambda stream, size: [jnp.full(stream.shape, 2**32 - 1, jnp.uint32)])
-    (values,) = jax.jit(lambda s: random.uniform(s, 1, low, high))(lanes(2_000))
+    monkeypatch.setattr(random, "bits", lambda stream, shape: jnp.full(stream.shape, 2**32 - 1, jnp.uint32))
+    values = jax.jit(lambda s: random.uniform(s, (), low, high))(lanes(2_000))
     assert (values <= high).all()
     assert (values >= low).all()
 
 
-@pytest.mark.parametrize("size", [2, (2,), (2, 3)])
-def test_bounds_may_be_one_per_lane(size):
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_bounds_may_be_one_per_lane(shape):
     low, high = np.array([0.0, 10.0, -5.0], np.float32), np.array([1.0, 10.5, 5.0], np.float32)
 
     def draw_bounded(stream):
-        return random.uniform(stream, size, low, high), random.integers(
-            stream, size, low.astype(int), (high + 9).astype(int)
+        return random.uniform(stream, shape, low, high), random.integers(
+            stream, shape, low.astype(int), (high + 9).astype(int)
         )
 
     floats, integers = jax.tree.map(np.asarray, jax.jit(draw_bounded)(lanes(3)))
     for lane in range(3):
         for values, top in ((floats, high[lane]), (integers, int(high[lane] + 9) - 1)):
-            drawn = np.array([v[lane] for v in values]) if isinstance(values, list) else values[lane]
-            assert ((drawn >= low[lane]) & (drawn <= top)).all()
+            assert ((values[lane] >= low[lane]) & (values[lane] <= top)).all()
 
 
 def test_a_single_stream_draws_single_values():
     def shapes(draw):
         return jax.tree.map(jnp.shape, jax.eval_shape(lambda key: draw(random.stream(key)), jax.random.key(0)))
 
-    assert shapes(lambda s: random.uniform(s, 2, -1.0, 1.0)) == [(), ()]
+    assert shapes(random.uniform) == ()
+    assert shapes(lambda s: random.separate_uniforms(s, 2, -1.0, 1.0)) == ((), ())
     assert shapes(lambda s: random.integers(s, (4, 2), 0, 5)) == (4, 2)
     assert shapes(lambda s: random.permutation(s, 3)) == (3,)
     assert shapes(lambda s: random.categorical(s, jnp.ones(3))) == ()
@@ -420,7 +439,7 @@ def test_a_single_stream_draws_single_values():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (-3, 4), (5, 105), (0, 1)])
 def test_integers_are_uniform_without_the_upper_end(low, high):
-    (values,) = draw(lambda s: random.integers(s, 1, low, high))
+    values = draw(lambda s: random.integers(s, (), low, high))
     found, counts = np.unique(values, return_counts=True)
     assert values.dtype == np.int32
     assert found.tolist() == list(range(low, high))
@@ -428,14 +447,14 @@ def test_integers_are_uniform_without_the_upper_end(low, high):
 
 
 def test_integers_span_nearly_all_of_int32():
-    (values,) = draw(lambda s: random.integers(s, 1, -(2**31), 2**31 - 1))
+    values = draw(lambda s: random.integers(s, (), -(2**31), 2**31 - 1))
     counts, _ = np.histogram(values.astype(np.int64), bins=16, range=(-(2**31), 2**31))
     assert chi_square(counts) < 5
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1.0])
 def test_bernoulli_is_true_with_its_probability(p):
-    (values,) = draw(lambda s: random.bernoulli(s, 1, p))
+    values = draw(lambda s: random.bernoulli(s, (), p))
     assert values.dtype == np.bool_
     assert abs(values.mean() - p) <= 4.5 * np.sqrt(p * (1 - p) / N)
 
@@ -448,7 +467,7 @@ def test_bernoulli_takes_a_probability_per_lane():
 
 
 def test_normal_is_standard_normal():
-    (values,) = draw(random.normal)
+    values = draw(random.normal)
     assert values.dtype == np.float32
     assert scipy.stats.kstest(values, "norm").pvalue > 1e-4
     assert abs(scipy.stats.skew(values)) < 0.08
@@ -457,8 +476,8 @@ def test_normal_is_standard_normal():
 
 def test_normal_is_finite_and_symmetric_at_the_ends_of_its_words(monkeypatch):
     ends = jnp.array([0, 2**32 - 1, 2**31 - 1, 2**31, 2**24, 2**32 - 1 - 2**24], jnp.uint32)
-    monkeypatch.setattr(random, "bits", lambda stream, size: [ends])
-    values = np.asarray(jax.jit(lambda s: random.normal(s, 1)[0])(lanes(6)))
+    monkeypatch.setattr(random, "bits", lambda stream, shape: ends)
+    values = np.asarray(jax.jit(lambda s: random.normal(s))(lanes(6)))
     assert np.isfinite(values).all()
     assert values[::2].tolist() == (-values[1::2]).tolist()
     assert 5.3 < values[1] < 5.5
@@ -466,7 +485,7 @@ def test_normal_is_finite_and_symmetric_at_the_ends_of_its_words(monkeypatch):
 
 
 def test_exponential_has_mean_1():
-    (values,) = draw(random.exponential)
+    values = draw(random.exponential)
     assert 0 <= values.min() <= values.max() < 16.7
     assert scipy.stats.kstest(values, "expon").pvalue > 1e-4
 
@@ -503,14 +522,14 @@ def test_categorical_never_draws_weight_0_however_weights_differ():
 @pytest.mark.parametrize("word", [0, 2**32 - 1])
 @pytest.mark.parametrize("weights", [[0, 0, 1, 0], [0.1, 0, 0.2, 0], [1e-30, 1, 0, 0], [0, 1e30, 1, 0]])
 def test_categorical_is_right_at_the_ends_of_its_word(monkeypatch, word, weights):
-    monkeypatch.setattr(random, "bits", lambda stream, size: [jnp.full(stream.shape, word, jnp.uint32)])
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
     index = jax.jit(lambda *args: random.categorical(*args))(lanes(1), np.array([weights], np.float32))[0]
     assert weights[int(index)] > 0
 
 
 @pytest.mark.parametrize(("word", "index"), [(0, 0), (2**30 - 1, 0), (2**30, 2), (2**31, 3), (2**32 - 1, 3)])
 def test_categorical_gives_each_index_a_half_open_share(monkeypatch, word, index):
-    monkeypatch.setattr(random, "bits", lambda stream, size: [jnp.full(stream.shape, word, jnp.uint32)])
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
     weights = np.array([[1, 0, 1, 2]], np.float32)
     assert jax.jit(lambda *args: random.categorical(*args))(lanes(1), weights).tolist() == [index]
 

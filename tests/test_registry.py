@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import registry, specs, wrappers
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import (
@@ -29,7 +29,7 @@ class Repeat(Wrapper):
     """Steps three times."""
 
     owns = frozenset({"reward"})
-    steps_several = True
+    multi_step = True
 
     def step(self, state, action):
         for _ in range(3):
@@ -46,10 +46,10 @@ class Endless(Wrapper):
 class Remember(LaneWrapper):
     """Counts the rows of an episode."""
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.step_type)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         return own + 1, timestep
 
 
@@ -79,14 +79,14 @@ class PaysAndShows(RewardWrapper):
         return reward
 
 
-class Scatter(Environment):
+class Scatter(Task):
     """Starts at a random place and moves at random: for what a fixed start does and does not fix."""
 
-    def initial(self, key):
-        return jaxenv.random.uniform(key)[0]
+    def initial(self, stream):
+        return jaxenv.random.uniform(stream)
 
-    def transition(self, state, action, key):
-        return Transition(state + jaxenv.random.uniform(key)[0], state, jnp.zeros(key.shape, bool))
+    def transition(self, state, action, stream):
+        return Transition(state + jaxenv.random.uniform(stream), state, jnp.zeros(stream.shape, bool))
 
     def observe(self, state):
         return state
@@ -394,7 +394,7 @@ def test_autoreset_is_the_mode_of_the_stack(autoreset):
     assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
 
 
-@pytest.mark.parametrize("reset", ["select", "guarded", "compact", None])
+@pytest.mark.parametrize("reset", ["select", "cond", "compact", None])
 def test_reset_is_the_strategy_of_autoreset(reset):
     assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
 
@@ -404,7 +404,7 @@ def test_reset_is_the_strategy_of_autoreset(reset):
     [
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset": "fast"}, "reset must be 'select', 'guarded', 'compact' or None, got 'fast'"),
+        ({"reset": "fast"}, "reset must be 'select', 'cond', 'compact' or None, got 'fast'"),
     ],
 )
 def test_unknown_modes_are_answered_with_the_known_ones(kwargs, message):
@@ -497,7 +497,7 @@ def test_evaluation_keeps_the_arguments_of_wrappers():
 
 
 @pytest.mark.parametrize("key_shape", [(), (3,)])
-@pytest.mark.parametrize("reset", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("reset", ["select", "cond", "compact"])
 def test_a_fixed_reset_key_starts_every_episode_of_a_lane_alike(key_shape, reset):
     fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
     env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)

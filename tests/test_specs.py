@@ -19,9 +19,9 @@ def keys(n, seed=0):
     return jax.random.split(jax.random.key(seed), n)
 
 
-def sample(spec, key, outer=(), mask=None):
+def sample(spec, stream, outer=(), mask=None):
     """``specs.sample``, compiled."""
-    return jax.jit(lambda key, mask: specs.sample(spec, key, outer, mask))(key, mask)
+    return jax.jit(lambda stream, mask: specs.sample(spec, stream, outer, mask))(stream, mask)
 
 
 def draw(spec, n=20_000, seed=0):

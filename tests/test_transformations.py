@@ -27,7 +27,7 @@ def each(actions, num_steps):
 # --- vmap and grad ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reset", ["guarded", "compact"])
+@pytest.mark.parametrize("reset", ["cond", "compact"])
 def test_vmap_over_seeds_equals_a_loop_over_them(reset):
     env = jaxenv.make("CartPole-v1", num_envs=5, reset=reset, max_episode_steps=9)
     keys = jax.random.split(jax.random.key(0), 3)
@@ -38,7 +38,7 @@ def test_vmap_over_seeds_equals_a_loop_over_them(reset):
         assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize("reset", ["guarded", "compact"])
+@pytest.mark.parametrize("reset", ["cond", "compact"])
 def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
     env = jaxenv.make("CartPole-v1", num_envs=4, reset=reset, max_episode_steps=9)
     gravities = jnp.array([3.0, 9.8, 20.0])
@@ -54,7 +54,7 @@ def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
     ("id", "param", "value", "reset"),
     [
         ("CartPole-v1", "force", 10.0, "select"),
-        ("CartPole-v1", "force", 10.0, "guarded"),
+        ("CartPole-v1", "force", 10.0, "cond"),
         ("CartPole-v1", "force", 10.0, "compact"),
         ("Pendulum-v1", "mass", 1.0, "select"),
     ],

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxenv import registry, specs, tree
+from jaxenv._describe import state_bytes
 from jaxenv.cli.arguments import Help, one_line
-from jaxenv.environment import state_bytes
 
 
 def add(commands) -> None:

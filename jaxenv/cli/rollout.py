@@ -10,7 +10,7 @@ import jax
 from jaxenv import registry
 from jaxenv.cli.arguments import Help, assignment, integer, one_line
 from jaxenv.environment import ResetStrategy
-from jaxenv.rollout import LongRun
+from jaxenv.rollout import ChunkedRollout
 
 
 def add(commands) -> None:
@@ -53,7 +53,7 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs a `LongRun` of random actions and prints its figures."""
+    """Runs a `ChunkedRollout` of random actions and prints its figures."""
     params = dict(assignment(text, args.parser) for text in args.set)
     if unknown := {"num_envs", "self"} & params.keys():
         args.parser.error(f"argument --set: {unknown.pop()} is no parameter of an environment")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         if ":" not in args.id:  # of this library: no keyword of `make` may pass for a parameter
             registry.spec(args.id).make(args.num_envs, **params)
         env = registry.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
-        program = LongRun(env, args.num_steps, jax.random.key(args.seed))
+        program = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
     except (ImportError, ValueError) as fault:
         args.parser.error(one_line(fault))
     except TypeError as fault:

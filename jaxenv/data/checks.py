@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import _xla, random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.data import ring
 from jaxenv.rollout import Experience
 
@@ -59,7 +60,7 @@ def lanes(name: str, env_id: Any, num_envs: int) -> jax.Array:
     found = jnp.asarray(env_id)
     if found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.integer):
         raise ValueError(f"{name}: env_id must be integers [K], got {found.dtype}{list(found.shape)}")
-    if leaves.is_concrete(env_id):
+    if is_concrete(env_id):
         known = np.asarray(env_id)
         if known.size and (known.min() < 0 or known.max() >= num_envs):
             raise ValueError(f"{name}: env_id must be in 0 .. {num_envs - 1}, got {known.tolist()}")
@@ -70,7 +71,7 @@ def lanes(name: str, env_id: Any, num_envs: int) -> jax.Array:
     there = (found >= 0) & (found < np.int32(num_envs))
     # A negative number would count from the end.
     lane = jnp.where(there, found, np.int32(num_envs))
-    newest = tree.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+    newest = _xla.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
     return jnp.where(there & (newest.at[lane].get(mode="clip") == order), lane, np.int32(num_envs) + order)
 
 

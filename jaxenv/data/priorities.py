@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import _xla, random, tree
 
 BRANCHES = 8
 # What a greater priority counts as: 2**31 of these have a sum that float32 holds.
@@ -122,7 +122,7 @@ def draw(priorities: Priorities, stream: random.Stream, number: int) -> tuple[ja
     Returns:
         Places int32 ``[N]``, none of priority 0 unless all are, and their priorities float32 ``[N]``.
     """
-    (turn,) = random.bits(random.fold_in(stream, "turn"), 1)
+    turn = random.bits(random.fold_in(stream, "turn"))
     bounds = (np.arange(number + 1, dtype=np.uint64) << np.uint64(32)) // np.uint64(number)
     low, width = bounds[:-1].astype(np.uint32), np.diff(bounds).astype(np.uint32)
     # In 32 bits that wrap around. One part has 2**32 words, which is 0 here: the turn alone is as good.
@@ -142,7 +142,7 @@ def draw(priorities: Priorities, stream: random.Stream, number: int) -> tuple[ja
         return place * np.int32(BRANCHES) + branch, jnp.minimum(share, np.float32(1 - 2**-24)), priority
 
     share = random.unit(word)
-    carry = tree.vary_like(share * nodes[0, 0], (jnp.zeros(number, jnp.int32), share, jnp.zeros_like(share)))
+    carry = _xla.vary_like(share * nodes[0, 0], (jnp.zeros(number, jnp.int32), share, jnp.zeros_like(share)))
     place, _, priority = jax.lax.fori_loop(0, len(priorities.sizes), descend, carry)
     return place, priority
 

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import _xla, random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.data import checks, episodes, priorities, ring, strata
 from jaxenv.data.batches import Batch
 from jaxenv.data.rows import StreamMode
@@ -55,7 +56,7 @@ class Replay:
             to on their own, by number.
         ignore_earliest: how many of the oldest rows of a lane never begin a sampled window, because what looks back
             from there (a frame stack) needs them.
-        recent_share: share of a sampled batch that comes from the newest windows alone, and stands first in it.
+        recent_fraction: share of a sampled batch that comes from the newest windows alone, and stands first in it.
         recent_rows: from how many of the newest windows of each lane.
         index_episodes: whether to keep what `episode_begin` and `episode_end` need, 8 bytes a row.
         priority_exponent: samples windows in proportion to their priority to this power, Schaul et al. (2016,
@@ -81,7 +82,7 @@ class Replay:
     num_envs: int
     aligned: bool = True
     ignore_earliest: int = 0
-    recent_share: float = 0.0
+    recent_fraction: float = 0.0
     recent_rows: int = 0
     index_episodes: bool = False
     priority_exponent: float | None = None
@@ -102,12 +103,12 @@ class Replay:
             raise ValueError(
                 f"Replay: ignore_earliest must be below the capacity of {self.capacity}, got {self.ignore_earliest}"
             )
-        if not checks.is_number(self.recent_share) or not 0 <= self.recent_share <= 1:
-            raise ValueError(f"Replay: recent_share must be in [0, 1], got {self.recent_share!r}")
-        if (self.recent_share > 0) != (self.recent_rows > 0):
+        if not checks.is_number(self.recent_fraction) or not 0 <= self.recent_fraction <= 1:
+            raise ValueError(f"Replay: recent_fraction must be in [0, 1], got {self.recent_fraction!r}")
+        if (self.recent_fraction > 0) != (self.recent_rows > 0):
             raise ValueError(
-                "Replay: recent_share and recent_rows are given together, "
-                f"got {self.recent_share!r} and {self.recent_rows!r}"
+                "Replay: recent_fraction and recent_rows are given together, "
+                f"got {self.recent_fraction!r} and {self.recent_rows!r}"
             )
         if self.priority_exponent is None:
             return
@@ -119,8 +120,8 @@ class Replay:
             raise ValueError(
                 f"Replay: {self.capacity} rows of {self.num_envs} lanes have more than 2**31 - 1 priorities and sums"
             )
-        if self.recent_share:
-            raise ValueError("Replay: recent_share is for uniform sampling, priority_exponent is given too")
+        if self.recent_fraction:
+            raise ValueError("Replay: recent_fraction is for uniform sampling, priority_exponent is given too")
         if self.priority_length > self.capacity - self.ignore_earliest:
             raise ValueError(
                 f"Replay: priority_length must be at most {self.capacity - self.ignore_earliest} (capacity less "
@@ -155,7 +156,7 @@ class Replay:
             kept = priorities.empty(self.capacity * self.num_envs, self._made_for)
         state = ReplayState(ring.empty(self.capacity, rows), zero, jnp.zeros_like(zero), index, kept)
         step_type = rows.timestep.step_type
-        return tree.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
+        return _xla.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
 
     def add(self, state: ReplayState, rows: Experience, env_id: Any = None) -> ReplayState:
         """Appends rows to lanes, over the oldest ones where a lane is full.
@@ -305,7 +306,7 @@ class Replay:
         if not checks.is_whole(batch_size, 1):
             raise ValueError(f"Replay.sample: batch_size must be a whole number of at least 1, got {batch_size!r}")
         windows = self._windows(state, length)
-        if leaves.is_concrete(windows) and not np.any(np.asarray(windows) > 0):
+        if is_concrete(windows) and not np.any(np.asarray(windows) > 0):
             raise ValueError(
                 f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds "
                 f"{np.max(self.size(state))} rows a lane, of which the {self.ignore_earliest} oldest begin none"
@@ -348,7 +349,7 @@ class Replay:
             raise ValueError(f"Replay.sample_transitions: n must be a whole number of at least 1, got {n!r}")
         if n > 1 and gamma is None:
             raise ValueError(f"Replay.sample_transitions: rewards of {n} steps are discounted, pass gamma")
-        if leaves.is_concrete(gamma) and not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
+        if is_concrete(gamma) and not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
             raise ValueError(f"Replay.sample_transitions: gamma must be in [0, 1], got {gamma}")
         batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
         rows, last = batch.split()
@@ -412,7 +413,7 @@ class Replay:
         """
         self._check("gather_all", state)
         sizes = self.size(state)
-        if not leaves.is_concrete(sizes):
+        if not is_concrete(sizes):
             raise ValueError("Replay.gather_all: the number of rows must be known, call it outside jitted code")
         known = np.unique(np.asarray(sizes))
         if len(known) > 1 or known[0] == 0:
@@ -453,7 +454,7 @@ class Replay:
         }
         if isinstance(kept, tuple):
             found["priority_exponent"] = None
-        elif self.priority_exponent is None or not leaves.is_concrete(kept.record):
+        elif self.priority_exponent is None or not is_concrete(kept.record):
             found.update(kept.made_for)
         else:
             saved = np.asarray(kept.record).reshape(-1, len(kept.made_for))[0]
@@ -474,11 +475,11 @@ class Replay:
     def _draw(self, stream: random.Stream, number: int, windows: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Lane and window, counted from the oldest allowed one, int32 ``[N]`` each."""
         # As it is written: 0.07 of 100 is 7.
-        recent = math.ceil(round(self.recent_share * number, 9))
+        recent = math.ceil(round(self.recent_fraction * number, 9))
         if not recent:
             return self._uniform(stream, number, windows)
         # Where the buffer is so small that uniform draws give as many, nothing is done for the newest.
-        few = windows.astype(jnp.float32) * np.float32(self.recent_share) <= np.float32(self.recent_rows)
+        few = windows.astype(jnp.float32) * np.float32(self.recent_fraction) <= np.float32(self.recent_rows)
         newest = jnp.where(few, windows, np.uint32(self.recent_rows))
         env_id, window = self._uniform(random.fold_in(stream, "recent"), recent, newest)
         window = window + self._of((windows - newest).astype(jnp.int32), env_id)
@@ -510,7 +511,7 @@ class Replay:
         begin, end = (self._of(x, lane) for x in (self.earliest(state), state.position))
         there = jnp.clip(position, begin, jnp.maximum(end - 1, begin))
         wrong = (env_id != lane) | (position < begin) | (position >= end)
-        if leaves.is_concrete(wrong) and np.any(wrong):
+        if is_concrete(wrong) and np.any(wrong):
             first = int(np.argmax(np.asarray(wrong)))
             raise ValueError(
                 f"{name}: position {position.reshape(-1)[first]} of lane {env_id.reshape(-1)[first]} is not stored, "
@@ -546,7 +547,7 @@ class Replay:
                 f"Replay.sample: length must be the priority_length of {self.priority_length}, got {length}"
             )
         total = state.priorities.total
-        if leaves.is_concrete(total) and not total > 0:
+        if is_concrete(total) and not total > 0:
             raise ValueError("Replay.sample: all windows have priority 0")
         place, priority = priorities.draw(state.priorities, stream, number)
         slot, env_id = place // np.int32(self.num_envs), place % np.int32(self.num_envs)

@@ -33,7 +33,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import _xla, tree
+from jaxenv._checks import is_concrete
 from jaxenv.data.rows import (
     StreamMode,
     as_number,
@@ -251,7 +252,7 @@ def vtrace(
 
 def _bar(argument: str, value: Any) -> jax.Array:
     number = as_number("vtrace", argument, value)
-    if leaves.is_concrete(value) and not np.all(np.asarray(value) >= 0):
+    if is_concrete(value) and not np.all(np.asarray(value) >= 0):
         raise ValueError(f"vtrace: {argument} must be at least 0, got {value}")
     return number
 
@@ -276,7 +277,7 @@ def _transitions(name, timestep, last, values, gamma, final_values) -> _Transiti
             raise ValueError(
                 f"{name}: {argument} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}"
             )
-    values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
+    values = _xla.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
     known = transition_mask(timestep, last, mode)
     # The row after the last one may go on for all we know: its value, which stands for it, says the same either way.
@@ -291,7 +292,7 @@ def _transitions(name, timestep, last, values, gamma, final_values) -> _Transiti
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
     # Constants, zeros without a critic say, would not fit the carry under shard_map.
-    start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
+    start = _xla.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
     def one(later, row):
         offset, factor = row

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import tree
+from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType, TimeStep
 
 T = TypeVar("T")
@@ -137,7 +138,7 @@ def coefficient(name: str, argument: str, value: Any, timestep: TimeStep) -> jax
     number = as_number(name, argument, value)
     if number.shape not in ((), batch):
         raise ValueError(f"{name}: {argument} must be one number or have shape {batch}, got {number.shape}")
-    if leaves.is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
+    if is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
         raise ValueError(f"{name}: {argument} must be in [0, 1], got {value}")
     return tree.expand(number[None], rank) if number.ndim else number
 

@@ -26,7 +26,7 @@ def from_equal_lanes(stream: random.Stream, number: int, lanes: int, windows: ja
     """
     index = np.arange(number)
     lane, after = index * lanes // number, (index + 1) * lanes // number
-    (turn,) = random.bits(random.fold_in(stream, "lanes"), 1)
+    turn = random.bits(random.fold_in(stream, "lanes"))
     words = random.bits(random.fold_in(stream, "windows"), (number,))
     if number > lanes:
         first = -(-lane * number // lanes)
@@ -55,7 +55,7 @@ def from_unequal_lanes(stream: random.Stream, number: int, windows: jax.Array) -
     """
     ends = jax.lax.cumsum(windows)
     total = jnp.maximum(ends[-1], np.uint32(1))
-    (turn,) = random.bits(random.fold_in(stream, "turns"), 1)
+    turn = random.bits(random.fold_in(stream, "turns"))
     words = random.bits(random.fold_in(stream, "windows"), (number,))
     drawn = _turned(_draw(words, total, np.arange(number), np.full(number, number)), turn, total)
     lane = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)

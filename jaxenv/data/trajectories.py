@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
 from jaxenv.data.rows import (
     StreamMode,
     check_rows,
@@ -104,7 +104,7 @@ def to_n_step_transitions(
     # A window goes on into the next row's window if that row lies in the same episode and is itself a transition.
     ahead = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & ahead & (one.next_step_type != np.int32(StepType.LAST))
-    start = (one.reward, one.discount, tree.vary_like(rate, place))
+    start = (one.reward, one.discount, _xla.vary_like(rate, place))
 
     def one_more(_, window):
         reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)

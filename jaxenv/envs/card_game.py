@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -27,17 +27,17 @@ class State:
     total: jax.Array
 
 
-class CardGame(Environment):
+class CardGame(Task):
     """The card game; see the module."""
 
     # Behind the guard the card is not drawn again in every fusion; measured in benchmarks/README.md.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
 
-    def initial(self, key):
-        return State(jnp.zeros(key.shape, jnp.int32))
+    def initial(self, stream):
+        return State(jnp.zeros(stream.shape, jnp.int32))
 
-    def transition(self, state, action, key):
-        (card,) = random.integers(key, 1, 1, 11)
+    def transition(self, state, action, stream):
+        card = random.integers(stream, (), 1, 11)
         stops = action == 1
         total = state.total + jnp.where(stops, np.int32(0), card)
         ended = stops | (total >= 21)

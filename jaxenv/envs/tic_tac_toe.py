@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
 
@@ -28,13 +28,13 @@ class State:
     board: jax.Array
 
 
-class TicTacToe(Environment):
+class TicTacToe(Task):
     """Tic-tac-toe for two players who share one action stream; see the module."""
 
-    def initial(self, key):
-        return State(jnp.zeros((*key.shape, 9), jnp.int8))
+    def initial(self, stream):
+        return State(jnp.zeros((*stream.shape, 9), jnp.int8))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         moves = jnp.sum(state.board != 0, axis=-1)
         player = jnp.where(moves % 2 == 0, np.int8(-1), np.int8(1))
         chosen = action[:, None] == np.arange(9, dtype=np.int32)[None]

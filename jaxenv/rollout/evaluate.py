@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import running, tree
+from jaxenv import _moments, tree
 from jaxenv.environment import Environment
 from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.sums import over_lanes
@@ -36,7 +36,7 @@ class Evaluation:
     finished: jax.Array
     abnormal: jax.Array
 
-    def figures(
+    def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
     ) -> dict[str, jax.Array]:
         """What the finished episodes come to, scalars (for a vector reward ``[R]`` where it is about returns).
@@ -63,7 +63,7 @@ class Evaluation:
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
         >>> lengths, all_, none = returns.astype(np.int32), np.ones(4, bool), np.zeros(4, bool)
-        >>> found = Evaluation(returns, lengths, ended, all_, none).figures(jax.random.key(0))
+        >>> found = Evaluation(returns, lengths, ended, all_, none).summary(jax.random.key(0))
         >>> float(found["return_mean"]), round(float(found["return_standard_error"]), 3), int(found["truncated"])
         (3.0, 1.08, 1)
         """
@@ -74,12 +74,12 @@ class Evaluation:
         if finished.ndim != 1:
             raise ValueError(
                 f"Evaluation: figures are of the episodes [N] of one call, got finished of shape {finished.shape}: "
-                "jax.vmap(Evaluation.figures) has them for each"
+                "jax.vmap(Evaluation.summary) has them for each"
             )
         sound = finished & ~self.abnormal
         terminated = sound & self.terminated
         number = _number(sound)
-        moments = running.of(returns, sound)
+        moments = _moments.of(returns, sound)
         several = number > 1
 
         def known(x, enough=number > 0):
@@ -98,7 +98,7 @@ class Evaluation:
             "return_max": known(jnp.max(jnp.where(counted, returns, np.float32(-np.inf)), axis=0)),
             "return_min": known(jnp.min(jnp.where(counted, returns, np.float32(np.inf)), axis=0)),
             "return_standard_error": known(spread, several),
-            "length_mean": known(running.of(jnp.asarray(self.lengths).astype(jnp.float32), sound).mean),
+            "length_mean": known(_moments.of(jnp.asarray(self.lengths).astype(jnp.float32), sound).mean),
         }
         if key is not None:
             means = _resampled_means(key, returns - moments.mean[None], sound, number, num_resamples)

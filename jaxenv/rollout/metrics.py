@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
+from jaxenv._moments import Moments
 from jaxenv.rollout.checks import check_sums
 from jaxenv.rollout.episodes import Discounted, Entry, Episode
 from jaxenv.rollout.sums import Count, Lengths, Mean, Returns, Sum, count_of_lanes, over_rows
 from jaxenv.rollout.totals import Extremes, Totals, count_of, is_total
-from jaxenv.running import Moments
 from jaxenv.timestep import TimeStep
 
 
@@ -122,7 +122,7 @@ class Metrics:
         episode = self._begin(row)
         state = MetricsState(episode, _nothing(episode))
         # Inside shard_map what a loop carries must vary over the mesh from its start.
-        return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
+        return _xla.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
     def update(self, state: MetricsState, timestep: TimeStep) -> MetricsState:
         """Adds one row ``[B]`` to the sums of its lanes.
@@ -151,9 +151,9 @@ class Metrics:
         episode, so_far = jax.lax.scan(one_row, state.episode, rows)
         return MetricsState(episode, self._finish(state.finished, so_far, rows))
 
-    def anew(self, state: MetricsState) -> MetricsState:
+    def clear_finished(self, state: MetricsState) -> MetricsState:
         """Forgets all that is finished; the episodes under way, leaves ``[B, ...]``, go on."""
-        return MetricsState(state.episode, tree.vary_like(state.episode.length, _nothing(state.episode)))
+        return MetricsState(state.episode, _xla.vary_like(state.episode.length, _nothing(state.episode)))
 
     def totals(self, state: MetricsState) -> Totals:
         """Adds up the lanes ``[B]`` of a state."""

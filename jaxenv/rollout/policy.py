@@ -34,9 +34,9 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
     spec = env.action_spec()
     single = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
 
-    def policy(timestep: TimeStep, key: Stream) -> Any:
+    def policy(timestep: TimeStep, stream: Stream) -> Any:
         mask = timestep.env_info.get("action_mask") if single else None
-        return specs.sample(spec, key, mask=mask)
+        return specs.sample(spec, stream, mask=mask)
 
     return policy
 
@@ -52,9 +52,9 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
     return clock.stream("rollout", "policy")
 
 
-def act(policy: Callable, timestep: TimeStep, key: Stream, memory: Any, recurrent: bool) -> PolicyStep:
+def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy in the way that fits it and gives the answer one form."""
-    out = policy(timestep, key, memory) if recurrent else policy(timestep, key)
+    out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
     if not isinstance(out, PolicyStep):
         out = PolicyStep(out)
     if tree.structure(out.memory) != tree.structure(memory):

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import running, tree
-from jaxenv.running import Moments
+from jaxenv import _moments, tree
+from jaxenv._moments import Moments
 
 
 @tree.struct
@@ -235,8 +235,8 @@ def pooled(
     apart = (mean - jnp.broadcast_to(centre, mean.shape)) + mean_rest
     rest = over(share * apart)
     spread = jnp.maximum(over(share * (variance + apart * apart)) - rest * rest, np.float32(0))
-    none = running.empty(centre.shape)
-    return running.merge(none, Moments(whole.high, whole.low, centre, spread, rest, jnp.zeros_like(rest)))
+    none = _moments.empty(centre.shape)
+    return _moments.merge(none, Moments(whole.high, whole.low, centre, spread, rest, jnp.zeros_like(rest)))
 
 
 def _lanes(count: jax.Array, origin: jax.Array | None, distance: jax.Array, square: Sum | None = None) -> Moments:

@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import running, tree
+from jaxenv import _moments, tree
+from jaxenv._moments import Moments
 from jaxenv.rollout.sums import Count, pooled
-from jaxenv.running import Moments
 
 
 @tree.struct
@@ -69,7 +69,7 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
     def one(x, y):
         if isinstance(x, Moments):
-            return running.merge(x, y)
+            return _moments.merge(x, y)
         return Extremes(jnp.maximum(x.maximum, y.maximum), jnp.minimum(x.minimum, y.minimum))
 
     return jax.tree.map(one, a, b, is_leaf=is_total)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jaxenv import random, tree
+from jaxenv import _xla, random, tree
 from jaxenv.environment import Environment
 from jaxenv.random import Words
 from jaxenv.rollout.policy import act, policy_stream
@@ -62,7 +62,7 @@ class Walk:
         words = clock.key if key is None else random.lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         # Inside shard_map what a loop carries must vary over the mesh from its start.
-        return cls(env, policy, words, *tree.vary_like(clock.env_id, (initial_memory, memory)))
+        return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))
 
     def step(self, carry: Carry) -> tuple[Carry, Experience]:
         """From state, timestep and memory to the next ones; and the row between, leaves ``[B, ...]``."""
@@ -73,4 +73,4 @@ class Walk:
         out = act(self.policy, timestep, policy_stream(self.env, state, self.words), memory, recurrent)
         row = Experience(timestep, out.action, out.info)
         state, timestep = self.env.step(state, out.action)
-        return (state, timestep, tree.vary_like(timestep.step_type, out.memory)), row
+        return (state, timestep, _xla.vary_like(timestep.step_type, out.memory)), row

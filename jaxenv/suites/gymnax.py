@@ -22,11 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, registry, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, registry, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._declared import Declared, check_number, check_option
+from jaxenv.environment import Environment
 from jaxenv.suites import gymnax_tasks
-
-Tree = Any
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 # Entries of gymnax's info that the TimeStep holds, or that its `step` adds.
 _STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
@@ -61,12 +63,12 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
     single = _single(name, options)
     given = kwargs.get("max_episode_steps")
     if given is not None:
-        given = leaves.number(owner, leaves.Declared("max_episode_steps", given, 0, np.dtype(np.int32)))
+        given = check_number(owner, Declared("max_episode_steps", given, 0, np.dtype(np.int32)))
         if np.ndim(given) and len(given) != num_envs:
             raise ValueError(
                 f"{owner}: max_episode_steps has {len(given)} values, one per lane would be num_envs = {num_envs}"
             )
-    endless = given is not None and leaves.is_concrete(given) and not np.any(np.asarray(given))
+    endless = given is not None and is_concrete(given) and not np.any(np.asarray(given))
     horizon = single.limit if given is None or endless else given  # DiscountingChain shows how much of it is over
     if not isinstance(horizon_terminates, bool | None):
         raise ValueError(f"{owner}: horizon_terminates must be True, False or None, got {horizon_terminates!r}")
@@ -74,7 +76,7 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
         raise ValueError(f"{owner}: horizon_terminates=True needs a time limit, got max_episode_steps=0")
     terminal = horizon_terminates
     if terminal is None:  # a shorter limit of the user's own ends no task
-        of_task = given is None or (leaves.is_concrete(given) and np.all(np.asarray(given) == single.limit))
+        of_task = given is None or (is_concrete(given) and np.all(np.asarray(given) == single.limit))
         terminal = name in gymnax_tasks.HORIZON_ENDS and bool(of_task)
 
     def bare(num_envs: int) -> Environment:
@@ -96,7 +98,7 @@ class State:
     observation: Tree
 
 
-class GymnaxEnvironment(Environment):
+class GymnaxEnvironment(Task):
     """Lanes of one gymnax environment; ``load`` makes it.
 
     Attributes:
@@ -112,15 +114,15 @@ class GymnaxEnvironment(Environment):
     id: str = tree.static()
     options: tuple = tree.static()
 
-    def initial(self, key):
+    def initial(self, stream):
         single = self._single
-        observation, env_state = self._over_lanes(single.env.reset_env, random.jax_keys(key))
+        observation, env_state = self._over_lanes(single.env.reset_env, random.jax_keys(stream))
         return State(_as(single.shapes.env_state, env_state), _as(single.shapes.observation, observation))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         single = self._single
         observation, env_state, reward, terminated, info = self._over_lanes(
-            single.env.step_env, random.jax_keys(key), state.env_state, action
+            single.env.step_env, random.jax_keys(stream), state.env_state, action
         )
         after = State(_as(single.shapes.env_state, env_state), _as(single.shapes.observation, observation))
         info = {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
@@ -144,7 +146,7 @@ class GymnaxEnvironment(Environment):
         return self._single.action_spec.value
 
     @property
-    def opt_outs(self):  # type: ignore[override]
+    def opt_outs(self):
         alike = dict.fromkeys((27, 28), "gymnax starts all its episodes alike")
         looping = {17: "gymnax looks for a free slot by a loop that runs until the last lane is through"}
         return {
@@ -165,7 +167,7 @@ class GymnaxEnvironment(Environment):
     def _starts_alike(self) -> bool:
         """Whether it is known now that all episodes start alike."""
         drawn = [getattr(self.params, name) for name in gymnax_tasks.ALIKE.get(self.id, ())]
-        return self.id in gymnax_tasks.ALIKE and all(leaves.is_concrete(x) and not np.any(x) for x in drawn)
+        return self.id in gymnax_tasks.ALIKE and all(is_concrete(x) and not np.any(x) for x in drawn)
 
     @property
     def _single(self) -> "_Single":
@@ -371,7 +373,7 @@ def _option(owner: str, name: str, value: Any, default: Any) -> Any:
         hash(frozen)
     except TypeError:
         raise ValueError(f"{owner}: {name} must be hashable, or an array or a list, got {value!r}") from None
-    return leaves.option(owner, name, frozen, default)
+    return check_option(owner, name, frozen, default)
 
 
 def _shown(owner: str, name: str, value: Any) -> float:

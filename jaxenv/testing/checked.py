@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify
 
-from jaxenv import actions, specs, tree
-from jaxenv.environment import Environment, Tree
+from jaxenv import _actions, specs, tree
+from jaxenv.environment import Environment
 from jaxenv.random import Clock
 from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper
 
 _MAX_RANK = 8  # of a leaf, the lanes included
@@ -103,7 +104,7 @@ def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, Ti
 
 def _check_action(env: Environment, state: Tree, action: Tree, heeded: jax.Array) -> None:
     spec, clock = env.action_spec(), env.clock(state)
-    cast = actions.conform(spec, action, clock.env_id.shape[0], str(env))
+    cast = _actions.conform(spec, action, clock.env_id.shape[0], str(env))
     leaves = zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
     for (path, s), given, a in leaves:
         given = jnp.asarray(given)

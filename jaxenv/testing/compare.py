@@ -10,8 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.testing.report import Failure
 from jaxenv.timestep import TimeStep
-
-Tree = Any
+from jaxenv.tree import Tree
 
 # One step in two compilations: what a compiler's rounding may change.
 ROUNDING = 1e-5

@@ -13,13 +13,13 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
+from jaxenv.task import Task
 from jaxenv.testing.compare import host, is_key, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, FixedResetKey, GuardNonFinite, TimeLimit
-
-Tree = Any
 
 LANES = 7
 MORE_LANES = 11
@@ -265,7 +265,7 @@ def limited(env: Environment, limits: np.ndarray) -> Environment:
 
 
 def _stands_inside_limits(layer: Wrapper) -> bool:
-    return layer.steps_several or layer.removes_ends or isinstance(layer, GuardNonFinite | FixedResetKey)
+    return layer.multi_step or layer.removes_ends or isinstance(layer, GuardNonFinite | FixedResetKey)
 
 
 def with_strategy(env: Environment, strategy: str | None) -> Environment:
@@ -321,3 +321,8 @@ def counted(name: str, function: Any, counts: Counter) -> Any:
         return function(*given)
 
     return jax.jit(traced)
+
+
+def carries(env: Environment) -> bool:
+    """Whether the task in a stack keeps something across episodes."""
+    return isinstance(env.unwrapped, Task) and type(env.unwrapped).carry is not Task.carry

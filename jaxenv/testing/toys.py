@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.environment import Environment
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -18,7 +19,7 @@ class Count:
     step: jax.Array
 
 
-class Counting(Environment):
+class Counting(Task):
     """Counts its steps and ends after as many as it was told, lane by lane and episode by episode.
 
     The observation is ``stride * episode + step`` (int32), the action an integer in 0 .. 9. With ``pays="action"`` the
@@ -39,13 +40,13 @@ class Counting(Environment):
         if self.pays not in ("action", "end"):
             raise ValueError(f"Counting: pays must be 'action' or 'end', got {self.pays!r}")
 
-    def initial(self, key):
-        return Count(jnp.zeros(key.shape, jnp.int32), jnp.zeros(key.shape, jnp.int32))
+    def initial(self, stream):
+        return Count(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
         return Count(old.episode + 1, new.step)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         step = state.step + 1
         lengths = jnp.broadcast_to(self.lengths, (*step.shape, np.shape(self.lengths)[-1]))
         index = state.episode % lengths.shape[-1]
@@ -68,7 +69,7 @@ def mock_012(num_envs: int = 1) -> Counting:
     return Counting(np.array([2]), pays="end", num_envs=num_envs)
 
 
-class Chain(Environment):
+class Chain(Task):
     """A corridor of ``length`` cells: 1 goes right, 0 goes left, the last cell pays 1 and ends the episode.
 
     The observation is the cell, int32 ``[B]`` in 0 .. length - 1.
@@ -80,10 +81,10 @@ class Chain(Environment):
         if self.length < 2:
             raise ValueError(f"Chain: length must be at least 2, got {self.length}")
 
-    def initial(self, key):
-        return jnp.zeros(key.shape, jnp.int32)
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.int32)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         cell = jnp.clip(state + 2 * action - 1, 0, self.length - 1)
         arrived = cell == self.length - 1
         return Transition(cell, reward=arrived.astype(jnp.float32), terminated=arrived)
@@ -98,7 +99,7 @@ class Chain(Environment):
         return specs.discrete(2, name="action")
 
 
-class RandomEnvironment(Environment):
+class RandomEnvironment(Task):
     """Observations and rewards drawn from specs; each lane ends by chance, on its own.
 
     Made by `random_environment`. The state is the observation, a tree of ``[B, ...]``.
@@ -107,13 +108,13 @@ class RandomEnvironment(Environment):
     end_probability: float = 0.1
     spaces: tree.Static = tree.static(kw_only=True)
 
-    def initial(self, key):
-        return specs.sample(self.observation_spec(), key)
+    def initial(self, stream):
+        return specs.sample(self.observation_spec(), stream)
 
-    def transition(self, state, action, key):
-        observation = specs.sample(self.observation_spec(), random.fold_in(key, "observation"))
-        (ended,) = random.bernoulli(random.fold_in(key, "end"), 1, self.end_probability)
-        reward = self.spaces.value["reward"].sample(random.fold_in(key, "reward"))
+    def transition(self, state, action, stream):
+        observation = specs.sample(self.observation_spec(), random.fold_in(stream, "observation"))
+        ended = random.bernoulli(random.fold_in(stream, "end"), (), self.end_probability)
+        reward = self.spaces.value["reward"].sample(random.fold_in(stream, "reward"))
         return Transition(observation, reward, terminated=ended)
 
     def observe(self, state):

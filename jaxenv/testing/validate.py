@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxenv import leaves, specs, tree
+from jaxenv import specs, tree
+from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.timestep import StepType, TimeStep
@@ -67,7 +68,7 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
 
 
 def _num_lanes(env: Environment) -> int:
-    per_lane = any(declared.per_lane for declared in leaves.declared_leaves(env))
+    per_lane = any(declared.per_lane for declared in declared_leaves(env))
     return env.num_envs if per_lane else max(env.num_envs, _MIN_LANES)
 
 

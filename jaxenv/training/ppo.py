@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import data, leaves, random, rollout, specs, tree
+from jaxenv import data, random, rollout, specs, tree
+from jaxenv._declared import check_option
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
@@ -81,7 +82,7 @@ class Config:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = leaves.option("ppo.Config", field.name, getattr(self, field.name), field.default)
+            value = check_option("ppo.Config", field.name, getattr(self, field.name), field.default)
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
             if field.type is int and not 1 <= value < 2**31:
                 raise ValueError(f"ppo.Config: {field.name} must be at least 1 and below 2**31, got {value!r}")
@@ -225,20 +226,20 @@ def make_legs(
         )
 
     def explore(params):
-        def policy(timestep, key):
+        def policy(timestep, stream):
             observation = _flat(timestep.observation)
             logits, _ = heads(params, observation)
-            action = pi.sample(logits, key)
+            action = pi.sample(logits, stream)
             seen = {"observation": observation, "log_probability": pi.log_probability(logits, action)}
             return rollout.PolicyStep(action, info=seen)
 
         return policy
 
     def exploit(params):
-        return lambda timestep, key: pi.mode(heads(params, _flat(timestep.observation))[0])
+        return lambda timestep, stream: pi.mode(heads(params, _flat(timestep.observation))[0])
 
     def update(learner: Learner, _) -> tuple[Learner, None]:
-        policy, memory = view.around(explore(learner.params), learner.timestep, state=learner.statistics)
+        policy, memory = view.wrap_policy(explore(learner.params), learner.timestep, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
             env,
             policy,
@@ -294,12 +295,12 @@ def make_legs(
         learner, _ = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         _, timestep = jax.eval_shape(eval_env.reset, key)
-        policy, memory = view.frozen().around(exploit(learner.params), timestep, state=learner.statistics)
+        policy, memory = view.frozen().wrap_policy(exploit(learner.params), timestep, state=learner.statistics)
         found = rollout.evaluate(
             eval_env, policy, key, config.num_eval_episodes, initial_memory=memory, max_steps=config.max_eval_steps
         )
         train = metrics.compute(metrics.totals(learner.metrics))
-        learner = dataclasses.replace(learner, metrics=metrics.anew(learner.metrics))
+        learner = dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics))
         steps = learner.update * np.int32(batch_size)
         finished = found.finished & ~found.abnormal
         return learner, Curve(steps, train, found.returns, found.lengths, found.terminated, finished)
@@ -379,8 +380,8 @@ class _Categorical(NamedTuple):
     def num_free(self):
         return 0
 
-    def sample(self, logits, key):
-        return random.categorical(key, jax.nn.softmax(logits)) + np.int32(self.first)
+    def sample(self, logits, stream):
+        return random.categorical(stream, jax.nn.softmax(logits)) + np.int32(self.first)
 
     def mode(self, logits):
         return jnp.argmax(logits, axis=-1).astype(jnp.int32) + np.int32(self.first)
@@ -410,9 +411,9 @@ class _Gaussian(NamedTuple):
         mean, log_std = jnp.split(inputs, 2, axis=-1)
         return mean, jnp.clip(log_std, -5.0, 1.0)
 
-    def sample(self, inputs, key):
+    def sample(self, inputs, stream):
         mean, log_std = self._moments(inputs)
-        action = mean + jnp.exp(log_std) * random.normal(key, mean.shape[1:])
+        action = mean + jnp.exp(log_std) * random.normal(stream, mean.shape[1:])
         return action.reshape(-1, *self.shape)
 
     def mode(self, inputs):

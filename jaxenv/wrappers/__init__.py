@@ -38,7 +38,6 @@ from jaxenv.wrappers.history import History as History
 from jaxenv.wrappers.leaf_observation import LeafObservationWrapper as LeafObservationWrapper
 from jaxenv.wrappers.masked_actions import MaskedActions as MaskedActions
 from jaxenv.wrappers.max_and_skip import MaxAndSkip as MaxAndSkip
-from jaxenv.wrappers.multitask import Multitask as Multitask
 from jaxenv.wrappers.noisy_observation import NoisyObservation as NoisyObservation
 from jaxenv.wrappers.non_episodic import NonEpisodic as NonEpisodic
 from jaxenv.wrappers.non_terminating import NonTerminating as NonTerminating

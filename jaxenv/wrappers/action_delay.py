@@ -34,13 +34,13 @@ class ActionDelay(LaneWrapper):
     delay: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
-    identity = {"delay": 0}
+    noop_kwargs = {"delay": 0}
 
     def check(self):
         if self.delay < 0:
             raise ValueError(f"ActionDelay: delay must be at least 0, got {self.delay}")
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
         lanes = timestep.env_id.shape[0]
 
@@ -52,6 +52,6 @@ class ActionDelay(LaneWrapper):
 
         return jax.tree.map(nothing, self.action_spec())
 
-    def before(self, own, action, key):
+    def before(self, own, action, stream):
         queue = jax.tree.map(lambda old, new: jnp.concatenate([old, new[:, None]], axis=1), own, action)
         return jax.tree.map(lambda x: x[:, 1:], queue), jax.tree.map(lambda x: x[:, 0], queue)

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import LaneWrapper
 from jaxenv.wrappers.clip_action import clip_continuous
 
@@ -37,22 +38,22 @@ class ActionNoise(LaneWrapper):
     past_weight: Any = tree.leaf(default=1.0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
-    identity = {"sigma": np.float32(0)}
+    noop_kwargs = {"sigma": np.float32(0)}
 
     def check(self):
         for name in ("sigma", "past_weight"):
             value = getattr(self, name)
-            if leaves.is_concrete(value) and np.any(np.asarray(value) < 0):
+            if is_concrete(value) and np.any(np.asarray(value) < 0):
                 raise ValueError(f"ActionNoise: {name} must be at least 0, got {value}")
         spec = self.env.action_spec()
         if not any(s.is_continuous for s in jax.tree.leaves(spec)):
             raise ValueError(f"ActionNoise: the action must have a continuous leaf, got {spec}")
 
-    def init(self, timestep, key):
-        return self._draw(key)
+    def init(self, timestep, stream):
+        return self._draw(stream)
 
-    def before(self, own, action, key):
-        drawn, spec = self._draw(key), self.action_spec()
+    def before(self, own, action, stream):
+        drawn, spec = self._draw(stream), self.action_spec()
         noisy = iter(zip(drawn, own, strict=True))
 
         def disturbed(s, a):
@@ -63,8 +64,8 @@ class ActionNoise(LaneWrapper):
 
         return drawn, clip_continuous(spec, jax.tree.map(disturbed, spec, action))
 
-    def _draw(self, key):
+    def _draw(self, stream):
         """One draw for every continuous leaf: a list of float32 ``[B, *shape]``."""
         shapes = [s.shape for s in jax.tree.leaves(self.action_spec()) if s.is_continuous]
-        normal = [random.normal(random.fold_in(key, i), shape) for i, shape in enumerate(shapes)]
+        normal = [random.normal(random.fold_in(stream, i), shape) for i, shape in enumerate(shapes)]
         return [tree.expand(self.sigma, x.ndim) * x for x in normal]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import _xla, specs, tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers.base import BatchWrapper
 
@@ -39,8 +39,8 @@ class ActionRepeat(Wrapper):
     num: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
-    steps_several: ClassVar[bool] = True
-    identity = {"num": 1}
+    multi_step: ClassVar[bool] = True
+    noop_kwargs = {"num": 1}
 
     def check(self):
         name = type(self).__name__
@@ -100,7 +100,7 @@ class ActionRepeat(Wrapper):
             return tree.where(~so_far.is_last(), new, carry), None
 
         state, timestep = one(state)
-        carry = tree.vary_like(timestep.env_id, (state, timestep, timestep.observation if two_frames else ()))
+        carry = _xla.vary_like(timestep.env_id, (state, timestep, timestep.observation if two_frames else ()))
         # Straight code takes longer to compile, and on CPU to run: steps that the compiler fuses are computed twice.
         return jax.lax.scan(repeated, carry, length=self.num - 1)[0]
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import _xla, tree
+from jaxenv._declared import declared_leaves, map_declared
 from jaxenv.environment import AutoResetMode, ResetStrategy
 from jaxenv.random import Clock
 from jaxenv.wrapper import Wrapper, layers
@@ -34,7 +35,7 @@ class AutoReset(Wrapper):
     which holds the step's own observation on every row. The stream is that of ``next_step`` without its FIRST rows.
 
     All strategies give the same lanes. ``"select"`` starts all lanes at every step and keeps what is needed;
-    ``"guarded"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and starts those,
+    ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and starts those,
     ``block`` at a time. Under ``vmap`` (over seeds, say) the lanes of all batches count as one batch. Gradients stop at
     the start of an episode. Of lanes that are sharded by ``jit`` only ``"select"`` needs no word from other devices;
     under ``shard_map`` all three do without.
@@ -45,7 +46,7 @@ class AutoReset(Wrapper):
     Args:
         env: anything without an ``AutoReset`` and without batch state.
         mode: ``"next_step"`` or ``"same_step"``.
-        strategy: ``"select"``, ``"guarded"``, ``"compact"``, or ``None`` for what the environment declares.
+        strategy: ``"select"``, ``"cond"``, ``"compact"``, or ``None`` for what the environment declares.
         block: how many lanes ``compact`` starts at a time.
 
     Raises:
@@ -65,9 +66,7 @@ class AutoReset(Wrapper):
         if self.mode not in ("next_step", "same_step"):
             raise ValueError(f"AutoReset: mode must be 'next_step' or 'same_step', got {self.mode!r}")
         if self.strategy not in (*get_args(ResetStrategy), None):
-            raise ValueError(
-                f"AutoReset: strategy must be 'select', 'guarded', 'compact' or None, got {self.strategy!r}"
-            )
+            raise ValueError(f"AutoReset: strategy must be 'select', 'cond', 'compact' or None, got {self.strategy!r}")
         if self.block < 1:
             raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):
@@ -106,7 +105,7 @@ class AutoReset(Wrapper):
 
     def step(self, state, action):
         # An observation may be a part of the state: copies, so that donating the one never deletes the other.
-        return tree.unshare(self._step(state, action))
+        return _xla.unshare(self._step(state, action))
 
     def _step(self, state, action):
         stepped, timestep = self.env.step(state.inner, action)
@@ -149,11 +148,11 @@ class AutoReset(Wrapper):
     def _begin(self, mask, state, timestep):
         ways = {
             "select": _begin_all,
-            "guarded": _over_batches(_begin_all_if_any),
+            "cond": _over_batches(_begin_all_if_any),
             "compact": _over_batches(functools.partial(_begin_in_blocks, self.block)),
         }
         # No gradient passes the start of an episode, and none may enter a branch or a loop of unknown length.
-        arguments = tree.detach((self.env, mask, *tree.vary_like(mask, (state, timestep))))
+        arguments = tree.detach((self.env, mask, *_xla.vary_like(mask, (state, timestep))))
         declared = self.strategy or self.reset_strategy
         if isinstance(declared, str):
             return ways[declared](*arguments)
@@ -165,7 +164,7 @@ class AutoReset(Wrapper):
 
 def _begin_all(env, mask, state, timestep):
     clock = env.clock(state)
-    return tree.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
+    return _xla.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
 
 
 def _begin_all_if_any(env, mask, state, timestep):
@@ -179,7 +178,7 @@ def _begin_in_blocks(block, env, mask, state, timestep):
     slots = -(-lanes // block) * block
 
     def list_none(mask):
-        return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
+        return _xla.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
 
     def list_ended(mask):
         slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
@@ -211,7 +210,7 @@ def _over_batches(begin):
     def side_by_side(size, batched, env, *rows):
         lanes = rows[0].shape[-1]
         batched_env, *batched_rows = batched
-        flags = iter(leaves.declared_leaves(batched_env))
+        flags = iter(declared_leaves(batched_env))
 
         def beside(x, batched):
             x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
@@ -225,7 +224,7 @@ def _over_batches(begin):
             return jnp.repeat(d.value, lanes, axis=0) if one_a_batch else beside(d.value, batched)
 
         rows = jax.tree.map(beside, rows, tuple(batched_rows))
-        fresh = begin(leaves.map_declared(parameter, env), *rows)
+        fresh = begin(map_declared(parameter, env), *rows)
         fresh = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), fresh)
         return fresh, jax.tree.map(lambda _: True, fresh)
 

@@ -1,17 +1,16 @@
 """Bases for wrappers: three of one function each, one with state per lane, one with state of the whole batch."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import actions, specs, tree
-from jaxenv.environment import Tree
+from jaxenv import _actions, _xla, specs, tree
 from jaxenv.random import Stream
 from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 
 
@@ -33,8 +32,8 @@ class ActionWrapper(Wrapper):
 
     def step(self, state, action):
         spec = self.action_spec()
-        given = actions.conform(spec, action, num_lanes(self, state), str(self))
-        state, timestep = self.env.step(state, self.action(actions.clip_discrete(spec, given)))
+        given = _actions.conform(spec, action, num_lanes(self, state), str(self))
+        state, timestep = self.env.step(state, self.action(_actions.clip_discrete(spec, given)))
         return state, with_prev_action(self, timestep, given)
 
 
@@ -120,15 +119,15 @@ class LaneWrapper(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset()
 
-    def init(self, timestep: TimeStep, key: Stream) -> Tree:
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         """The wrapper's state for an episode that starts with the observation on ``timestep``: leaves ``[B, ...]``."""
         raise NotImplementedError(f"{type(self).__name__}.init")
 
-    def before(self, own: Tree, action: Tree, key: Stream) -> tuple[Tree, Tree]:
+    def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         """Runs ahead of every inner step: new own state and the action to pass in. Passes both on by default."""
         return own, action
 
-    def after(self, own: Tree, timestep: TimeStep, key: Stream) -> tuple[Tree, TimeStep]:
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         """Runs on every row, FIRST included: new own state and the row to pass out. Passes both on by default."""
         return own, timestep
 
@@ -151,22 +150,22 @@ class LaneWrapper(Wrapper):
         if self._acts:
             zeros = specs.zeros(self.action_spec(), env_id.shape)
             timestep = dataclasses.replace(timestep, prev_action=zeros)
-        return tree.unshare((LaneState(state, tree.strong(own)), timestep))
+        return _xla.unshare((LaneState(state, tree.strong(own)), timestep))
 
     def step(self, state, action):
         own = state.own
         if self._acts:
             spec = self.action_spec()
-            action = actions.conform(spec, action, num_lanes(self, state), str(self))
+            action = _actions.conform(spec, action, num_lanes(self, state), str(self))
             stream = self._stream(self.clock(state), "before")
-            own, inner_action = self.before(own, actions.clip_discrete(spec, action), stream)
+            own, inner_action = self.before(own, _actions.clip_discrete(spec, action), stream)
         else:
             inner_action = action
         inner, timestep = self.env.step(state.inner, inner_action)
         own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
         if self._acts:
             timestep = with_prev_action(self, timestep, action)
-        return tree.unshare((LaneState(inner, tree.strong(own)), timestep))
+        return _xla.unshare((LaneState(inner, tree.strong(own)), timestep))
 
     def _advance(self, own, timestep, ticked, clock):
         """Own state and row after a step; ``ticked`` is the clock that was, a step later, ``clock`` the one that is."""
@@ -224,7 +223,7 @@ class BatchWrapper(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset()
-    opt_outs: ClassVar[Mapping[int, str]] = dict.fromkeys((17, 18, 19, 20, 21, 22, 23), "all lanes share its state")
+    opt_outs = dict.fromkeys((17, 18, 19, 20, 21, 22, 23), "all lanes share its state")
 
     frozen: bool = tree.static(default=False, kw_only=True)
     axis_name: str | None = tree.static(default=None, kw_only=True)
@@ -272,7 +271,7 @@ class BatchWrapper(Wrapper):
         if previous is None:
             shared = tree.strong(self.init(timestep))
             if self.axis_name is None:  # A shard with statistics of its own: they vary from the start, or no scan fits.
-                shared = tree.vary_like(env_id, shared)
+                shared = _xla.vary_like(env_id, shared)
             return self._see(state, shared, lanes, timestep, not self.frozen)
         # Of these rows only those of restarted lanes will be seen by anybody.
         return self._see(state, previous.shared.value, lanes, timestep, False)
@@ -294,7 +293,7 @@ class BatchWrapper(Wrapper):
         new, lanes, row = self.after(tree.detach(shared), lanes, timestep, learn)
         check_owned(self, timestep, row)
         shared = tree.Shared(tree.strong(new) if learn else shared)
-        return tree.unshare((BatchState(inner, shared, tree.strong(lanes)), row))
+        return _xla.unshare((BatchState(inner, shared, tree.strong(lanes)), row))
 
 
 # --- what the bases share --------------------------------------------------------------------------------------------
@@ -358,7 +357,7 @@ def chosen(name: str, observation: Tree, fields: tuple[str, ...] | None, floats:
 
 def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:
     """The row with the agent's action in ``prev_action``: as given, 0 where not finite, zeros at FIRST."""
-    given = actions.finite(given)
+    given = _actions.finite(given)
     if env.autoreset is not None:
         given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)
     return dataclasses.replace(timestep, prev_action=given)

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs
-from jaxenv.numeric import clip
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import ActionWrapper
 
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxenv import numeric, specs, tree
+from jaxenv import _numeric, specs, tree
 from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
 
 
@@ -33,7 +33,7 @@ class ClipObservation(LeafObservationWrapper):
     maximum: Any = tree.static(default=np.inf)
 
     kind: ClassVar[str] = "an array of numbers"
-    identity: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
+    noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
     def check(self):
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
@@ -62,7 +62,7 @@ class ClipObservation(LeafObservationWrapper):
         return np.maximum(np.ceil(low), least), np.minimum(np.floor(high), greatest)
 
     def map_leaf(self, x, spec):
-        return numeric.clip(x, *(specs.aligned(end.astype(spec.dtype), x.ndim) for end in self._ends(spec)))
+        return _numeric.clip(x, *(specs.aligned(end.astype(spec.dtype), x.ndim) for end in self._ends(spec)))
 
     def map_spec(self, spec):
         low, high = (end.astype(spec.dtype) for end in self._ends(spec))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.numeric import clip
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import RewardWrapper
 from jaxenv.wrappers.reward_rows import bounded, bounds
 
@@ -34,7 +34,7 @@ class ClipReward(RewardWrapper):
     minimum: Any = tree.static(default=None)
     maximum: Any = tree.static(default=None)
 
-    identity: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
+    noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
     def check(self):
         if self.minimum is None and self.maximum is None:

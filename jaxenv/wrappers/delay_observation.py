@@ -37,7 +37,7 @@ class DelayObservation(LaneWrapper):
     delay: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
-    identity: ClassVar[dict[str, Any]] = {"delay": 0}
+    noop_kwargs: ClassVar[dict[str, Any]] = {"delay": 0}
 
     def check(self):
         if self.delay < 0:
@@ -46,7 +46,7 @@ class DelayObservation(LaneWrapper):
     def observation_spec(self):
         return self.env.observation_spec()
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         if self.delay == 0:
             return ()
 
@@ -55,7 +55,7 @@ class DelayObservation(LaneWrapper):
 
         return jax.tree.map(fill, self.env.observation_spec(), timestep.observation)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         if self.delay == 0:
             return own, timestep
         row = dataclasses.replace(timestep, observation=jax.tree.map(lambda queue: queue[:, 0], own))

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import LaneWrapper
 from jaxenv.wrappers.reward_rows import bounded, bounds
 
@@ -36,10 +37,10 @@ class DelayReward(LaneWrapper):
     num: int = 1
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
-    identity: ClassVar = {"num": 1}
+    noop_kwargs: ClassVar = {"num": 1}
 
     def check(self):
-        if leaves.is_concrete(self.num) and np.any(np.asarray(self.num) < 1):
+        if is_concrete(self.num) and np.any(np.asarray(self.num) < 1):
             raise ValueError(f"DelayReward: num must be at least 1, got {self.num}")
 
     def reward_spec(self):
@@ -48,10 +49,10 @@ class DelayReward(LaneWrapper):
         low, high = bounds(spec)
         return bounded(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return Unpaid(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.env_id))
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         reward = own.reward + timestep.reward
         steps = own.steps + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
         nothing = Unpaid(jnp.zeros_like(reward), jnp.zeros_like(steps))

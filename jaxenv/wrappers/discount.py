@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves
+from jaxenv._checks import is_concrete
 from jaxenv.wrapper import Wrapper
 
 
@@ -27,10 +27,10 @@ class Discount(Wrapper):
     value: float = 1.0
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
-    identity: ClassVar = {"value": 1.0}
+    noop_kwargs: ClassVar = {"value": 1.0}
 
     def check(self):
-        value = np.asarray(self.value) if leaves.is_concrete(self.value) else np.ones(())
+        value = np.asarray(self.value) if is_concrete(self.value) else np.ones(())
         if np.any((value <= 0) | (value > 1)):
             raise ValueError(f"Discount: value must be above 0 and at most 1, got {self.value}")
 

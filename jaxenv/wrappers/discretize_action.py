@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.numeric import clip
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import ActionWrapper
 
 

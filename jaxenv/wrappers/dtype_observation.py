@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import numeric, specs, tree
+from jaxenv import _numeric, specs, tree
 from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
 
 
@@ -62,7 +62,7 @@ class DtypeObservation(LeafObservationWrapper):
         cast = jax.lax.convert_element_type(x, dtype)
         if spec.is_continuous and jnp.issubdtype(dtype, jnp.integer):  # what NaN becomes, the platform decides
             low, high = bounds(self.map_spec(spec))
-            cast = numeric.clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
+            cast = _numeric.clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
         return cast
 
     def map_spec(self, spec):

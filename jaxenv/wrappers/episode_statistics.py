@@ -43,10 +43,10 @@ class EpisodeStatistics(LaneWrapper):
         if "episode" in self.env.env_info_spec():
             raise ValueError(f"EpisodeStatistics: env_info['episode'] is there already in {self.env!r}, one is enough")
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return Totals(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type))
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         total = own.reward + timestep.reward  # 0 at FIRST
         length = own.length + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
         last = timestep.is_last()

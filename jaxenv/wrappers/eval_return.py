@@ -20,10 +20,10 @@ class EvalReturn(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.reward)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         total, last = own + timestep.reward, timestep.is_last()  # the reward is 0 at FIRST
         shown = jnp.where(tree.expand(last, total.ndim), total, np.float32(0))
         env_info = {**timestep.env_info, "eval_episode_return": shown, "eval_episode_return_valid": last}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.numeric import clip
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import ActionWrapper
 
 

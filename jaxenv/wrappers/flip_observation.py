@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import LaneWrapper
 from jaxenv.wrappers.leaf_observation import Leafwise
 
@@ -39,23 +40,23 @@ class FlipObservation(Leafwise, LaneWrapper):
     horizontal: float = 0.5
 
     kind: ClassVar[str] = "an image with three axes"
-    identity: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
+    noop_kwargs: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
 
     def check(self):
         for name in ("vertical", "horizontal"):
             chance = getattr(self, name)
-            if leaves.is_concrete(chance) and not np.all((np.asarray(chance) >= 0) & (np.asarray(chance) <= 1)):
+            if is_concrete(chance) and not np.all((np.asarray(chance) >= 0) & (np.asarray(chance) <= 1)):
                 raise ValueError(f"FlipObservation: {name} must lie in [0, 1], got {chance}")
         super().check()
 
     def applies(self, spec):
         return spec.ndim == 3
 
-    def init(self, timestep, key):
-        up, left = (random.unit(word) for word in random.bits(key, 2))
+    def init(self, timestep, stream):
+        up, left = (random.unit(word) for word in random.separate_bits(stream, 2))
         return Flipped(up < self.vertical, left < self.horizontal)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         def flip(mark, x):
             if not mark:
                 return x

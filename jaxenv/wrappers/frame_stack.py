@@ -46,7 +46,7 @@ class FrameStack(LaneWrapper):
     fields: tuple[str, ...] | None = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
-    identity: ClassVar[dict[str, Any]] = {"num": 1}
+    noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
 
     def check(self):
         if self.num < 1:
@@ -81,14 +81,14 @@ class FrameStack(LaneWrapper):
             lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._chosen(spec), spec
         )
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         def fill(stack, x):
             x = jnp.zeros_like(x) if self.padding == "zero" else x
             return filled(x, self.num, self.axis) if stack else ()
 
         return jax.tree.map(fill, self._chosen(timestep.observation), timestep.observation)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         stacked, observation = self._chosen(timestep.observation), timestep.observation
         own = jax.tree.map(
             lambda stack, x, frames: pushed(frames, x, self.axis) if stack else (), stacked, observation, own

@@ -68,10 +68,10 @@ class GoalConditioned(LaneWrapper):
     def reward_spec(self):
         return specs.Array((), "float32", "reward")
 
-    def init(self, timestep, key):
-        return self.sample_goal(key)
+    def init(self, timestep, stream):
+        return self.sample_goal(stream)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         achieved = tree.strong(self.achieved_fn(timestep.observation))
         reward = jnp.asarray(self.reward_fn(achieved, own), jnp.float32)
         if reward.shape != timestep.env_id.shape:

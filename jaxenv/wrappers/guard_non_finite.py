@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.task import Task
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers.fixed_reset_key import FixedResetKey
@@ -47,9 +48,13 @@ class GuardNonFinite(Wrapper):
     def shows_state(self):
         return self.env.shows_state
 
+    @property
+    def _observes_finite(self) -> bool:
+        return isinstance(self.unwrapped, Task) and self.unwrapped.finite_observation
+
     def observation_of(self, state):
         observation = self.env.observation_of(state)
-        return observation if self.unwrapped.finite_observation else _zero_where_not_finite(observation)
+        return observation if self._observes_finite else _zero_where_not_finite(observation)
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
@@ -59,7 +64,7 @@ class GuardNonFinite(Wrapper):
     def step(self, state, action):
         new, timestep = self.env.step(state, action)
         # Looking at a stacked observation costs more than the rest of the guard, so it is spared where it can be.
-        shown = () if self.unwrapped.finite_observation else timestep.observation
+        shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
         return kept, dataclasses.replace(

@@ -44,7 +44,7 @@ class History(LaneWrapper):
     padding: Literal["zeros", "first"] = tree.static(default="zeros")
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
-    identity: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
+    noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
 
     def check(self):
         if self.num < 1:
@@ -68,14 +68,14 @@ class History(LaneWrapper):
         action = jax.tree.map(lambda s: repeated(s, self.num), shown_action_spec(self.env.action_spec()))
         return self._with_actions(observation, action)
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         def fill(x):
             return filled(jnp.zeros_like(x) if self.padding == "zeros" else x, self.num)
 
         actions = jax.tree.map(lambda a: filled(jnp.zeros_like(a), self.num), timestep.prev_action)
         return self._with_actions(jax.tree.map(fill, timestep.observation), actions)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         action = shown_action(self.env.action_spec(), timestep.prev_action)
         own = jax.tree.map(pushed, own, self._with_actions(timestep.observation, action))
         return own, dataclasses.replace(timestep, observation=jax.tree.map(jnp.copy, own))

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import numeric, specs, tree
-from jaxenv.environment import Tree
+from jaxenv import _numeric, specs, tree
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper
 from jaxenv.wrappers.base import ObservationWrapper, mapped_spec
 
@@ -129,7 +129,7 @@ def fit(spec: specs.Array, x: jax.Array) -> jax.Array:
     if spec.is_discrete:
         x = jnp.round(x)
     if isinstance(spec, specs.Bounded):
-        x = numeric.clip(x, *(_one_if_alike(bound, x) for bound in (spec.minimum, spec.maximum)))
+        x = _numeric.clip(x, *(_one_if_alike(bound, x) for bound in (spec.minimum, spec.maximum)))
     return x.astype(spec.dtype)
 
 

@@ -60,19 +60,19 @@ class MaskedActions(LaneWrapper):
         if info.get("action_mask") != wanted:
             raise ValueError(f"MaskedActions: the state must be described by an action_mask {wanted}, got {info}")
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return Masked(timestep.env_info["action_mask"], jnp.zeros(timestep.env_id.shape, bool))
 
-    def before(self, own, action, key):
+    def before(self, own, action, stream):
         spec = self.action_spec()
         number = (action - spec.minimum).astype(np.int32)
         allowed = jnp.take_along_axis(own.mask, number[:, None], axis=1)[:, 0]
         illegal = ~allowed & jnp.any(own.mask, axis=1)
-        legal = random.categorical(key, own.mask) if self.replacement == "random" else jnp.argmax(own.mask, axis=1)
+        legal = random.categorical(stream, own.mask) if self.replacement == "random" else jnp.argmax(own.mask, axis=1)
         action = jnp.where(illegal, legal.astype(spec.dtype) + spec.minimum, action)
         return dataclasses.replace(own, illegal=illegal), action
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         env_info = {**timestep.env_info, "action_was_illegal": own.illegal}
         own = Masked(timestep.env_info["action_mask"], own.illegal)
         return own, dataclasses.replace(timestep, env_info=env_info)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import LaneWrapper, chosen
 
 
@@ -36,10 +37,10 @@ class NoisyObservation(LaneWrapper):
     fields: tuple[str, ...] | None = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
-    identity: ClassVar[dict[str, Any]] = {"scale": 0.0}
+    noop_kwargs: ClassVar[dict[str, Any]] = {"scale": 0.0}
 
     def check(self):
-        if leaves.is_concrete(self.scale) and np.any(np.asarray(self.scale) < 0):
+        if is_concrete(self.scale) and np.any(np.asarray(self.scale) < 0):
             raise ValueError(f"NoisyObservation: scale must be at least 0, got {self.scale}")
         self._chosen(self.env.observation_spec())
 
@@ -52,15 +53,15 @@ class NoisyObservation(LaneWrapper):
             lambda noisy, s: specs.Array(s.shape, s.dtype, s.name) if noisy else s, self._chosen(spec), spec
         )
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return ()
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         numbers, structure = tree.flatten(timestep.observation)
         noisy = jax.tree.leaves(self._chosen(timestep.observation))
 
         def add(i, x):
-            noise = random.normal(random.fold_in(key, i), x.shape[1:]) * tree.expand(jnp.asarray(self.scale), x.ndim)
+            noise = random.normal(random.fold_in(stream, i), x.shape[1:]) * tree.expand(jnp.asarray(self.scale), x.ndim)
             return x + noise.astype(x.dtype)
 
         shown = [add(i, x) if add_noise else x for i, (x, add_noise) in enumerate(zip(numbers, noisy, strict=True))]

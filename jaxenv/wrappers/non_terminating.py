@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves
+from jaxenv._checks import is_concrete
 from jaxenv.wrapper import Wrapper
 
 
@@ -29,7 +29,7 @@ class NonTerminating(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
 
     def check(self):
-        value = np.asarray(self.discount) if leaves.is_concrete(self.discount) else np.ones(())
+        value = np.asarray(self.discount) if is_concrete(self.discount) else np.ones(())
         if np.any((value <= 0) | (value > 1)):
             raise ValueError(f"NonTerminating: discount must be above 0 and at most 1, got {self.discount}")
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import _xla, random, specs, tree
 from jaxenv.wrapper import Wrapper, layers
 
 
@@ -35,8 +35,8 @@ class NoopReset(Wrapper):
     noop: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
-    steps_several: ClassVar[bool] = True
-    reset_strategy: ClassVar = "compact"
+    multi_step: ClassVar[bool] = True
+    reset_strategy = "compact"
 
     def check(self):
         if isinstance(self.maximum, bool) or not isinstance(self.maximum, int | np.integer) or self.maximum < 1:
@@ -69,11 +69,11 @@ class NoopReset(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         ordinal = sum(isinstance(layer, NoopReset) for layer in layers(self.env))
         stream = self.env.clock(state).stream("wrapper", f"NoopReset/{ordinal}/num")
-        (num,) = random.integers(stream, 1, 1, self.maximum + 1)
+        num = random.integers(stream, (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
         # An observation that shows the state is made once, of the last state.
         shown = () if self.shows_state else timestep.observation
-        start = tree.vary_like(env_id, (state, shown))
+        start = _xla.vary_like(env_id, (state, shown))
 
         def play(count, now):
             stepped, row = self.env.step(now[0], action)

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, running, specs, tree
-from jaxenv.numeric import clip
+from jaxenv import _moments, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import BatchWrapper, chosen, map_observation, summable
 
 
@@ -19,8 +20,8 @@ class NormalizeObservation(BatchWrapper):
     or beyond 1e15, the squares of which float32 could not sum, and ``frozen`` wrappers leave them alone. In
     ``same_step`` streams ``env_info["final_observation"]`` is normalised likewise, and counted on LAST rows alone,
     where it is a row of its own: what is counted is what a ``next_step`` stream shows. ``statistics(state)`` gives
-    `running.Moments` for each part (``()`` for other parts of the tree), to save, to merge with another run's by
-    ``running.merge``, and to load by ``with_statistics``.
+    `_moments.Moments` for each part (``()`` for other parts of the tree), to save, to merge with another run's by
+    ``_moments.merge``, and to load by ``with_statistics``.
 
     As Gymnasium's wrapper, which starts from a count of 0.0001 with mean 0 and variance 1; here nothing
     is counted at the start, so the first batch alone sets both.
@@ -52,7 +53,7 @@ class NormalizeObservation(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
     def check(self):
-        if leaves.is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
+        if is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
             raise ValueError(f"NormalizeObservation: epsilon must be at least 0, got {self.epsilon}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"NormalizeObservation: clip must be None or positive, got {self.clip}")
@@ -74,11 +75,11 @@ class NormalizeObservation(BatchWrapper):
     def inverse(self, state: Any, observation: Any) -> Any:
         """The raw observations for a batch of normalised ones (what was clipped is lost)."""
         return self._map(
-            lambda x, moments: running.denormalize(moments, x, self.epsilon), observation, state.shared.value
+            lambda x, moments: _moments.denormalize(moments, x, self.epsilon), observation, state.shared.value
         )
 
     def init(self, timestep):
-        return self._map(lambda x: running.empty(x.shape[1:]), timestep.observation, otherwise=lambda x: ())
+        return self._map(lambda x: _moments.empty(x.shape[1:]), timestep.observation, otherwise=lambda x: ())
 
     def after(self, shared, lanes, timestep, learn):
         if learn:
@@ -89,13 +90,13 @@ class NormalizeObservation(BatchWrapper):
 
     def _learned(self, shared, observation, valid):
         def learn(x, moments):
-            return running.update(moments, x, valid & summable(x), self.axis_name)
+            return _moments.update(moments, x, valid & summable(x), self.axis_name)
 
         return self._map(learn, observation, shared, otherwise=lambda x, moments: ())
 
     def _shown(self, shared, observation):
         def show(x, moments):
-            shown = running.normalize(moments, x, self.epsilon)
+            shown = _moments.normalize(moments, x, self.epsilon)
             return shown if self.clip is None else clip(shown, -self.clip, self.clip)
 
         return self._map(show, observation, shared)

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, running, specs, tree
-from jaxenv.numeric import clip
+from jaxenv import _moments, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._numeric import clip
 from jaxenv.wrappers.base import BatchWrapper, summable
 
 
@@ -19,7 +20,7 @@ class NormalizeReward(BatchWrapper):
     and the next episode starts from zero. Every row but FIRST enters the statistics, over all lanes, before it is
     divided; a return that is not finite or beyond 1e15, the square of which float32 could not sum, and ``frozen``
     wrappers leave them alone.
-    ``statistics(state)`` gives their `running.Moments`, to save, to merge by ``running.merge`` and to load by
+    ``statistics(state)`` gives their `_moments.Moments`, to save, to merge by ``_moments.merge`` and to load by
     ``with_statistics``.
 
     Gymnasium's wrapper carries the
@@ -52,9 +53,9 @@ class NormalizeReward(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
 
     def check(self):
-        if leaves.is_concrete(self.gamma) and not np.all((np.asarray(self.gamma) >= 0) & (np.asarray(self.gamma) <= 1)):
+        if is_concrete(self.gamma) and not np.all((np.asarray(self.gamma) >= 0) & (np.asarray(self.gamma) <= 1)):
             raise ValueError(f"NormalizeReward: gamma must lie in [0, 1], got {self.gamma}")
-        if leaves.is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
+        if is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
             raise ValueError(f"NormalizeReward: epsilon must be at least 0, got {self.epsilon}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"NormalizeReward: clip must be None or positive, got {self.clip}")
@@ -74,10 +75,10 @@ class NormalizeReward(BatchWrapper):
 
     def inverse(self, state: Any, reward: jax.Array) -> jax.Array:
         """The raw rewards for a batch of normalised ones (what was clipped is lost)."""
-        return reward * running.scale(state.shared.value, reward.ndim, self.epsilon)
+        return reward * _moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
     def init(self, timestep):
-        return running.empty(timestep.reward.shape[1:])
+        return _moments.empty(timestep.reward.shape[1:])
 
     def init_lanes(self, timestep):
         return jnp.zeros_like(timestep.reward)
@@ -86,9 +87,9 @@ class NormalizeReward(BatchWrapper):
         reward = timestep.reward
         returns = tree.expand(jnp.asarray(self.gamma), reward.ndim) * lanes + reward
         if learn:
-            shared = running.update(shared, returns, summable(returns) & ~timestep.is_first(), self.axis_name)
+            shared = _moments.update(shared, returns, summable(returns) & ~timestep.is_first(), self.axis_name)
         return shared, returns, dataclasses.replace(timestep, reward=self._paid(shared, reward))
 
     def _paid(self, shared, reward):
-        paid = reward / running.scale(shared, reward.ndim, self.epsilon)
+        paid = reward / _moments.scale(shared, reward.ndim, self.epsilon)
         return paid if self.clip is None else clip(paid, -self.clip, self.clip)

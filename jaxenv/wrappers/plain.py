@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import jaxenv.wrappers
-from jaxenv import leaves
+from jaxenv._checks import is_concrete
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
@@ -77,6 +77,6 @@ def _plain(owner: str, name: str, value: Any) -> Any:
         return {key: _plain(owner, name, x) for key, x in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(owner, name, x) for x in value]
-    if leaves.is_concrete(value) and np.asarray(value).dtype.kind in "biuf":
+    if is_concrete(value) and np.asarray(value).dtype.kind in "biuf":
         return np.asarray(value).tolist()
     raise ValueError(f"to_data: {owner}'s {name} is no data: {value!r}")

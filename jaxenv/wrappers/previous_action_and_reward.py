@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import actions, specs, tree
+from jaxenv import _actions, specs, tree
 from jaxenv.wrappers.base import LaneWrapper
 from jaxenv.wrappers.frame_stack import with_zero
 
@@ -58,10 +58,10 @@ class PreviousActionAndReward(LaneWrapper):
         reward = with_zero(self.env.reward_spec()).replace(name="prev_reward")
         return self._joined(self.env.observation_spec(), action, reward)
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return ()
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         action = shown_action(self.env.action_spec(), timestep.prev_action)
         # Copies are for eager callers who donate; compiled code has none.
         action, reward = jax.tree.map(jnp.copy, (action, timestep.reward))
@@ -76,4 +76,4 @@ def shown_action_spec(spec: tree.Tree) -> tree.Tree:
 
 def shown_action(spec: tree.Tree, action: tree.Tree) -> tree.Tree:
     """A batch of actions as part of an observation: within `shown_action_spec`."""
-    return actions.clip_discrete(shown_action_spec(spec), action)
+    return _actions.clip_discrete(shown_action_spec(spec), action)

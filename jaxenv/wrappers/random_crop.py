@@ -58,12 +58,12 @@ class RandomCrop(Leafwise, LaneWrapper):
             return None
         return f"have {self.height} rows and {self.width} columns"
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         marks = jax.tree.leaves(self._chosen())
         draws = 1 if self.shared else sum(marks)
-        return tuple(Corner(*random.bits(random.fold_in(key, i) if i else key, 2)) for i in range(draws))
+        return tuple(Corner(*random.separate_bits(random.fold_in(stream, i) if i else stream, 2)) for i in range(draws))
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         left = iter(own)
         shared = own[0]
 

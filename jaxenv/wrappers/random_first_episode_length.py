@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper, layers
 
@@ -51,12 +52,12 @@ class RandomFirstEpisodeLength(Wrapper):
     num_episodes: int = 1
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type"})
-    identity: ClassVar = {"num_episodes": 0}
+    noop_kwargs: ClassVar = {"num_episodes": 0}
 
     def check(self):
         for name, least in (("maximum", 1), ("num_episodes", 0)):
             value = getattr(self, name)
-            if leaves.is_concrete(value) and np.any(np.asarray(value) < least):
+            if is_concrete(value) and np.any(np.asarray(value) < least):
                 raise ValueError(f"RandomFirstEpisodeLength: {name} must be at least {least}, got {value}")
         if self.autoreset is not None:
             raise ValueError(
@@ -72,7 +73,7 @@ class RandomFirstEpisodeLength(Wrapper):
         ordinal = sum(isinstance(layer, RandomFirstEpisodeLength) for layer in layers(self.env))
         stream = self.env.clock(state).stream("wrapper", f"RandomFirstEpisodeLength/{ordinal}/length")
         # Drawn here and carried, not drawn at every step again: four bytes a lane cost less than a random word.
-        (length,) = random.integers(stream, 1, 1, self.maximum + np.int32(1))
+        length = random.integers(stream, (), 1, self.maximum + np.int32(1))
         left = jnp.where(episode < self.num_episodes, length, _NEVER)
         return RandomFirstEpisodeLengthState(state, left), timestep
 

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import random, tree
+from jaxenv._declared import Declared, declared_leaves
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
 from jaxenv.wrapper import Wrapper, layers
@@ -72,8 +73,8 @@ class ResampleParams(Wrapper):
                 "ResampleParams: AutoReset inside would keep the old params, put ResampleParams inside AutoReset"
             )
 
-    def _params(self) -> dict[str, leaves.Declared]:
-        declared = leaves.declared_leaves(self.unwrapped)
+    def _params(self) -> dict[str, Declared]:
+        declared = declared_leaves(self.unwrapped)
         return {d.path.rpartition("params.")[2]: d for d in declared if "params." in d.path}
 
     def _drawn(self, clock: Clock) -> dict[str, jax.Array]:
@@ -130,7 +131,7 @@ class ResampleParams(Wrapper):
         return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
 
 
-def _shape(declared: leaves.Declared) -> tuple[int, ...]:
+def _shape(declared: Declared) -> tuple[int, ...]:
     """The shape of one lane's value."""
     shape = np.shape(declared.value)
     return shape[len(shape) - declared.rank :]

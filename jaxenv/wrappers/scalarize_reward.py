@@ -5,7 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, specs, tree
+from jaxenv import specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import RewardWrapper
 
 
@@ -40,7 +41,7 @@ class ScalarizeReward(RewardWrapper):
     def check(self):
         spec = self.env.reward_spec()
         if np.shape(self.weights)[-1] != spec.shape[0]:
-            shown = np.asarray(self.weights).tolist() if leaves.is_concrete(self.weights) else np.shape(self.weights)
+            shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
             raise ValueError(f"ScalarizeReward: weights must be {spec.shape[0]}, one per component, got {shown}")
 
     def reward_spec(self):

@@ -37,7 +37,7 @@ class StandardizeObservation(LeafObservationWrapper):
     limit: float = tree.static(default=3.0)
 
     kind: ClassVar[str] = "an array of floats"
-    identity: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
+    noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 
     def check(self):
         if not np.all(np.isfinite(self.mean)):

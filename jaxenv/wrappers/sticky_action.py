@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.base import LaneWrapper
 
 
@@ -49,10 +50,10 @@ class StickyAction(LaneWrapper):
     duration: Any = tree.static(default=(1, 1))
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
-    identity = {"probability": np.float32(0)}
+    noop_kwargs = {"probability": np.float32(0)}
 
     def check(self):
-        if leaves.is_concrete(self.probability):
+        if is_concrete(self.probability):
             p = np.asarray(self.probability)
             if np.any((p < 0) | (p >= 1)):
                 raise ValueError(f"StickyAction: probability must lie in [0, 1), got {self.probability}")
@@ -62,21 +63,20 @@ class StickyAction(LaneWrapper):
                 f"StickyAction: duration must be a number of steps, at least 1, or (least, most), got {self.duration}"
             )
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         lanes = timestep.env_id.shape
         return Sticky(specs.zeros(self.action_spec(), lanes), jnp.full(lanes, np.int32(-1)))
 
-    def before(self, own, action, key):
-        (drawn,) = random.bernoulli(key, 1, self.probability)
+    def before(self, own, action, stream):
+        drawn = random.bernoulli(stream, (), self.probability)
         going_on = own.left > 0
         sticks = going_on | (drawn & (own.left == 0))
-        left = jnp.where(going_on, own.left, self._draw_duration(key)) - 1
+        left = jnp.where(going_on, own.left, self._draw_duration(stream)) - 1
         executed = tree.where(sticks, own.last, action)
         return Sticky(executed, jnp.where(sticks, left, 0)), executed
 
-    def _draw_duration(self, key):
+    def _draw_duration(self, stream):
         least, most = np.broadcast_to(np.asarray(self.duration, np.int32), 2)
         if least == most:
             return least
-        (duration,) = random.integers(random.fold_in(key, "duration"), 1, least, most + 1)
-        return duration
+        return random.integers(random.fold_in(stream, "duration"), (), least, most + 1)

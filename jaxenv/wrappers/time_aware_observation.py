@@ -65,10 +65,10 @@ class TimeAwareObservation(LaneWrapper):
             time = specs.Bounded((), np.int32, 0, longest, self.key)
         return _flat_spec([*jax.tree.leaves(spec), time]) if self.flatten else self._joined(spec, time)
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.step_type)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         time = own if self.max_steps is None else jnp.minimum(own, np.int32(self.max_steps))
         if self.normalize:
             time = time.astype(jnp.float32) / np.float32(self.max_steps)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
+from jaxenv import tree
+from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper, layers
 
@@ -50,7 +51,7 @@ class TimeLimit(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
 
     def check(self):
-        if leaves.is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
+        if is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
             raise ValueError(f"TimeLimit: duration must be at least 1, got {self.duration}")
         if self.autoreset is not None:
             raise ValueError("TimeLimit: AutoReset inside would not see the limit, put TimeLimit inside AutoReset")
@@ -58,7 +59,7 @@ class TimeLimit(Wrapper):
     @property
     def _own_count(self) -> bool:
         # One inner step is one tick of the clock unless something inside steps several times: then nothing is carried.
-        return any(isinstance(layer, Wrapper) and layer.steps_several for layer in layers(self.env))
+        return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(self.env))
 
     @staticmethod
     def _reached_inside(timestep):

@@ -15,7 +15,7 @@ class TransformAction(ActionWrapper):
     Args:
         env: any environment.
         fn: maps a batch of the agent's actions (a tree of arrays ``[B, ...]``, discrete ones within their bounds) to a
-            batch of the environment's. It is compared by identity: a function made anew compiles anew.
+            batch of the environment's. It is compared by noop_kwargs: a function made anew compiles anew.
         spec: spec of the agent's action, or a tree of specs; that of the environment by default.
 
     Raises:

@@ -5,7 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, specs, tree
+from jaxenv import specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.wrappers.reward_rows import RowRewardWrapper
 
 
@@ -49,7 +50,7 @@ class VectorReward(RowRewardWrapper):
         if not self.names:
             raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
         if np.shape(self.weights)[-1] != self._components:
-            shown = np.asarray(self.weights).tolist() if leaves.is_concrete(self.weights) else np.shape(self.weights)
+            shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
             raise ValueError(f"VectorReward: weights must be {self._components}, one per component, got {shown}")
 
     def reward_of_row(self, timestep):

@@ -297,7 +297,7 @@ def test_ignored_rows_begin_no_window():
 
 
 def test_a_share_of_the_batch_comes_first_and_from_the_newest_windows():
-    replay = Replay(32, 4, recent_share=0.5, recent_rows=4)
+    replay = Replay(32, 4, recent_fraction=0.5, recent_rows=4)
     env_id, position, _ = many(replay, filled(replay, 32), 32, 1, draws=20)
     for one, where in zip(env_id, position, strict=True):
         assert sorted(where[:16]) == [28] * 4 + [29] * 4 + [30] * 4 + [31] * 4
@@ -311,14 +311,14 @@ def test_a_share_of_the_batch_comes_first_and_from_the_newest_windows():
 
 @pytest.mark.parametrize(("share", "batch_size", "first"), [(0.07, 100, 7), (0.1, 31, 4), (1.0, 5, 5)])
 def test_the_share_is_rounded_up(share, batch_size, first):
-    replay = Replay(32, 3, recent_share=share, recent_rows=1)
+    replay = Replay(32, 3, recent_fraction=share, recent_rows=1)
     _, position, _ = many(replay, filled(Replay(32, 3), 32), batch_size, 1, draws=50)
     assert (position[:, :first] == 31).all()
     assert first == batch_size or (position[:, first:] < 31).any(axis=0).all()
 
 
 def test_lanes_of_their_own_have_their_own_newest_windows():
-    replay = Replay(6, 3, aligned=False, recent_share=0.5, recent_rows=1)
+    replay = Replay(6, 3, aligned=False, recent_fraction=0.5, recent_rows=1)
     env_id, position, _ = many(replay, unequal(replay), 8, 2, draws=20)
     first = set(zip(env_id[:, :4].ravel().tolist(), position[:, :4].ravel().tolist(), strict=True))
     assert first == {(0, 7), (1, 2)}
@@ -338,7 +338,7 @@ def played(mode, count=24):
     @jax.jit
     def run():
         state, timestep = env.reset(jax.random.key(0))
-        policy = lambda timestep, key: (timestep.observation * 7 + 1) % 10  # noqa: E731
+        policy = lambda timestep, stream: (timestep.observation * 7 + 1) % 10  # noqa: E731
         (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, count)
         buffer = replay.init(rows)
         for i in range(0, count, 8):
@@ -611,15 +611,18 @@ def test_an_image_costs_its_bytes():
         ({"num_envs": 0}, "Replay: num_envs must be a whole number of at least 1, got 0"),
         ({"capacity": 2**30, "num_envs": 2}, "are more than 2\\*\\*31 - 1"),
         ({"ignore_earliest": 8}, "ignore_earliest must be below the capacity of 8, got 8"),
-        ({"recent_share": 1.5, "recent_rows": 1}, r"recent_share must be in \[0, 1\], got 1.5"),
-        ({"recent_share": 0.5}, "recent_share and recent_rows are given together, got 0.5 and 0"),
-        ({"recent_share": "a", "recent_rows": 1}, r"recent_share must be in \[0, 1\], got 'a'"),
+        ({"recent_fraction": 1.5, "recent_rows": 1}, r"recent_fraction must be in \[0, 1\], got 1.5"),
+        ({"recent_fraction": 0.5}, "recent_fraction and recent_rows are given together, got 0.5 and 0"),
+        ({"recent_fraction": "a", "recent_rows": 1}, r"recent_fraction must be in \[0, 1\], got 'a'"),
         ({"aligned": 1}, "aligned must be True or False, got 1"),
         ({"priority_exponent": -1.0}, "priority_exponent must be a number of at least 0, got -1.0"),
         ({"priority_exponent": "a"}, "priority_exponent must be a number of at least 0, got 'a'"),
         ({"capacity": 2**28, "num_envs": 7, "priority_exponent": 1.0}, "more than 2\\*\\*31 - 1 priorities and sums"),
         ({"priority_exponent": 0.5, "priority_length": 9}, r"priority_length must be at most 8 .*got 9"),
-        ({"priority_exponent": 0.5, "recent_share": 0.5, "recent_rows": 1}, "recent_share is for uniform sampling"),
+        (
+            {"priority_exponent": 0.5, "recent_fraction": 0.5, "recent_rows": 1},
+            "recent_fraction is for uniform sampling",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments, message):
@@ -715,14 +718,14 @@ def test_the_state_of_another_buffer_is_refused_when_traced(arguments, message):
     state, key = jax.eval_shape(lambda: (replay.init(ROWS), jax.random.key(0)))
     other = dataclasses.replace(replay, **arguments)
     with pytest.raises(ValueError, match=message):
-        jax.eval_shape(lambda state, key: other.sample(state, key, 4), state, key)
+        jax.eval_shape(lambda state, stream: other.sample(state, stream, 4), state, key)
     with pytest.raises(ValueError, match=r"Replay.add: the state is that of a Replay with"):
         jax.eval_shape(other.add, state, ROWS)
 
 
 def test_what_changes_nothing_that_is_stored_may_be_changed():
     state = filled(Replay(8, 3), 4)
-    assert Replay(8, 3, ignore_earliest=2, recent_share=0.5, recent_rows=1, priority_length=4).can_sample(state)
+    assert Replay(8, 3, ignore_earliest=2, recent_fraction=0.5, recent_rows=1, priority_length=4).can_sample(state)
 
 
 def test_a_restored_buffer_is_refused_by_one_with_other_windows(tmp_path):

@@ -366,7 +366,7 @@ def advance(env, num_steps, halves=1):
     found = []
     for _ in range(halves):
         (state, timestep, _), rows = jaxenv.unroll(
-            env, lambda timestep, key: (timestep.observation * 7) % 10, state, timestep, num_steps // halves
+            env, lambda timestep, stream: (timestep.observation * 7) % 10, state, timestep, num_steps // halves
         )
         found.append((rows, timestep))
     return found
@@ -439,8 +439,8 @@ def test_a_reward_of_one_for_ever_is_worth_ten_only_if_the_limit_is_no_end_of_th
     class Paying(Counting):
         """Pays 1 a step and shows nothing that tells where in the episode it stands."""
 
-        def transition(self, state, action, key):
-            return jaxenv.Transition(state, jnp.ones(key.shape, jnp.float32), jnp.zeros(key.shape, bool))
+        def transition(self, state, action, stream):
+            return jaxenv.Transition(state, jnp.ones(stream.shape, jnp.float32), jnp.zeros(stream.shape, bool))
 
     ((rows, last),) = advance(AutoReset(TimeLimit(Paying(np.array([0]), num_envs=2), 10)), 22)
     seen = split(changed(data.with_last(rows.timestep, last)))

@@ -29,7 +29,7 @@ def unrolled(mode, num_steps=10):
     @jax.jit
     def rows():
         state, timestep = env.reset(jax.random.key(0))
-        policy = lambda timestep, key: (timestep.observation * 7 + 1) % 10  # noqa: E731
+        policy = lambda timestep, stream: (timestep.observation * 7 + 1) % 10  # noqa: E731
         (_, last, _), experience = jaxenv.unroll(env, policy, state, timestep, num_steps)
         return experience, last
 
@@ -226,7 +226,7 @@ def test_a_trajectory_is_laid_out_as_tf_agents_does_it():
 def test_a_trajectory_row_holds_the_reward_of_its_own_action():
     env = AutoReset(Counting(np.array([2])))
     state, timestep = env.reset(jax.random.key(0))
-    one = lambda timestep, key: jnp.ones(1, jnp.int32)  # noqa: E731
+    one = lambda timestep, stream: jnp.ones(1, jnp.int32)  # noqa: E731
     (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
     assert lane(data.to_trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
 

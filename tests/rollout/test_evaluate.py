@@ -62,7 +62,7 @@ def test_the_first_two_episodes_of_two_lanes_are_short_by_a_fifth_and_the_quota_
     # That makes 1/4 * 1 + 1/4 * 9 + 1/2 * (1/2 * 1 + 1/2 * 5) = 4.
     lengths = np.array(list(itertools.product([1, 9], repeat=4))).reshape(32, 2)  # all pairs of lanes
     env = counting(lengths, mode)
-    truth = to_host(played(env, num_episodes=64).figures())
+    truth = to_host(played(env, num_episodes=64).summary())
     assert (truth["length_mean"], truth["episodes"], truth["unfinished"]) == (5, 64, 0)
     rows = jax.jit(lambda key: unroll(env, echo, *env.reset(key), 22, fields=["step_type"])[1])(jax.random.key(0))
     ends = np.asarray(rows.timestep.step_type) == 2
@@ -96,8 +96,8 @@ def test_an_episode_that_a_time_limit_ends_is_finished_and_not_terminated(mode):
 class Breaking(Counting):
     """The reward is no number on step 2 of lane 1's first episode."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         broken = (np.arange(3) == 1) & (state.episode == 0) & (state.step == 1)
         return dataclasses.replace(out, reward=jnp.where(broken, np.float32(np.nan), out.reward))
 
@@ -112,7 +112,7 @@ def test_an_episode_that_ends_abnormally_is_marked(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_begins_anew_with_every_episode(mode):
-    def policy(timestep, key, memory):
+    def policy(timestep, stream, memory):
         return PolicyStep(memory, memory + 1)
 
     result = played(counting([[2, 3], [3, 2]], mode), policy, 4, initial_memory=np.array([5, 1], np.int32))
@@ -170,12 +170,12 @@ def of_returns(returns, terminated=True, finished=True, abnormal=False):
 
 
 @jax.jit
-def figures(evaluation, key):
-    return evaluation.figures(key, num_resamples=2000)
+def summary(evaluation, key):
+    return evaluation.summary(key, num_resamples=2000)
 
 
 def test_figures_are_mean_spread_and_how_episodes_ended():
-    found = to_host(of_returns([1, 2, 3, 6], [True, False, True, True]).figures())
+    found = to_host(of_returns([1, 2, 3, 6], [True, False, True, True]).summary())
     assert (found["return_mean"], found["return_max"], found["return_min"], found["length_mean"]) == (3, 6, 1, 2.5)
     assert found["return_std"] == pytest.approx(np.std([1, 2, 3, 6]))
     assert found["return_standard_error"] == pytest.approx(np.std([1, 2, 3, 6], ddof=1) / 2)
@@ -185,7 +185,7 @@ def test_figures_are_mean_spread_and_how_episodes_ended():
 
 def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
     whole, cut = of_returns([4, 6, 8]), of_returns([4, 1000, 6, 8], finished=[True, False, True, True])
-    a, b = (to_host(figures(e, jax.random.key(1))) for e in (whole, cut))
+    a, b = (to_host(summary(e, jax.random.key(1))) for e in (whole, cut))
     assert (b["episodes"], b["unfinished"], b["terminated"]) == (3, 1, 3)
     for name in ("return_mean", "return_std", "return_max", "return_standard_error"):
         assert a[name] == pytest.approx(b[name]), name
@@ -194,7 +194,7 @@ def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
 
 def test_abnormal_episodes_are_counted_apart_and_nothing_else():
     normal, odd = [True, False, True, True], [False, True, False, False]
-    found = to_host(figures(of_returns([4, 1000, 6, 8], normal, abnormal=odd), jax.random.key(1)))
+    found = to_host(summary(of_returns([4, 1000, 6, 8], normal, abnormal=odd), jax.random.key(1)))
     assert [found[name] for name in ("episodes", "terminated", "truncated", "abnormal", "unfinished")] == [
         3,
         3,
@@ -204,14 +204,14 @@ def test_abnormal_episodes_are_counted_apart_and_nothing_else():
     ]
     assert (found["return_mean"], found["return_max"], found["length_mean"]) == (6, 8, pytest.approx(8 / 3))
     assert 4 <= found["return_low"] < 6 < found["return_high"] <= 8
-    cut = to_host(figures(of_returns([4, 1000, 6, 8], normal, normal, odd), jax.random.key(1)))
+    cut = to_host(summary(of_returns([4, 1000, 6, 8], normal, normal, odd), jax.random.key(1)))
     assert (cut["abnormal"], cut["unfinished"]) == (0, 1)
 
 
 def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
     returns = np.random.default_rng(0).normal(100, 5, 50).astype(np.float32)
     both = np.stack([returns, np.full_like(returns, 1e6)], axis=1).ravel()  # every other one is unfinished
-    found = to_host(figures(of_returns(both, finished=both < 1e6), jax.random.key(0)))
+    found = to_host(summary(of_returns(both, finished=both < 1e6), jax.random.key(0)))
     means = np.random.default_rng(1).choice(returns, (20_000, 50)).mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     assert found["return_low"] == pytest.approx(low, abs=0.1)
@@ -220,21 +220,21 @@ def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
 
 def test_counts_are_int32_whatever_the_width_of_numbers():
     with jax.enable_x64(True):
-        found = jax.eval_shape(Evaluation.figures, of_returns([4, 6, 8]), jax.random.key(1))
+        found = jax.eval_shape(Evaluation.summary, of_returns([4, 6, 8]), jax.random.key(1))
     assert {str(x.dtype) for x in found.values()} == {"int32", "float32"}
 
 
 def test_one_episode_has_no_spread_to_speak_of_and_none_no_mean():
-    one = to_host(figures(of_returns([7]), jax.random.key(0)))
+    one = to_host(summary(of_returns([7]), jax.random.key(0)))
     assert (one["return_mean"], one["return_max"], one["episodes"]) == (7, 7, 1)
     assert one["return_standard_error"] is one["return_low"] is one["return_high"] is None
-    none = to_host(of_returns([7, 8], finished=False).figures())
+    none = to_host(of_returns([7, 8], finished=False).summary())
     assert none["return_mean"] is none["return_max"] is none["length_mean"] is None
     assert none["unfinished"] == 2
 
 
 def test_a_vector_return_has_figures_per_component():
-    found = to_host(figures(of_returns([[1, 10], [3, 30]]), jax.random.key(0)))
+    found = to_host(summary(of_returns([[1, 10], [3, 30]]), jax.random.key(0)))
     assert found["return_mean"] == [2, 20]
     assert found["return_standard_error"] == [1, 10]
     assert found["return_low"] == [1, 10]
@@ -246,13 +246,13 @@ def test_a_vector_return_has_figures_per_component():
 )
 def test_faulty_arguments_of_figures_are_refused(arguments, message):
     with pytest.raises(ValueError, match=f"Evaluation: {message}"):
-        of_returns([1, 2]).figures(**arguments)
+        of_returns([1, 2]).summary(**arguments)
 
 
 def test_episodes_of_several_calls_are_told_of_vmap():
     several = jax.tree.map(lambda x: x[None], of_returns([1, 2]))
     with pytest.raises(ValueError, match=r"figures are of the episodes \[N\] .* shape \(1, 2\): jax.vmap"):
-        several.figures()
+        several.summary()
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

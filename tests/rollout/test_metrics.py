@@ -175,7 +175,7 @@ def played(mode):
     begun = start(PLAY, stream)
     whole = update_rows(begun, stream)
     first = update_rows(begun, jax.tree.map(lambda x: x[: STEPS // 2], stream))
-    last = update_rows(PLAY.anew(first), jax.tree.map(lambda x: x[STEPS // 2 :], stream))
+    last = update_rows(PLAY.clear_finished(first), jax.tree.map(lambda x: x[STEPS // 2 :], stream))
     halves = [totals_and_figures(state) for state in (first, last)]
     merged = merged_figures(halves[0][0], halves[1][0])
     return stream, (whole, last), (totals_and_figures(whole)[1], merged, halves[1][1])
@@ -334,7 +334,7 @@ def test_metrics_run_inside_shard_map():
     spec = jax.sharding.PartitionSpec
 
     def shard(stream):
-        state = metrics.update_rows(metrics.anew(start(metrics, stream)), stream)
+        state = metrics.update_rows(metrics.clear_finished(start(metrics, stream)), stream)
         return metrics.compute(metrics.totals(state).psum("lanes"))
 
     stream = rows(["FMML", "FMMM"])

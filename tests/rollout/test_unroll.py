@@ -218,8 +218,8 @@ def shapes(fields, num_steps=3):
     observation = {"camera": specs.Bounded((2, 2), np.uint8, 0, 255), "speed": specs.Array((), np.float32)}
     env = AutoReset(random_environment(observation, specs.discrete(3), num_envs=5))
 
-    def policy(timestep, key):
-        return PolicyStep(random_policy(env)(timestep, key), info={"value": timestep.observation["speed"]})
+    def policy(timestep, stream):
+        return PolicyStep(random_policy(env)(timestep, stream), info={"value": timestep.observation["speed"]})
 
     def run(key):
         return unroll(env, policy, *env.reset(key), num_steps, fields=fields)[1]

@@ -11,7 +11,7 @@ from jax.experimental import checkify
 
 import jaxenv
 from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
 from jaxenv.testing.checked import checked
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite
@@ -87,8 +87,8 @@ class Deaf(Chain):
 
     takes: tree.Static = tree.static(default=None)
 
-    def transition(self, state, action, key):
-        return super().transition(state, jnp.zeros_like(state), key)
+    def transition(self, state, action, stream):
+        return super().transition(state, jnp.zeros_like(state), stream)
 
     def action_spec(self):
         return self.takes.value
@@ -185,7 +185,7 @@ def test_an_action_of_another_shape_is_refused_as_by_the_environment():
 _VALUES = np.array([0, np.nan, np.inf, -1.5], np.float32)
 
 
-class Diverging(Environment):
+class Diverging(Task):
     """Counts up to ``length``; in every lane the row of step ``bad_at`` shows ``shown`` and pays ``paid``."""
 
     length: int = 4
@@ -194,10 +194,10 @@ class Diverging(Environment):
     paid: int = 0
     bounded: bool = tree.static(default=False)
 
-    def initial(self, key):
-        return jnp.zeros(key.shape, jnp.int32)
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.int32)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         step = state + 1
         reward = jnp.where(step == self.bad_at, jnp.asarray(_VALUES)[self.paid], np.float32(1))
         return Transition(step, reward, terminated=step == self.length)
@@ -306,7 +306,7 @@ def test_of_faults_of_several_kinds_a_scan_tells_the_first_in_time(bad_at, expec
     assert expected in error.get()
 
 
-@pytest.mark.parametrize("strategy", ["guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["cond", "compact"])
 def test_every_way_to_restart_lanes_can_be_checked(strategy):
     env = AutoReset(Counting(np.array([1, 2]), num_envs=2), strategy=strategy)
     error, _ = scanned(env, np.array([[0, 0], [0, 0], [0, 0], [10, 3]], np.int32))

@@ -11,7 +11,8 @@ import pytest
 
 import jaxenv
 from jaxenv import specs, tree, wrappers
-from jaxenv.environment import Environment, Transition
+from jaxenv.environment import Environment
+from jaxenv.task import Task, Transition
 from jaxenv.testing import (
     ALLOWED_OPT_OUTS,
     PROPERTIES,
@@ -92,23 +93,23 @@ class Tally(wrappers.LaneWrapper):
 
     owns = frozenset({"env_info"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.step_type)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         return own + 1, tree.set_field(timestep, "env_info", {**timestep.env_info, "rows": own})
 
 
-class Bandit(Environment):
+class Bandit(Task):
     """Episodes of one step each; counts how often each arm was pulled."""
 
-    def initial(self, key):
-        return jnp.zeros((*key.shape, 3), jnp.int32)
+    def initial(self, stream):
+        return jnp.zeros((*stream.shape, 3), jnp.int32)
 
     def carry(self, old, new):
         return old
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         pulls = state.at[jnp.arange(len(state)), action].add(1)
         return Transition(pulls, action.astype(jnp.float32), jnp.ones_like(action, bool))
 
@@ -172,7 +173,7 @@ def test_a_wrapper_keeps_its_promises(name):
     entry = WRAPPERS[name]
     env = entry.env()
     added = layers(entry.wrapper(env))[: -len(layers(env))]
-    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and not layer.steps_several for layer in added)
+    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and not layer.multi_step for layer in added)
     properties = OF_WRAPPERS if stateless else OF_WRAPPERS + OF_WRAPPERS_WITH_STATE
     check_wrapper(entry.wrapper, env, properties=properties, raise_on_failure=True)
 
@@ -353,7 +354,7 @@ def test_failure_of_the_ground_spares_the_rest():
 
 def test_an_exception_is_evidence_and_no_crash():
     class Crashes(Walk):
-        def initial(self, key):
+        def initial(self, stream):
             raise RuntimeError("out of order")
 
     report = check_env(Crashes(), properties=[1, 24])

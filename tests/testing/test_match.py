@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from jaxenv import specs
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, check_environments_match, mock_012
 from jaxenv.wrappers import AutoReset, RewardWrapper
 
 
-class Drift(Environment):
+class Drift(Task):
     """A float that grows by ``speed`` at every step."""
 
     speed: float = 1.0
 
-    def initial(self, key):
-        return jnp.zeros(key.shape, jnp.float32)
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.float32)
 
-    def transition(self, state, action, key):
-        return Transition(state + self.speed, jnp.zeros_like(state), jnp.zeros(key.shape, bool))
+    def transition(self, state, action, stream):
+        return Transition(state + self.speed, jnp.zeros_like(state), jnp.zeros(stream.shape, bool))
 
     def observe(self, state):
         return state

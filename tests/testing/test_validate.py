@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
 from jaxenv.testing.validate import validate_env
 from jaxenv.wrappers import AutoReset, ObservationWrapper, TimeLimit
@@ -17,7 +17,7 @@ from jaxenv.wrappers import AutoReset, ObservationWrapper, TimeLimit
 FIRST, MID, LAST = (np.int32(i) for i in range(3))
 
 
-class Scripted(Environment):
+class Scripted(Task):
     """Rows as they are written down, over and over: each field holds ``[B, T]`` entries, lane by lane."""
 
     step_type: np.ndarray = tree.leaf(rank=1, dtype=np.int32)
@@ -30,11 +30,11 @@ class Scripted(Environment):
     def autoreset(self):
         return self.mode
 
-    def initial(self, key):
+    def initial(self, stream):
         return ()
 
-    def transition(self, state, action, key):
-        return Transition(state, jnp.zeros(key.shape), terminated=jnp.zeros(key.shape, bool))
+    def transition(self, state, action, stream):
+        return Transition(state, jnp.zeros(stream.shape), terminated=jnp.zeros(stream.shape, bool))
 
     def observe(self, state):
         return ()
@@ -91,7 +91,7 @@ class Round:
     ended: jax.Array
 
 
-class PublishedCardGame(Environment):
+class PublishedCardGame(Task):
     """The card game line by line as the TF-Agents tutorial prints it.
 
     It restarts its lanes itself, and a sum of 21 or more gives a LAST row without being marked as an end.
@@ -103,11 +103,11 @@ class PublishedCardGame(Environment):
     def autoreset(self):
         return "next_step"
 
-    def initial(self, key):
-        return Round(jnp.zeros(key.shape, jnp.int32), jnp.zeros(key.shape, bool))
+    def initial(self, stream):
+        return Round(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool))
 
-    def transition(self, state, action, key):
-        (card,) = random.integers(key, 1, 1, 11)
+    def transition(self, state, action, stream):
+        card = random.integers(stream, (), 1, 11)
         ended = action == 1
         total = state.total + jnp.where(ended, np.int32(0), card)
         last = ended | (total >= 21)
@@ -175,8 +175,8 @@ def test_a_sound_environment_is_accepted(name):
 class Place(Chain):
     """A corridor that shows an array instead of the cell: zeros, and ``1.5`` in one element beyond cell 1 of lane 3."""
 
-    def transition(self, state, action, key):
-        return super().transition(state, jnp.ones_like(action), key)
+    def transition(self, state, action, stream):
+        return super().transition(state, jnp.ones_like(action), stream)
 
     def observe(self, state):
         beyond = (state > 1) & (jnp.arange(state.shape[0]) == 3)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.environment import Environment
+from jaxenv.task import Task, Transition
 from jaxenv.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, LaneWrapper, RewardWrapper, TimeLimit
 
@@ -35,15 +36,15 @@ class Place:
     x: jax.Array
 
 
-class Walk(Environment):
+class Walk(Task):
     """Steps left or right from a random place near 0, and ends beyond -1 and 1: floats, a random start, params."""
 
     params: Params = Params()
 
-    def initial(self, key):
-        return Place(*random.uniform(key, 1, -self.params.spread, self.params.spread))
+    def initial(self, stream):
+        return Place(random.uniform(stream, (), -self.params.spread, self.params.spread))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         x = jnp.clip(state.x + self.params.stride * (2 * action - 1).astype(jnp.float32), -4, 4)
         return Transition(Place(x), reward=x, terminated=jnp.abs(x) > 1)
 
@@ -66,7 +67,7 @@ class Walk(Environment):
 class Glide(Walk):
     """The same with a push of any size up to 1 for its action."""
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         x = jnp.clip(state.x + self.params.stride * action[:, 0], -4, 4)
         return Transition(Place(x), reward=x, terminated=jnp.abs(x) > 1)
 
@@ -80,14 +81,14 @@ class Glide(Walk):
 class DictWalk(Walk):
     """The same with a dict for its state."""
 
-    def initial(self, key):
-        return {"x": super().initial(key).x}
+    def initial(self, stream):
+        return {"x": super().initial(stream).x}
 
     def initial_bounds(self):
         return None
 
-    def transition(self, state, action, key):
-        out = super().transition(Place(state["x"]), action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(Place(state["x"]), action, stream)
         return dataclasses.replace(out, state={"x": out.state.x})
 
     def observe(self, state):
@@ -156,27 +157,27 @@ class SpecForgotten(TotalInInfo):
 class MixesTypes(Walk):
     """Adds an integer to a float."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, reward=out.reward + action)
 
 
 class DefaultFloats(Walk):
     """Has zeros of whatever type JAX takes for floats in its env_info."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, env_info={"nothing": jnp.zeros(state.x.shape)})
 
 
 class LocalState(Walk):
     """The class of its state stands in a function, where no other process finds it."""
 
-    def initial(self, key):
-        return _local_class()(super().initial(key).x)
+    def initial(self, stream):
+        return _local_class()(super().initial(stream).x)
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, state=type(state)(out.state.x))
 
 
@@ -199,8 +200,8 @@ _LOCAL: list[type] = []
 class Paying(Walk):
     """A walk whose reward is changed by ``extra(state, action)``."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, reward=out.reward + self.extra(out.state.x, action))
 
 
@@ -259,8 +260,8 @@ class Smooth(Glide):
 class GradientStopped(Smooth):
     """Says that it is smooth, and lets no gradient through."""
 
-    def transition(self, state, action, key):
-        return super().transition(jax.lax.stop_gradient(state), action, key)
+    def transition(self, state, action, stream):
+        return super().transition(jax.lax.stop_gradient(state), action, stream)
 
 
 class HostCallback(Paying):
@@ -323,8 +324,8 @@ class Squeezed(Walk):
 
 
 class StartsByNumberOfLanes(Walk):
-    def initial(self, key):
-        return Place(super().initial(key).x / key.shape[0])
+    def initial(self, stream):
+        return Place(super().initial(stream).x / stream.shape[0])
 
 
 class BroadcastsActions(Wrapper):
@@ -336,9 +337,9 @@ class BroadcastsActions(Wrapper):
 
 
 class OneLanesParams(Walk):
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         stride = jnp.ravel(self.params.stride)[0]
-        return Walk(Params(stride, self.params.spread)).transition(state, action, key)
+        return Walk(Params(stride, self.params.spread)).transition(state, action, stream)
 
 
 # --- randomness and purity ------------------------------------------------------------------------------------------
@@ -350,21 +351,21 @@ class PythonRandom(Paying):
 
 
 class OneKeyForAll(Walk):
-    def initial(self, key):
-        return super().initial(jax.tree.map(lambda word: jnp.full_like(word, word[0]), key))
+    def initial(self, stream):
+        return super().initial(jax.tree.map(lambda word: jnp.full_like(word, word[0]), stream))
 
 
 class SameStart(Walk):
-    def initial(self, key):
-        return super().initial(dataclasses.replace(key, c0=jnp.zeros_like(key.c0)))
+    def initial(self, stream):
+        return super().initial(dataclasses.replace(stream, c0=jnp.zeros_like(stream.c0)))
 
 
 class DrawsTwice(Paying):
     """Draws its wind and its luck from one stream."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
-        (wind,), (luck,) = random.uniform(key, 1), random.uniform(key, 1)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        wind, luck = random.uniform(stream), random.uniform(stream)
         return dataclasses.replace(out, reward=out.reward + wind + luck)
 
     def extra(self, x, action):
@@ -374,9 +375,9 @@ class DrawsTwice(Paying):
 class UsesAKeyTwice(DrawsTwice):
     """The same with a key of JAX's own."""
 
-    def transition(self, state, action, key):
-        out = Paying.transition(self, state, action, key)
-        keys = random.jax_keys(key)
+    def transition(self, state, action, stream):
+        out = Paying.transition(self, state, action, stream)
+        keys = random.jax_keys(stream)
         wind, luck = jax.vmap(jax.random.uniform)(keys), jax.vmap(jax.random.uniform)(keys)
         return dataclasses.replace(out, reward=out.reward + wind + luck)
 
@@ -384,15 +385,15 @@ class UsesAKeyTwice(DrawsTwice):
 class NarrowStart(Walk):
     """Starts nearer to 0 than it states."""
 
-    def initial(self, key):
-        return Place(0.9 * super().initial(key).x)
+    def initial(self, stream):
+        return Place(0.9 * super().initial(stream).x)
 
 
 class PairsAlike(Walk):
     """Two neighbours get one key."""
 
-    def initial(self, key):
-        return super().initial(jax.tree.map(lambda word: word[jnp.arange(word.shape[0]) // 2 * 2], key))
+    def initial(self, stream):
+        return super().initial(jax.tree.map(lambda word: word[jnp.arange(word.shape[0]) // 2 * 2], stream))
 
 
 class CounterInClass(Paying):
@@ -404,8 +405,8 @@ class CounterInClass(Paying):
 
 
 class DictMutated(DictWalk):
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         state["x"] = out.state["x"]
         return out
 
@@ -441,7 +442,7 @@ class VacuousBounds(Walk):
 class Runaway(Walk):
     """Grows without end."""
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         x = 4 * state.x
         return Transition(Place(x), jnp.zeros_like(x), jnp.zeros_like(x, bool))
 
@@ -459,8 +460,8 @@ class RoundAndRound(Wrapper):
 
 
 class NothingPastTheEnd(Walk):
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, state=Place(jnp.where(jnp.abs(state.x) > 1, jnp.nan, out.state.x)))
 
 
@@ -477,8 +478,8 @@ class RawActionShown(Wrapper):
 class MeanOfActions(Glide):
     """Pushes every lane by what is left of the mean push."""
 
-    def transition(self, state, action, key):
-        return super().transition(state, action + 0 * jnp.mean(action), key)
+    def transition(self, state, action, stream):
+        return super().transition(state, action + 0 * jnp.mean(action), stream)
 
 
 class NothingLegal(Walk):
@@ -573,8 +574,8 @@ class FinalObservationLost(AutoReset):
 class StartsByPlace(Walk):
     """Starts a lane by where it stands: among the lanes that ended it stands elsewhere."""
 
-    def initial(self, key):
-        return Place(jnp.arange(key.shape[0], dtype=jnp.float32) / 16)
+    def initial(self, stream):
+        return Place(jnp.arange(stream.shape[0], dtype=jnp.float32) / 16)
 
 
 class PaysAndEnds(Stepped):
@@ -601,10 +602,10 @@ class Stack(LaneWrapper):
 
     owns = frozenset({"observation"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return timestep.observation
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         both = jnp.concatenate([own, timestep.observation], axis=1)
         return timestep.observation, dataclasses.replace(timestep, observation=both)
 
@@ -629,8 +630,8 @@ class ParamsDropped(AutoReset):
 class Tired(Walk):
     """Walks slower with every episode: what outlives an episode is carried."""
 
-    def initial(self, key):
-        return {"x": super().initial(key).x, "episodes": jnp.zeros(key.shape, jnp.float32)}
+    def initial(self, stream):
+        return {"x": super().initial(stream).x, "episodes": jnp.zeros(stream.shape, jnp.float32)}
 
     def initial_bounds(self):
         return None
@@ -638,8 +639,8 @@ class Tired(Walk):
     def carry(self, old, new):
         return {"x": new["x"], "episodes": old["episodes"] + 1}
 
-    def transition(self, state, action, key):
-        out = super().transition(Place(state["x"] / (1 + state["episodes"])), action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(Place(state["x"] / (1 + state["episodes"])), action, stream)
         return dataclasses.replace(out, state={"x": out.state.x, "episodes": state["episodes"]})
 
     def observe(self, state):
@@ -681,7 +682,7 @@ class Scaled(RewardWrapper):
     """Pays ``factor`` times the reward."""
 
     factor: float = 2.0
-    identity = {"factor": 1.0}
+    noop_kwargs = {"factor": 1.0}
 
     def reward(self, reward):
         return self.factor * reward
@@ -697,7 +698,7 @@ class Nudged(Stepped):
 
     size: float = 0.5
     owns = frozenset({"observation"})
-    identity = {"size": 0.0}
+    noop_kwargs = {"size": 0.0}
 
     def begin(self, *args, **kwargs):
         state, timestep = self.env.begin(*args, **kwargs)
@@ -721,9 +722,9 @@ class NudgedAtFirst(Nudged):
 class LastRewardNotCounted(EpisodeStatistics):
     """Sums what was paid before the episode ended."""
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         paid = jnp.where(timestep.is_last(), np.float32(0), timestep.reward)
-        own, row = super().after(own, dataclasses.replace(timestep, reward=paid), key)
+        own, row = super().after(own, dataclasses.replace(timestep, reward=paid), stream)
         return own, dataclasses.replace(row, reward=timestep.reward)
 
 
@@ -731,7 +732,7 @@ class Twice(Wrapper):
     """Takes two steps at once, and none past the end."""
 
     owns = frozenset({"reward", "discount", "step_type", "observation", "env_info"})
-    steps_several = True
+    multi_step = True
 
     def begin(self, *args, **kwargs):
         state, timestep = self.env.begin(*args, **kwargs)
@@ -765,20 +766,20 @@ class Lucky(LaneWrapper):
 
     owns = frozenset({"reward"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return ()
 
-    def after(self, own, timestep, key):
-        paid = jnp.where(timestep.is_first(), np.float32(0), timestep.reward + self.luck(key))
+    def after(self, own, timestep, stream):
+        paid = jnp.where(timestep.is_first(), np.float32(0), timestep.reward + self.luck(stream))
         return own, dataclasses.replace(timestep, reward=paid)
 
-    def luck(self, key):
-        return random.uniform(key, 1)[0]
+    def luck(self, stream):
+        return random.uniform(stream)
 
 
 class TwiceTheLuck(Lucky):
-    def luck(self, key):
-        return random.uniform(key, 1)[0] + random.uniform(key, 1)[0]
+    def luck(self, stream):
+        return random.uniform(stream) + random.uniform(stream)
 
 
 class EndHidden(Twice):

@@ -15,15 +15,15 @@ from jaxenv.wrappers import AutoReset
 
 
 def test_actions_near_the_target_are_learned_where_both_they_and_large_observations_are_continuous():
-    class Aim(jaxenv.Environment):
+    class Aim(jaxenv.Task):
         """Pays most for the action (0.5, -0.5) on one side and for (-0.5, 0.5) on the other; one step an episode."""
 
-        def initial(self, key):
-            return jaxenv.random.bernoulli(key, 1)[0]
+        def initial(self, stream):
+            return jaxenv.random.bernoulli(stream)
 
-        def transition(self, state, action, key):
+        def transition(self, state, action, stream):
             target = jnp.where(state[:, None], 1.0, -1.0) * jnp.array([[0.5, -0.5]], jnp.float32)
-            return jaxenv.Transition(state, -jnp.sum((action - target) ** 2, axis=-1), jnp.ones(key.shape, bool))
+            return jaxenv.Transition(state, -jnp.sum((action - target) ** 2, axis=-1), jnp.ones(stream.shape, bool))
 
         def observe(self, state):
             return {"flag": ~state, "far": jnp.where(state, 3000.0, -1000.0)}

@@ -41,7 +41,7 @@ def mirrored(action):
 
 # Where to walk to: uniform in [-1, 1].
 goal_of_walk = (
-    lambda key: random.uniform(key, (1,), -1, 1),
+    lambda stream: random.uniform(stream, (1,), -1, 1),
     lambda achieved, goal: -jnp.abs(achieved - goal)[:, 0],
     lambda observation: observation,
 )
@@ -124,7 +124,7 @@ WRAPPERS: dict[str, Entry] = {
     "NoopReset": Entry(bound("NoopReset", 3)),
     "ResampleParams": Entry(bound("ResampleParams", {"stride": (0.1, 0.6)})),
     "GoalConditioned": Entry(bound("GoalConditioned", *goal_of_walk)),
-    "Multitask": Entry(lambda env: wrappers.Multitask((env, wrappers.TransformReward(env, lambda reward: -reward)))),
+    "Multitask": Entry(lambda env: jaxenv.Multitask((env, wrappers.TransformReward(env, lambda reward: -reward)))),
     # --- statistics and structure ---
     "EpisodeStatistics": Entry(bound("EpisodeStatistics")),
     "EvalReturn": Entry(bound("EvalReturn")),

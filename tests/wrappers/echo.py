@@ -17,8 +17,8 @@ class Echo(Counting):
 
     accepts: tree.Static = tree.static(kw_only=True)
 
-    def transition(self, state, action, key):
-        out = super().transition(state, jnp.zeros_like(state.step), key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, jnp.zeros_like(state.step), stream)
         return dataclasses.replace(out, env_info={"executed": action})
 
     def action_spec(self):

@@ -15,8 +15,8 @@ class Paying(Counting):
     the action), all float32, and the flag ``life_lost`` where the action is 9.
     """
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         paid = action.astype(jnp.float32)
         env_info = {
             "reward_dist": -out.state.step.astype(jnp.float32),

@@ -39,8 +39,8 @@ class Priced(Counting):
 
     prices: Any = tree.leaf(rank=1, kw_only=True)
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, reward=self.prices[out.state.step])
 
 

@@ -25,7 +25,7 @@ def counting(lengths, mode="next_step", strategy="select", **kwargs):
 # --- the rows, written down ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], strategy=strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (5, 1)))
@@ -36,7 +36,7 @@ def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     assert rows.prev_action.tolist() == [[0, 0, 0], [1, 2, 3], [1, 2, 3], [0, 2, 3], [1, 0, 0], [1, 2, 3]]
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 def test_same_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], "same_step", strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (4, 1)))
@@ -67,7 +67,7 @@ def test_an_ended_lane_leaves_its_neighbours_untouched():
             np.testing.assert_array_equal(getattr(together, name)[:, lane], getattr(alone, name)[:, 0], err_msg=name)
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 def test_what_an_environment_carries_survives_its_episodes(strategy):
     env = counting([[2], [1], [3]], strategy=strategy, stride=10)
     rows = unrolled(env, jnp.zeros((7, 3), jnp.int32))
@@ -79,8 +79,8 @@ def test_what_an_environment_carries_survives_its_episodes(strategy):
 class Regret(Counting):
     """Carries the sum of its actions over episodes and shows it."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         return dataclasses.replace(out, state=dataclasses.replace(out.state, episode=state.episode + action))
 
     def carry(self, old, new):
@@ -90,7 +90,7 @@ class Regret(Counting):
         return state.episode
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 def test_the_action_after_last_leaves_no_trace_in_what_is_carried(strategy):
     lengths = np.full((2, 1), 2)
     rows = {
@@ -140,13 +140,13 @@ def selected(request):
     return request.param, actions, rows
 
 
-@pytest.mark.parametrize(("strategy", "block"), [("guarded", 64), ("compact", 1), ("compact", 8), ("compact", 64)])
+@pytest.mark.parametrize(("strategy", "block"), [("cond", 64), ("compact", 1), ("compact", 8), ("compact", 64)])
 def test_every_strategy_equals_select_bitwise_on_integers(selected, strategy, block):
     mode, actions, rows = selected
     assert_equal(unrolled(out_of_phase(mode, strategy, block), actions), rows)
 
 
-@pytest.mark.parametrize("strategy", ["guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["cond", "compact"])
 def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_batches(strategy):
     lengths = np.random.default_rng(0).integers(1, 6, (LANES, 7))
     actions = jnp.ones((20, LANES), jnp.int32)
@@ -167,7 +167,7 @@ def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_bat
         assert_equal(jax.tree.map(lambda x, i=i, j=j: x[i, j], together), expected)
 
 
-@pytest.mark.parametrize("strategy", ["guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["cond", "compact"])
 def test_under_vmap_the_guard_on_ended_lanes_stays(strategy):
     env = out_of_phase("next_step", strategy)
     states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
@@ -230,7 +230,7 @@ def test_a_strategy_per_platform_is_the_one_for_this_platform():
 # --- gradients, keys, clocks -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
 def test_gradients_stop_where_an_episode_begins(strategy, param, value):
     """Lane 0 begins anew on the third row: neither its past nor how it was started may have a slope there."""
@@ -248,7 +248,7 @@ def test_gradients_stop_where_an_episode_begins(strategy, param, value):
     assert slope[1, 2] == 0
 
 
-@pytest.mark.parametrize("strategy", ["select", "guarded", "compact"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 def test_the_clock_keeps_keys_and_ids_and_counts_episodes(strategy):
     env = counting([[2], [1], [3]], strategy=strategy)
     start, _ = env.reset(jax.random.key(0))
@@ -356,7 +356,7 @@ class Identity(BatchWrapper):
         (lambda env: AutoReset(env, "later"), "mode must be 'next_step' or 'same_step', got 'later'"),
         (
             lambda env: AutoReset(env, strategy="fast"),
-            "strategy must be 'select', 'guarded', 'compact' or None, got 'fast'",
+            "strategy must be 'select', 'cond', 'compact' or None, got 'fast'",
         ),
         (lambda env: AutoReset(env, block=0), "block must be at least 1, got 0"),
     ],

@@ -52,11 +52,10 @@ class Sum(LaneWrapper):
 
     owns = frozenset({"observation"})
 
-    def init(self, timestep, key):
-        (start,) = random.integers(key, 1, 0, 1000)
-        return start
+    def init(self, timestep, stream):
+        return random.integers(stream, (), 0, 1000)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         own = own + timestep.observation
         return own, dataclasses.replace(timestep, observation=own)
 
@@ -66,10 +65,10 @@ class Echoes(LaneWrapper):
 
     owns = frozenset({"prev_action"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)
 
-    def before(self, own, action, key):
+    def before(self, own, action, stream):
         return action, own
 
 
@@ -78,10 +77,10 @@ class Return(LaneWrapper):
 
     owns = frozenset({"env_info"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros(timestep.reward.shape, jnp.float32)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         own = own + timestep.reward
         return own, dataclasses.replace(timestep, env_info={**timestep.env_info, "return": own})
 
@@ -165,11 +164,11 @@ class Noise(LaneWrapper):
 
     owns = frozenset({"reward"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return ()
 
-    def after(self, own, timestep, key):
-        (noise,) = random.normal(key, 1)
+    def after(self, own, timestep, stream):
+        noise = random.normal(stream)
         reward = jnp.where(timestep.is_first(), 0, timestep.reward + noise)
         return own, dataclasses.replace(timestep, reward=reward)
 
@@ -267,10 +266,10 @@ def test_specs_follow_what_a_wrapper_owns():
     class Twice(LaneWrapper):
         owns = frozenset({"reward", "observation"})
 
-        def init(self, timestep, key):
+        def init(self, timestep, stream):
             return ()
 
-        def after(self, own, timestep, key):
+        def after(self, own, timestep, stream):
             reward = jnp.stack([timestep.reward] * 2, axis=-1)
             return own, dataclasses.replace(timestep, reward=reward, observation=timestep.observation * 2.0)
 

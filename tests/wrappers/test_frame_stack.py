@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, FrameStack, History
 from tests.rows import assert_equal, random_actions, unrolled
@@ -48,18 +48,18 @@ def test_in_same_step_streams_the_last_row_shows_the_next_episode_and_keeps_the_
         FrameStack(AutoReset(counting(), "same_step"), 3)
 
 
-class Ticking(Environment):
+class Ticking(Task):
     """Shows the number of the row, over episodes; lane i starts anew every ``periods[i]`` rows."""
 
     periods: Any = tree.leaf(dtype=np.int32)
 
-    def initial(self, key):
-        return {"row": jnp.zeros(key.shape, jnp.int32), "start": jnp.zeros(key.shape, jnp.int32)}
+    def initial(self, stream):
+        return {"row": jnp.zeros(stream.shape, jnp.int32), "start": jnp.zeros(stream.shape, jnp.int32)}
 
     def carry(self, old, new):
         return {"row": old["row"] + 1, "start": old["row"] + 1}
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         row = state["row"] + 1
         ended = row - state["start"] == self.periods - 1
         return Transition({**state, "row": row}, jnp.zeros(row.shape), terminated=ended)

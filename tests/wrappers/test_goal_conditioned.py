@@ -85,7 +85,7 @@ def test_the_final_observation_shows_the_goal_that_was_tried():
 
 
 def test_goals_are_drawn_for_every_lane():
-    env = conditioned(Counting(np.array([9]), num_envs=50), lambda key: random.uniform(key, (1,), 0, 9))
+    env = conditioned(Counting(np.array([9]), num_envs=50), lambda stream: random.uniform(stream, (1,), 0, 9))
     goals = rows(env, 1).observation["desired_goal"]
     assert (goals[0] == goals[1]).all()
     assert len(np.unique(goals)) == 50

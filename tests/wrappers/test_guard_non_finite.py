@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, Multitask, RescaleAction, TimeAwareObservation
+from jaxenv import Multitask, specs, tree
+from jaxenv.task import Task, Transition
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, RescaleAction, TimeAwareObservation
 from tests.rows import unrolled
 
 FIRST, MID, LAST = 0, 1, 2
 
 
-class Accumulate(Environment):
+class Accumulate(Task):
     """Adds actions up; terminates from 10 on. ``breaks`` says what divides by zero on a total of exactly 3."""
 
     breaks: str = tree.static(default="state")
 
-    def initial(self, key):
-        return jnp.ones(key.shape, jnp.float32)
+    def initial(self, stream):
+        return jnp.ones(stream.shape, jnp.float32)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         total = state + action
         bad = jnp.where(total == 3, jnp.nan, 0).astype(jnp.float32)
         reward = total + (bad if self.breaks == "reward" else 0)
@@ -97,13 +97,13 @@ def test_make_guards_continuous_actions_and_leaves_discrete_ones_alone():
 # --- actions on their way in -----------------------------------------------------------------------------------------
 
 
-class Echo(Environment):
+class Echo(Task):
     """Pays the action that reaches it."""
 
-    def initial(self, key):
-        return jnp.zeros(key.shape, jnp.float32)
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.float32)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         return Transition(state, action[:, 0], jnp.zeros(state.shape, bool))
 
     def observe(self, state):

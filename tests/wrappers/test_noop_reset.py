@@ -35,10 +35,10 @@ class Sum(LaneWrapper):
 
     owns = frozenset({"observation"})
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.observation)
 
-    def after(self, own, timestep, key):
+    def after(self, own, timestep, stream):
         own = own + timestep.observation
         return own, dataclasses.replace(timestep, observation=jnp.copy(own))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import running, specs, tree
+from jaxenv import _moments, specs, tree
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, NormalizeObservation, NormalizeReward
 from tests.rows import assert_equal, random_actions, unrolled
@@ -55,8 +55,8 @@ def end(states):
 class Varied(Counting):
     """Numbers that jump about, two rewards of which the second is never negative."""
 
-    def transition(self, state, action, key):
-        out = super().transition(state, action, key)
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
         count = super().observe(out.state)
         rewards = jnp.stack([count * action % 5 - 1, count * count % 7], axis=-1)
         return dataclasses.replace(out, reward=rewards.astype(jnp.float32))
@@ -297,7 +297,7 @@ def test_the_inverse_gives_back_what_came_in(wrapper):
 def test_the_statistics_of_two_runs_merge():
     env, state, _, actions = learned(NormalizeObservation)
     other = end(rolled(env, jax.jit(env.reset)(jax.random.key(5))[0], actions)[0])
-    merged = running.merge(env.statistics(state), env.statistics(other))
+    merged = _moments.merge(env.statistics(state), env.statistics(other))
     assert merged["x"].count == moments(env, state).count + moments(env, other).count
     assert merged["n"] == ()
     assert moments(env, env.with_statistics(state, merged)).count == 33 + 33
@@ -315,7 +315,7 @@ def test_the_statistics_of_two_runs_merge():
         (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or positive, got -2.0"),
         (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state of the whole batch"),
         (
-            lambda e: NormalizeReward(e).with_statistics(learned(NormalizeReward)[1], running.empty(())),
+            lambda e: NormalizeReward(e).with_statistics(learned(NormalizeReward)[1], _moments.empty(())),
             r"NormalizeReward: statistics do not fit: mean does not fit Array\(\(2,\), float32\): its shape is \(\)",
         ),
     ],

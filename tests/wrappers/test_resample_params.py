@@ -6,7 +6,7 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 from jaxenv.wrappers import AutoReset, ClipReward, ResampleParams, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.testing.twins import Walk
@@ -105,7 +105,7 @@ class TableParams:
     table: jnp.ndarray = tree.leaf(rank=1, default=(1.0, 2.0))
 
 
-class Table(Environment):
+class Table(Task):
     """Shows its params."""
 
     params: TableParams = TableParams()
@@ -114,10 +114,10 @@ class Table(Environment):
         if not isinstance(self.params.count, jnp.ndarray) and np.any(np.asarray(self.params.count) < 0):
             raise ValueError(f"Table: count must not be negative, got {self.params.count}")
 
-    def initial(self, key):
-        return jnp.zeros(key.shape, jnp.int32)
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.int32)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         return Transition(state, jnp.zeros(state.shape), jnp.ones(state.shape, bool))
 
     def observe(self, state):
@@ -154,7 +154,7 @@ def test_whole_numbers_have_both_ends_and_tables_are_drawn_by_element():
         (lambda: ResampleParams(Table(), {"count": (0.5, 2)}), "count must be int32"),
         (lambda: ResampleParams(AutoReset(Walk()), {"stride": (0, 1)}), "put ResampleParams inside AutoReset"),
         (
-            lambda: unrolled(walking(stride=lambda key: random.normal(key, (2,))), TO_AND_FRO),
+            lambda: unrolled(walking(stride=lambda stream: random.normal(stream, (2,))), TO_AND_FRO),
             r"stride must be drawn in shape \(3,\), got \(3, 2\)",
         ),
     ],

@@ -69,9 +69,9 @@ class TwoSteps(LaneWrapper):
     """Steps twice: for the count of a limit around it."""
 
     owns = frozenset()
-    steps_several = True
+    multi_step = True
 
-    def init(self, timestep, key):
+    def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)
 
     def step(self, state, action):

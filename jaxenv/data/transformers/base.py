@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 
 import jax
 
-from jaxenv import leaves, tree
+from jaxenv import _xla, tree
+from jaxenv._declared import hashable
 from jaxenv.data.batches import Batch
 from jaxenv.rollout.policy import act
 from jaxenv.timestep import TimeStep
-
-Tree = Any
+from jaxenv.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Transformer:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, leaves.hashable(getattr(self, field.name)))
+            object.__setattr__(self, field.name, hashable(getattr(self, field.name)))
         self.check()
 
     def check(self) -> None:
@@ -82,7 +82,7 @@ class Transformer:
         """The same transformer without learning: its statistics stay as they are in whatever state it is given."""
         return self
 
-    def around(
+    def wrap_policy(
         self,
         policy: Callable,
         timestep: TimeStep,
@@ -117,7 +117,7 @@ class Transformer:
         >>> start = env.reset(jax.random.key(0))
         >>> policy = lambda timestep, key: 0.1 * timestep.observation[:, :, 0].sum(axis=-1, keepdims=True)
         >>> transformer = jaxenv.data.transformers.FrameStacker(3, axis=None)
-        >>> policy, memory = transformer.around(policy, start[1])
+        >>> policy, memory = transformer.wrap_policy(policy, start[1])
         >>> (_, _, memory), experience = jaxenv.unroll(env, policy, *start, 4, initial_memory=memory)
         >>> memory[0].frames.shape, experience.timestep.observation.shape
         ((2, 3, 3), (4, 2, 3))
@@ -132,7 +132,7 @@ class Transformer:
             )
         start = vary_like(timestep, start)
         if not jax.tree.leaves((start, initial_memory)):
-            return lambda timestep, key: policy(self.transform_timestep(start, timestep)[1], key), ()
+            return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
         recurrent = bool(jax.tree.leaves(initial_memory))
 
         def transformed(timestep, key, memory):
@@ -228,4 +228,4 @@ def _check_state(owner: str, state: Tree, start: Tree) -> None:
 def vary_like(timestep: TimeStep, state: Tree) -> Tree:
     """Under ``shard_map``: a state of constants that varies with the rows, so that it fits a loop's carry."""
     reference = timestep.step_type
-    return tree.vary_like(reference, state) if isinstance(reference, jax.Array) else state
+    return _xla.vary_like(reference, state) if isinstance(reference, jax.Array) else state

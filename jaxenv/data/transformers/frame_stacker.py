@@ -80,7 +80,7 @@ class FrameStacker(Transformer):
                 raise ValueError(f"FrameStacker: {name} must be at least {least}, got {value}")
         check_fields("FrameStacker", self.fields)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep, stream=None):
         marks = self._stacked(timestep)
         frames = jax.eval_shape(
             lambda observation: jax.tree.map(

@@ -87,9 +87,9 @@ class Hindsight(Transformer):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"Hindsight: {name} must be a dotted path, got {getattr(self, name)!r}")
 
-    def init(self, timestep, key=None):
+    def init(self, timestep, stream=None):
         self._check_rows(timestep)
-        return tree.Shared(random.stream(jax.random.key(0) if key is None else key))
+        return tree.Shared(random.stream(jax.random.key(0) if stream is None else stream))
 
     def transform_timestep(self, state, timestep):
         return state, timestep
@@ -126,8 +126,8 @@ class Hindsight(Transformer):
         one_each = jax.tree.map(
             lambda word: jnp.broadcast_to(word, window.shape), dataclasses.replace(stream, c1=window)
         )
-        (chosen,) = random.bernoulli(one_each, 1, self.proportion)
-        (later,) = random.integers(random.fold_in(one_each, "goal"), 1, first, end + np.int32(1))
+        chosen = random.bernoulli(one_each, (), self.proportion)
+        later = random.integers(random.fold_in(one_each, "goal"), (), first, end + np.int32(1))
         return chosen & (first <= end), jnp.minimum(later, end)
 
     def _paid(self, achieved, desired, reward):

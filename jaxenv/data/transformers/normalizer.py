@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import running, tree
+from jaxenv import _moments, tree
+from jaxenv._moments import Moments
+from jaxenv._numeric import clip
 from jaxenv.data.transformers.base import Transformer, check_number, on_windows, rows_of, vary_like
-from jaxenv.numeric import clip
 from jaxenv.timestep import TimeStep
 from jaxenv.wrappers.base import summable
 
@@ -27,7 +28,7 @@ class Estimate:
             number of updates, int32 (window), or the weight of all updates so far, float32 (exponential).
     """
 
-    moments: running.Moments
+    moments: Moments
     memory: Any
 
 
@@ -107,7 +108,7 @@ class Normalizer(Transformer):
     # --- one array ---------------------------------------------------------------------------------------------------
 
     def _empty(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
-        moments, memory = running.empty(shape), ()  # type: tuple[running.Moments, Any]
+        moments, memory = _moments.empty(shape), ()  # type: tuple[Moments, Any]
         if self.mode == "window":
             ring = jax.tree.map(lambda x: jnp.zeros((self.window, *x.shape), x.dtype), moments)
             memory = (ring, jnp.zeros((), jnp.int32))
@@ -120,9 +121,9 @@ class Normalizer(Transformer):
     def _update(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
         """The estimate after rows ``x`` (``[B, ...]``), of those that are ``valid`` (bool ``[B]``) and finite."""
         counted = summable(x) if valid is None else summable(x) & valid
-        rows = running.of(x, counted, self.axis_name)
+        rows = _moments.of(x, counted, self.axis_name)
         moments, memory = estimate.moments, estimate.memory
-        merged = running.merge(moments, rows)
+        merged = _moments.merge(moments, rows)
         if self.mode == "adaptive":
             return Estimate(merged, ())
         seen = (rows.high | rows.low) != 0
@@ -141,29 +142,29 @@ class Normalizer(Transformer):
     def _shown(self, estimate: Estimate, x: jax.Array, centre: bool = True) -> jax.Array:
         moments = estimate.moments
         if centre:
-            shown = running.normalize(moments, x, self.epsilon)
+            shown = _moments.normalize(moments, x, self.epsilon)
         else:
-            shown = (x.astype(jnp.float32) / running.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
+            shown = (x.astype(jnp.float32) / _moments.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
         return shown if self.clip is None else clip(shown, -self.clip, self.clip)
 
 
 # --- ways to remember ------------------------------------------------------------------------------------------------
 
 
-def _of_window(ring: running.Moments) -> running.Moments:
+def _of_window(ring: Moments) -> Moments:
     """The moments of the rows of all updates in a ring, leaves ``[window, ...]``; one at least has a row."""
     low = jnp.sum(ring.low, axis=0, dtype=jnp.uint32)
     share = tree.expand(ring.low.astype(jnp.float32) / low.astype(jnp.float32), ring.mean.ndim)
     mean = jnp.sum(share * (ring.mean + ring.mean_rest), axis=0)
     spread = jnp.sum(share * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return running.Moments(jnp.zeros_like(low), low, mean, spread, zeros, zeros)
+    return Moments(jnp.zeros_like(low), low, mean, spread, zeros, zeros)
 
 
-def _weighted(counted: running.Moments, a: running.Moments, b: running.Moments, weight: jax.Array) -> running.Moments:
+def _weighted(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
     """The moments of a mixture of ``a`` and a ``weight`` of ``b``, with the count of ``counted``."""
     delta = b.mean - a.mean
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)
     zeros = jnp.zeros_like(mean)
-    return running.Moments(counted.high, counted.low, mean, variance, zeros, zeros)
+    return Moments(counted.high, counted.low, mean, variance, zeros, zeros)

@@ -39,7 +39,7 @@ class ObservationNormalizer(Normalizer):
         super().check()
         check_fields("ObservationNormalizer", self.fields)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep, stream=None):
         marks = self._chosen(timestep.observation)
         return tree.Shared(
             jax.tree.map(

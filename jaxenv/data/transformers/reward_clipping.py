@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._numeric import clip
 from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
-from jaxenv.numeric import clip
 from jaxenv.wrappers.reward_rows import bounded, bounds
 
 

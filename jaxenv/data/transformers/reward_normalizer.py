@@ -36,7 +36,7 @@ class RewardNormalizer(Normalizer):
         if not isinstance(self.centre, bool):
             raise ValueError(f"RewardNormalizer: centre must be True or False, got {self.centre!r}")
 
-    def init(self, timestep, key=None):
+    def init(self, timestep, stream=None):
         return tree.Shared(self._empty(timestep, present("RewardNormalizer", timestep).shape[1:]))
 
     def learned(self, estimates, timestep):

@@ -21,12 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._numeric import sin_cos
 from jaxenv.envs.classic_control.cart_pole import Params as Physics
 from jaxenv.envs.classic_control.cart_pole import State as Pole
 from jaxenv.envs.classic_control.cart_pole import accelerations
-from jaxenv.numeric import sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -53,7 +54,7 @@ class State:
     best_episode: jax.Array  # int32[B]
 
 
-class CartPole(Environment):
+class CartPole(Task):
     """bsuite's pole balancing; see the module.
 
     Attributes:
@@ -68,9 +69,9 @@ class CartPole(Environment):
     def check(self):
         check_numbers(self)
 
-    def initial(self, key):
-        reach, zero = self.params.init_range, jnp.zeros(key.shape, jnp.int32)
-        return State(Pole(*random.uniform(key, 4, -reach, reach)), zero, zero, zero)
+    def initial(self, stream):
+        reach, zero = self.params.init_range, jnp.zeros(stream.shape, jnp.int32)
+        return State(Pole(*random.separate_uniforms(stream, 4, -reach, reach)), zero, zero, zero)
 
     def initial_bounds(self):
         reach = self.params.init_range
@@ -79,7 +80,7 @@ class CartPole(Environment):
     def carry(self, old, new):
         return tree.rebuild(new, total_reward=old.total_reward, best_episode=old.best_episode)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         pole = push(state.pole, action, self.timescale, self.params)
         _, cos = sin_cos(pole.theta)
         stands = (cos > self.params.height_threshold) & (jnp.abs(pole.x) < self.params.x_threshold)
@@ -152,7 +153,7 @@ def check_numbers(env) -> None:
     """Raises a ``ValueError`` unless there is a cart with a pole, and an episode of at most ten million steps."""
     for name in ("length", "mass_cart", "x_threshold", "mass_pole", "init_range"):
         value = getattr(env.params, name)
-        if not leaves.is_concrete(value):
+        if not is_concrete(value):
             continue
         value = np.asarray(value)[()]
         if name in ("mass_pole", "init_range"):

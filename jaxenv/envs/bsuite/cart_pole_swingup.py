@@ -24,10 +24,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, running, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import _moments, random, specs, tree
+from jaxenv._numeric import sin_cos
 from jaxenv.envs.bsuite.cart_pole import Pole, check_numbers, column_bounds, columns, last_step, push
-from jaxenv.numeric import sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -59,7 +59,7 @@ class Cost:
 
     def plus(self, paid: jax.Array) -> "Cost":
         """The sum with one more cost."""
-        return Cost(*running.add(self.total, self.rest, paid))
+        return Cost(*_moments.add(self.total, self.rest, paid))
 
 
 @tree.struct
@@ -75,7 +75,7 @@ class State:
     best_episode: jax.Array  # float32
 
 
-class CartPoleSwingup(Environment):
+class CartPoleSwingup(Task):
     """bsuite's swing-up; see the module.
 
     Attributes:
@@ -90,11 +90,11 @@ class CartPoleSwingup(Environment):
     def check(self):
         check_numbers(self)
 
-    def initial(self, key):
-        reach, zero = self.params.init_range, jnp.zeros(key.shape, jnp.int32)
-        x, x_dot, theta, theta_dot = random.uniform(key, 4, -reach, reach)
+    def initial(self, stream):
+        reach, zero = self.params.init_range, jnp.zeros(stream.shape, jnp.int32)
+        x, x_dot, theta, theta_dot = random.separate_uniforms(stream, 4, -reach, reach)
         pole = Pole(x, x_dot, np.float32(np.pi) + theta, theta_dot)
-        none = jnp.zeros(key.shape, jnp.float32)
+        none = jnp.zeros(stream.shape, jnp.float32)
         return State(pole, zero, zero, Cost(none, none), zero, Cost(none, none), none)
 
     def initial_bounds(self):
@@ -106,7 +106,7 @@ class CartPoleSwingup(Environment):
             new, total_upright=old.total_upright, total_cost=old.total_cost, best_episode=old.best_episode
         )
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         p, pole = self.params, push(state.pole, action, self.timescale, self.params)
         _, cos = sin_cos(pole.theta)
         upright = (cos > p.height_threshold) & _central(pole, p) & _slow(pole, p)

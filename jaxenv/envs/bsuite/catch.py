@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -30,7 +30,7 @@ class State:
     misses: jax.Array  # balls missed, kept across episodes
 
 
-class Catch(Environment):
+class Catch(Task):
     """Catch; see the module."""
 
     rows: int = tree.static(default=10)
@@ -43,15 +43,15 @@ class Catch(Environment):
         if self.columns < 1:
             raise ValueError(f"{self}: columns must be at least 1, got {self.columns}")
 
-    def initial(self, key):
-        (column,) = random.integers(key, 1, 0, self.columns)
+    def initial(self, stream):
+        column = random.integers(stream, (), 0, self.columns)
         lanes = jnp.zeros_like(column)
         return State(lanes, column, lanes + np.int32(self.columns // 2), lanes)
 
     def carry(self, old, new):
         return tree.rebuild(new, misses=old.misses)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         paddle = jnp.clip(state.paddle + action - 1, 0, self.columns - 1)
         row = state.ball_row + 1
         landed = row == self.rows - 1

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.envs.toy_text.tabular import marked
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -54,7 +54,7 @@ class Draws:
     fails: jax.Array
 
 
-class DeepSea(Environment):
+class DeepSea(Task):
     """Deep sea; see the module.
 
     Attributes:
@@ -88,18 +88,18 @@ class DeepSea(Environment):
         reached = 1.0 if self.deterministic else (1 - 1 / self.size) ** (self.size - 1)
         return reached - self.params.unscaled_move_cost
 
-    def initial(self, key):
-        lanes = jnp.zeros(key.shape, jnp.int32)
-        return State(lanes, lanes, jnp.zeros(key.shape, bool), lanes, lanes)
+    def initial(self, stream):
+        lanes = jnp.zeros(stream.shape, jnp.int32)
+        return State(lanes, lanes, jnp.zeros(stream.shape, bool), lanes, lanes)
 
     def carry(self, old, new):
         return tree.rebuild(new, bad_episodes=old.bad_episodes, treasures=old.treasures)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         draws = None
         if not self.deterministic:
-            (noise,) = random.normal(key, 1)
-            (fails,) = random.bernoulli(random.fold_in(key, "fails"), 1, 1 / self.size)
+            noise = random.normal(stream)
+            fails = random.bernoulli(random.fold_in(stream, "fails"), (), 1 / self.size)
             draws = Draws(noise, fails)
         return self.advance(state, action, draws)
 

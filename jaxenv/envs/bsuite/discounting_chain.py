@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
 _NUM_STEPS = np.int32(100)
@@ -37,7 +37,7 @@ class State:
     choice: jax.Array  # 0 to 4, -1 before
 
 
-class DiscountingChain(Environment):
+class DiscountingChain(Task):
     """Discounting chain; see the module.
 
     Attributes:
@@ -52,11 +52,11 @@ class DiscountingChain(Environment):
         if self.compat not in ("", "gymnax"):
             raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
 
-    def initial(self, key):
-        time = jnp.zeros(key.shape, jnp.int32)
+    def initial(self, stream):
+        time = jnp.zeros(stream.shape, jnp.int32)
         return State(time, time - 1)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         choice = jnp.where(state.time == 0, action, state.choice)
         time = state.time + 1
         numbers = np.arange(len(_REWARD_STEPS), dtype=np.int32)[None]

@@ -21,9 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.bsuite import coins
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -44,7 +45,7 @@ class State:
     wrong: jax.Array  # int32[B]
 
 
-class MemoryChain(Environment):
+class MemoryChain(Task):
     """Memory chain; see the module."""
 
     params: Params = Params()
@@ -54,11 +55,11 @@ class MemoryChain(Environment):
     def check(self):
         if self.num_bits < 1:
             raise ValueError(f"{self}: num_bits must be at least 1, got {self.num_bits}")
-        if leaves.is_concrete(self.params.memory_length) and np.any(np.asarray(self.params.memory_length) < 1):
+        if is_concrete(self.params.memory_length) and np.any(np.asarray(self.params.memory_length) < 1):
             raise ValueError(f"{self}: memory_length must be at least 1, got {self.params.memory_length}")
 
-    def initial(self, key):
-        first, *words = random.bits(key, 1 + coins.num_words(self.num_bits))
+    def initial(self, stream):
+        first, *words = random.separate_bits(stream, 1 + coins.num_words(self.num_bits))
         query = random.high_product(first, jnp.uint32(self.num_bits)).astype(jnp.int32)
         lanes = jnp.zeros_like(query)
         return State(lanes, coins.flips(words, self.num_bits), query, lanes, lanes)
@@ -66,7 +67,7 @@ class MemoryChain(Environment):
     def carry(self, old, new):
         return tree.rebuild(new, right=old.right, wrong=old.wrong)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         answered = state.time == self.params.memory_length
         right = answered & ((action == 1) == _asked(state))
         wrong = answered & ~right

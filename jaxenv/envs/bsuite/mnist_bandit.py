@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.envs.bsuite import digits
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -33,7 +33,7 @@ class State:
     mistakes: jax.Array  # of all episodes
 
 
-class MNISTBandit(Environment):
+class MNISTBandit(Task):
     """Classification of digits as a bandit; see the module.
 
     Attributes:
@@ -87,15 +87,15 @@ class MNISTBandit(Environment):
             images = images.view(np.int8)
         return images[:count], labels[:count], white
 
-    def initial(self, key):
+    def initial(self, stream):
         _, labels, _ = self._data
-        (image,) = random.integers(key, 1, 0, len(labels))
-        return State(image, jnp.asarray(labels)[image].astype(jnp.int32), jnp.zeros(key.shape, jnp.int32))
+        image = random.integers(stream, (), 0, len(labels))
+        return State(image, jnp.asarray(labels)[image].astype(jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
         return tree.rebuild(new, mistakes=old.mistakes)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         right = action == state.label
         after = State(jnp.full_like(state.image, -1), state.label, state.mistakes + (~right).astype(jnp.int32))
         reward = jnp.where(right, np.float32(1), np.float32(-1))

@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.classic_control import mountain_car
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -42,7 +43,7 @@ class State:
     total_steps: jax.Array  # of all episodes
 
 
-class MountainCar(Environment):
+class MountainCar(Task):
     """bsuite's car in the valley; see the module."""
 
     params: Params = Params()
@@ -66,12 +67,12 @@ class MountainCar(Environment):
         # A narrow road may come before the start on it, by `with_params`; a reset looks again.
         p, default = self.params, Params()
         given = [(p.start_low, default.start_low), (p.start_high, default.start_high)]
-        if not all(leaves.is_concrete(v) and np.all(np.asarray(v) == np.float32(d)) for v, d in given):
+        if not all(is_concrete(v) and np.all(np.asarray(v) == np.float32(d)) for v, d in given):
             self._check_start()
 
     def _check_start(self):
         p = self.params
-        if leaves.is_concrete(p.start_low) and leaves.is_concrete(p.start_high):
+        if is_concrete(p.start_low) and is_concrete(p.start_high):
             first, last = np.asarray(p.start_low)[()], np.asarray(p.start_high)[()]
             # As float32, which params are.
             low, high = np.float32(self.min_position), np.float32(self.max_position)
@@ -81,10 +82,10 @@ class MountainCar(Environment):
                     f"max_position {self.max_position}, and not cross, got {first} and {last}"
                 )
 
-    def initial(self, key):
+    def initial(self, stream):
         self._check_start()
-        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
-        zero = jnp.zeros(key.shape, jnp.int32)
+        position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
+        zero = jnp.zeros(stream.shape, jnp.int32)
         return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)
 
     def initial_bounds(self):
@@ -93,7 +94,7 @@ class MountainCar(Environment):
     def carry(self, old, new):
         return tree.rebuild(new, total_steps=old.total_steps)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         # Gymnasium's physics, and its wall on the left; the goal asks for no velocity.
         car = mountain_car.roll(self, state.car, (action - 1).astype(jnp.float32) * self.params.force)
         steps = state.steps + 1

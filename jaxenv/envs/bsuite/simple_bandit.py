@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -28,7 +28,7 @@ class State:
     total_regret: jax.Array  # int32[B], times num_actions - 1
 
 
-class SimpleBandit(Environment):
+class SimpleBandit(Task):
     """A bandit without chance; see the module.
 
     Attributes:
@@ -51,19 +51,19 @@ class SimpleBandit(Environment):
         if self.compat not in ("", "gymnax"):
             raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
 
-    def initial(self, key):
+    def initial(self, stream):
         n = self.num_actions
         if self.mapping_seed is None:
-            ranks = random.permutation(key, n)
+            ranks = random.permutation(stream, n)
         else:
             drawn = np.random.RandomState(self.mapping_seed).choice(n, n, replace=False)
-            ranks = jnp.broadcast_to(drawn.astype(np.int32), (*key.shape, n))
-        return State(jnp.asarray(np.linspace(0, 1, n), jnp.float32)[ranks], jnp.zeros(key.shape, jnp.int32))
+            ranks = jnp.broadcast_to(drawn.astype(np.int32), (*stream.shape, n))
+        return State(jnp.asarray(np.linspace(0, 1, n), jnp.float32)[ranks], jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
         return new if self.compat == "gymnax" else old
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         pulled = action[:, None] == np.arange(self.num_actions, dtype=np.int32)[None]
         reward = jnp.sum(jnp.where(pulled, state.arms, np.float32(0)), axis=-1)
         regret = jnp.round((1 - reward) * self._steps).astype(jnp.int32)

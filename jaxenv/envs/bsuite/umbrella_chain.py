@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.bsuite import coins
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -40,7 +41,7 @@ class State:
     failures: jax.Array  # int32[B], wrong choices so far, kept across episodes
 
 
-class UmbrellaChain(Environment):
+class UmbrellaChain(Task):
     """Umbrella chain; see the module."""
 
     params: Params = Params()
@@ -50,20 +51,20 @@ class UmbrellaChain(Environment):
     def check(self):
         if self.n_distractor < 0:
             raise ValueError(f"{self}: n_distractor must be at least 0, got {self.n_distractor}")
-        if leaves.is_concrete(self.params.chain_length) and np.any(np.asarray(self.params.chain_length) < 1):
+        if is_concrete(self.params.chain_length) and np.any(np.asarray(self.params.chain_length) < 1):
             raise ValueError(f"{self}: chain_length must be at least 1, got {self.params.chain_length}")
 
-    def initial(self, key):
-        words = self._words(key)
+    def initial(self, stream):
+        words = self._words(stream)
         both = coins.flips(words[:1], 2)
-        lanes = jnp.zeros(key.shape, jnp.int32)
+        lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, needed=both[:, 0], held=both[:, 1], coins=words, failures=lanes)
 
     def carry(self, old, new):
         return tree.rebuild(new, failures=old.failures)
 
-    def transition(self, state, action, key):
-        return self.advance(state, action, self._words(key))
+    def transition(self, state, action, stream):
+        return self.advance(state, action, self._words(stream))
 
     def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
         """One step, given words of coins: the first coin is the reward's, the second nobody's."""
@@ -91,5 +92,5 @@ class UmbrellaChain(Environment):
     def action_spec(self):
         return specs.discrete(2, name="action")
 
-    def _words(self, key):
-        return tuple(random.bits(key, coins.num_words(2 + self.n_distractor)))
+    def _words(self, stream):
+        return random.separate_bits(stream, coins.num_words(2 + self.n_distractor))

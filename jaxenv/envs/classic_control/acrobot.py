@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip, sin_cos
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -48,7 +48,7 @@ class State:
     rate_2: jax.Array  # rad/s
 
 
-class Acrobot(Environment):
+class Acrobot(Task):
     """Two-link swing-up; see the module. ``dynamics`` is ``"book"``, or ``"nips"`` for the equations of the paper."""
 
     params: Params = Params()
@@ -60,14 +60,14 @@ class Acrobot(Environment):
         if self.dynamics not in ("book", "nips"):
             raise ValueError(f"Acrobot: dynamics must be 'book' or 'nips', got {self.dynamics!r}")
 
-    def initial(self, key):
-        return State(*random.uniform(key, 4, -self.params.start_range, self.params.start_range))
+    def initial(self, stream):
+        return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
     def initial_bounds(self):
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         torque = (action - 1).astype(jnp.float32) * self.params.torque
         state = _runge_kutta(lambda s: self._slope(s, torque), state, self.params.dt)
         state = State(

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import sin_cos
+from jaxenv._numeric import sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -53,7 +53,7 @@ class State:
     theta_dot: jax.Array  # rad/s
 
 
-class CartPole(Environment):
+class CartPole(Task):
     """Pole balancing; see the module for observation, action, reward and ends."""
 
     params: Params = Params()
@@ -61,14 +61,14 @@ class CartPole(Environment):
     angle_limit: float = tree.static(default=12 * 2 * math.pi / 360)
     sutton_barto_reward: bool = tree.static(default=False)
 
-    def initial(self, key):
-        return State(*random.uniform(key, 4, -self.params.start_range, self.params.start_range))
+    def initial(self, stream):
+        return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
     def initial_bounds(self):
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         force = jnp.where(action == 1, self.params.force, -self.params.force)
         state = _euler(state, force, self.params)
         fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)

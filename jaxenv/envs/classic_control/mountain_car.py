@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip, sin_cos
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -40,7 +40,7 @@ class State:
     velocity: jax.Array
 
 
-class MountainCar(Environment):
+class MountainCar(Task):
     """The car in the valley with three actions; see the module."""
 
     params: Params = Params()
@@ -48,14 +48,14 @@ class MountainCar(Environment):
     max_position: float = tree.static(default=0.6)
     max_speed: float = tree.static(default=0.07)
 
-    def initial(self, key):
-        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
+    def initial(self, stream):
+        position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
     def initial_bounds(self):
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         push = (action - 1).astype(jnp.float32) * self.params.force
         state = roll(self, state, push)
         return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv._numeric import clip
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, roll
-from jaxenv.numeric import clip
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -32,7 +32,7 @@ class Params:
     start_high: float = -0.4
 
 
-class MountainCarContinuous(Environment):
+class MountainCarContinuous(Task):
     """The car in the valley with a throttle; see the module."""
 
     finite_observation = True
@@ -41,14 +41,14 @@ class MountainCarContinuous(Environment):
     max_position: float = tree.static(default=0.6)
     max_speed: float = tree.static(default=0.07)
 
-    def initial(self, key):
-        (position,) = random.uniform(key, 1, self.params.start_low, self.params.start_high)
+    def initial(self, stream):
+        position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
     def initial_bounds(self):
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         throttle = action[:, 0]
         state = roll(self, state, clip(throttle, -1, 1) * self.params.power)
         arrived = at_goal(self, state)

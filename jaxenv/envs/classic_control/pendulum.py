@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import clip, sin_cos
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -41,7 +41,7 @@ class State:
     theta_dot: jax.Array  # rad/s
 
 
-class Pendulum(Environment):
+class Pendulum(Task):
     """Pendulum swing-up; see the module."""
 
     finite_observation = True
@@ -50,15 +50,15 @@ class Pendulum(Environment):
     max_speed: float = tree.static(default=8.0)
     max_torque: float = tree.static(default=2.0)
 
-    def initial(self, key):
-        angle, rate = random.uniform(key, 2, -1, 1)
+    def initial(self, stream):
+        angle, rate = random.separate_uniforms(stream, 2, -1, 1)
         return State(_wrap(angle * self.params.start_angle), rate * self.params.start_rate)
 
     def initial_bounds(self):
         angle, rate = self.params.start_angle, self.params.start_rate
         return (-angle, -rate), (angle, rate)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         p = self.params
         torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2

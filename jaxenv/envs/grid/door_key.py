@@ -32,9 +32,9 @@ class DoorKey(GridWorld):
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 10
 
-    def initial(self, key):
-        size = self.sizes(key.shape)
-        words = random.bits(key, (5,))  # as one array: lists are drawn anew for whatever uses them
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (5,))  # as one array: lists are drawn anew for whatever uses them
         wall = 2 + choice(words[:, 0], size - 4)
         # One row less than there are, as in MiniGrid.
         door = 1 + choice(words[:, 1], size - 3)

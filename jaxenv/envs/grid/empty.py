@@ -28,14 +28,14 @@ class Empty(GridWorld):
     see_through_walls: bool = tree.static(default=True)
     random_start: bool = tree.static(default=False)
 
-    def initial(self, key):
-        size = self.sizes(key.shape)
-        return self.start(self.room(size), cell(size - 2, size - 2), self._agent(key, size))
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        return self.start(self.room(size), cell(size - 2, size - 2), self._agent(stream, size))
 
-    def _agent(self, key, size):
+    def _agent(self, stream, size):
         if not self.random_start:
             return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
-        place, direction = random.bits(key, 2)
+        place, direction = random.separate_bits(stream, 2)
         width = size - 2
         place = choice(place, width * width - 1)  # row by row: the goal is the last
         return Pose(1 + place % width, 1 + place // width, choice(direction, np.full(size.shape, 4, np.int32)))

@@ -35,9 +35,9 @@ class FourRooms(GridWorld):
     smallest: ClassVar[int] = 5
     odd: ClassVar[bool] = True
 
-    def initial(self, key):
-        size = self.sizes(key.shape)
-        words = random.bits(key, (7,))  # as one array: lists are drawn anew for whatever uses them
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (7,))  # as one array: lists are drawn anew for whatever uses them
         middle = size // 2
         width = middle - 1  # of a room
         # Gaps of the upper, lower, left and right wall between two rooms.

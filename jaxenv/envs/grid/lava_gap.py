@@ -25,9 +25,9 @@ class LavaGap(GridWorld):
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     smallest: ClassVar[int] = 5
 
-    def initial(self, key):
-        size = self.sizes(key.shape)
-        column, row = random.bits(key, 2)
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        column, row = random.separate_bits(stream, 2)
         gap_x, gap_y = 2 + choice(column, size - 4), 1 + choice(row, size - 2)
         room = self.room(size)
         return self.start(

@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import _xla, random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.grid.lines import from_plane
 from jaxenv.envs.grid.view import Pose
 from jaxenv.envs.grid.world import GridWorld, Params, cell, choice
@@ -52,18 +53,18 @@ class Maze(GridWorld):
 
     def check(self):
         super().check()
-        if leaves.is_concrete(self.params.loops):
+        if is_concrete(self.params.loops):
             loops = np.asarray(self.params.loops)
             if np.any((loops < 0) | (loops > 1)):
                 raise ValueError(f"{self}: loops must lie in [0, 1], got {self.params.loops}")
 
-    def initial(self, key):
-        size = self.sizes(key.shape)
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
         rooms = (size - 1) // 2
-        right, down = _random_tree(key, rooms, (self.max_size - 1) // 2, self.params.loops)
+        right, down = _random_tree(stream, rooms, (self.max_size - 1) // 2, self.params.loops)
 
         count = rooms * rooms
-        words = random.bits(random.fold_in(key, "places"), (3,))
+        words = random.bits(random.fold_in(stream, "places"), (3,))
         start = choice(words[:, 0], count)
         goal = choice(words[:, 1], count - 1)
         goal = goal + (goal >= start).astype(jnp.int32)  # any but the agent's
@@ -75,7 +76,7 @@ class Maze(GridWorld):
         )
 
 
-def _random_tree(key: random.Stream, rooms: jax.Array, most: int, loops: Any) -> tuple[jax.Array, jax.Array]:
+def _random_tree(stream: random.Stream, rooms: jax.Array, most: int, loops: Any) -> tuple[jax.Array, jax.Array]:
     """Passages to the right of every room and down from it: bool ``[B, most, most]`` each, rows first.
 
     Prim's algorithm in all lanes at once: the tree grows from the first room by the lightest passage that leads out of
@@ -88,7 +89,7 @@ def _random_tree(key: random.Stream, rooms: jax.Array, most: int, loops: Any) ->
     # Their own number in the lower bits makes all weights of a lane differ.
     edge = np.arange(2 * most * most, dtype=np.uint32).reshape(1, 2, most, most)
     low = np.uint32(2 ** int(2 * most * most - 1).bit_length() - 1)
-    weight = jnp.where(possible, (random.bits(key, (2, most, most)) & ~low) | edge, _NEVER)
+    weight = jnp.where(possible, (random.bits(stream, (2, most, most)) & ~low) | edge, _NEVER)
 
     def grow(_, carry):
         reached, passages = carry
@@ -100,11 +101,11 @@ def _random_tree(key: random.Stream, rooms: jax.Array, most: int, loops: Any) ->
         reached = reached | new[:, 0] | new[:, 1] | _ahead(new[:, 0], 2) | _ahead(new[:, 1], 1)
         return reached, passages | new
 
-    first = jnp.broadcast_to((column == 0) & (row == 0), (*key.shape, most, most))
+    first = jnp.broadcast_to((column == 0) & (row == 0), (*stream.shape, most, most))
     # Under shard_map the loop wants to be told that what it begins with belongs to this shard's lanes.
-    start = tree.vary_like(key.k0, (first, jnp.zeros(weight.shape, bool)))
+    start = _xla.vary_like(stream.k0, (first, jnp.zeros(weight.shape, bool)))
     _, passages = jax.lax.fori_loop(0, most * most - 1, grow, start)
-    opened = random.bernoulli(random.fold_in(key, "loops"), passages.shape[1:], loops)
+    opened = random.bernoulli(random.fold_in(stream, "loops"), passages.shape[1:], loops)
     passages = passages | (opened & possible)
     return passages[:, 0], passages[:, 1]
 

@@ -22,12 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.actions import toward
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._actions import toward
+from jaxenv._checks import is_concrete
 from jaxenv.envs.grid import view
 from jaxenv.envs.grid.lines import Lines, square
 from jaxenv.envs.grid.view import Pose
+from jaxenv.task import Task, Transition
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = (np.int32(i) for i in range(7))
@@ -78,7 +79,7 @@ class State:
     step: jax.Array  # int32 [B]
 
 
-class GridWorld(Environment):
+class GridWorld(Task):
     """A grid of at most ``max_size`` by ``max_size`` cells; levels say in ``initial`` what is in it.
 
     One batch may hold grids of many sizes: ``with_params(size=...)`` takes one per lane, and what is beyond is wall.
@@ -117,7 +118,7 @@ class GridWorld(Environment):
             raise ValueError(f"{self}: max_size must lie in {self.smallest} .. {LARGEST}, got {self.max_size}")
         if self.odd and self.max_size % 2 == 0:
             raise ValueError(f"{self}: max_size must be odd, got {self.max_size}")
-        if leaves.is_concrete(self.params.size):
+        if is_concrete(self.params.size):
             size = np.asarray(self.params.size)
             fits = (size == 0) | ((size >= self.smallest) & (size <= self.max_size) & ~(self.odd & (size % 2 == 0)))
             if not np.all(fits):
@@ -126,7 +127,7 @@ class GridWorld(Environment):
                     f"{self}: size must be {kind}in {self.smallest} .. max_size = {self.max_size}, or 0 for that, "
                     f"got {size[~fits].flat[0]}"
                 )
-        if leaves.is_concrete(self.params.max_steps) and np.any(np.asarray(self.params.max_steps) < 0):
+        if is_concrete(self.params.max_steps) and np.any(np.asarray(self.params.max_steps) < 0):
             raise ValueError(f"{self}: max_steps must be at least 1, or 0 for the level's, got {self.params.max_steps}")
 
     # --- for levels --------------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class GridWorld(Environment):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         ahead_x, ahead_y = state.agent.heading
         x, y = state.agent.x + ahead_x, state.agent.y + ahead_y
         ahead = cell(x, y)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.minatar import cells
 from jaxenv.envs.minatar.cells import Cells
 from jaxenv.envs.minatar.game import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar
@@ -64,14 +64,14 @@ class Asterix(MinAtar):
     minimal = "nlurd"
     step_words = 1
 
-    def start(self, key):
-        lanes = jnp.zeros(key.shape, jnp.int32)
+    def start(self, stream):
+        lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(
             player_row=lanes + 5,
             player_column=lanes + 5,
-            enemies=cells.none(key.shape),
-            gold=cells.none(key.shape),
-            right=cells.none(key.shape),
+            enemies=cells.none(stream.shape),
+            gold=cells.none(stream.shape),
+            right=cells.none(stream.shape),
             spawn_timer=_spawn_interval(lanes),
             move_timer=_move_interval(lanes),
             ramp_timer=lanes + _RAMP_INTERVAL,

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.minatar.game import LEFT, RIGHT, SIZE, MinAtar, board, one_cell
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
@@ -46,20 +46,20 @@ class Breakout(MinAtar):
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"
 
-    def start(self, key):
-        (from_right,) = random.bernoulli(key, 1)
-        row = jnp.full(key.shape, np.int32(3))
+    def start(self, stream):
+        from_right = random.bernoulli(stream)
+        row = jnp.full(stream.shape, np.int32(3))
         column = jnp.where(from_right, np.int32(SIZE - 1), np.int32(0))
         return State(
-            paddle=jnp.full(key.shape, np.int32(4)),
+            paddle=jnp.full(stream.shape, np.int32(4)),
             ball_row=row,
             ball_column=column,
             trail_row=row,
             trail_column=column,
-            down=jnp.ones(key.shape, bool),
+            down=jnp.ones(stream.shape, bool),
             right=~from_right,
-            strike=jnp.zeros(key.shape, bool),
-            bricks=jnp.full(key.shape, _ALL_BRICKS),
+            strike=jnp.zeros(stream.shape, bool),
+            bricks=jnp.full(stream.shape, _ALL_BRICKS),
         )
 
     def advance(self, game, action, draws):

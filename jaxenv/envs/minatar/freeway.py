@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.minatar.game import DOWN, SIZE, UP, MinAtar
 
 _BOTTOM = np.int32(SIZE - 1)
@@ -55,14 +55,14 @@ class Freeway(MinAtar):
     channels = ("chicken", "car", "speed_1", "speed_2", "speed_3", "speed_4", "speed_5")
     minimal = "nud"
     step_words = 2
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
 
-    def start(self, key):
-        speed = self.draws(random.bits(key, self.step_words)).speed
+    def start(self, stream):
+        speed = self.draws(random.separate_bits(stream, self.step_words)).speed
         return State(
-            row=jnp.full(key.shape, _BOTTOM),
-            rest=jnp.full(key.shape, _REST),
-            clock=jnp.full(key.shape, _CLOCK),
+            row=jnp.full(stream.shape, _BOTTOM),
+            rest=jnp.full(stream.shape, _REST),
+            clock=jnp.full(stream.shape, _CLOCK),
             column=jnp.zeros_like(speed),
             age=jnp.zeros_like(speed),
             speed=speed,

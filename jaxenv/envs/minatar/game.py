@@ -10,17 +10,17 @@ place, so that they cost as few blocks of the generator as can be.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.random import Stream
-
-Tree: TypeAlias = Any
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 SIZE = 10  # cells along either side of the board
 LETTERS = "nlurdf"  # nothing, left, up, right, down, fire: the numbers that `advance` takes are places in here
@@ -35,7 +35,7 @@ class GameState:
     last_action: jax.Array
 
 
-class MinAtar(Environment):
+class MinAtar(Task):
     """One game of MinAtar.
 
     With probability ``sticky_action_prob`` the action executed last is executed again instead of the agent's. It is
@@ -62,7 +62,7 @@ class MinAtar(Environment):
 
     # --- what a game writes ------------------------------------------------------------------------------------------
 
-    def start(self, key: Stream) -> Tree:
+    def start(self, stream: Stream) -> Tree:
         """The game's state at the start of an episode, every leaf ``[B, ...]``."""
         raise NotImplementedError(f"{type(self).__name__}.start")
 
@@ -86,21 +86,21 @@ class MinAtar(Environment):
         return self.minimal if self.minimal_actions else LETTERS
 
     def check(self):
-        if leaves.is_concrete(self.sticky_action_prob):
+        if is_concrete(self.sticky_action_prob):
             p = np.asarray(self.sticky_action_prob)
             if np.any((p < 0) | (p > 1)):
                 raise ValueError(f"{self}: sticky_action_prob must lie in [0, 1], got {self.sticky_action_prob}")
         if self.dtype not in ("bool", "float32"):
             raise ValueError(f"{self}: dtype must be 'bool' or 'float32', got {self.dtype!r}")
 
-    def initial(self, key):
-        return GameState(self.start(key), jnp.zeros(key.shape, jnp.int32))
+    def initial(self, stream):
+        return GameState(self.start(stream), jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
         return tree.rebuild(new, last_action=old.last_action)
 
-    def transition(self, state, action, key):
-        first, *words = random.bits(key, 1 + self.step_words)
+    def transition(self, state, action, stream):
+        first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
         action = jnp.where(sticks, state.last_action, _place(self.actions, action))
         game, reward, terminated = self.advance(state.game, action, self.draws(words))

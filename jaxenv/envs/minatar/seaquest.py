@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.minatar import cells
 from jaxenv.envs.minatar.cells import Cells
 from jaxenv.envs.minatar.enemies import ByTimer, Enemies, counted_down, joined_by, shot
@@ -98,8 +98,8 @@ class Seaquest(MinAtar):
     minimal = "nlurdf"
     step_words = 1
 
-    def start(self, key):
-        zero, no, none = jnp.zeros(key.shape, jnp.int32), jnp.zeros(key.shape, bool), cells.none(key.shape)
+    def start(self, stream):
+        zero, no, none = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool), cells.none(stream.shape)
         enemies, diver = Enemies(none, (none,) * 4), Diver(zero, zero, no)
         return State(
             row=zero,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.minatar.game import FIRE, LEFT, RIGHT, SIZE, MinAtar
 
 _COOLDOWN = np.int32(5)  # steps from one shot of the cannon to the next
@@ -53,9 +53,9 @@ class SpaceInvaders(MinAtar):
     channels = ("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet")
     minimal = "nlrf"
 
-    def start(self, key):
-        lanes = jnp.zeros(key.shape, jnp.int32)
-        board = jnp.zeros((*key.shape, SIZE), jnp.uint32)
+    def start(self, stream):
+        lanes = jnp.zeros(stream.shape, jnp.int32)
+        board = jnp.zeros((*stream.shape, SIZE), jnp.uint32)
         return State(
             column=lanes + 5,
             cooldown=lanes,

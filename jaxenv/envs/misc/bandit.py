@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
 from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -37,7 +37,7 @@ class State:
     time: jax.Array  # int32[B]
 
 
-class Bandit(Environment):
+class Bandit(Task):
     """Arms that pay at random; see the module.
 
     Attributes:
@@ -45,7 +45,7 @@ class Bandit(Environment):
     """
 
     # Nothing but the limit ends an episode: mostly no lane starts, or all do.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Any = Params()
     normalize_time: bool = tree.static(default=True)
 
@@ -56,11 +56,11 @@ class Bandit(Environment):
         """How many arms there are."""
         raise NotImplementedError(f"{type(self).__name__}.num_actions")
 
-    def arms(self, key: Stream) -> jax.Array:
+    def arms(self, stream: Stream) -> jax.Array:
         """Mean rewards of the arms of an episode: float32 ``[B, num_actions]``."""
         raise NotImplementedError(f"{type(self).__name__}.arms")
 
-    def noise(self, key: Stream) -> jax.Array:
+    def noise(self, stream: Stream) -> jax.Array:
         """What chance adds to one pull: float32 ``[B]``."""
         raise NotImplementedError(f"{type(self).__name__}.noise")
 
@@ -77,12 +77,12 @@ class Bandit(Environment):
     def check(self):
         check_t_max(str(self), self.params.t_max)
 
-    def initial(self, key):
-        lanes = jnp.zeros(key.shape, jnp.int32)
-        return State(self.arms(key), lanes, jnp.zeros(key.shape, jnp.float32), lanes)
+    def initial(self, stream):
+        lanes = jnp.zeros(stream.shape, jnp.int32)
+        return State(self.arms(stream), lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, key):
-        return self.advance(state, action, self.noise(key))
+    def transition(self, state, action, stream):
+        return self.advance(state, action, self.noise(stream))
 
     def advance(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
         """One pull as a pure function of what chance adds."""

@@ -18,7 +18,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.misc.bandit import Bandit
 
 _DISTRIBUTIONS = ("two_point", "dependent", "independent")
@@ -55,24 +56,24 @@ class BernoulliBandit(Bandit):
         if self.num_arms > 2 and self.arms_from != "independent":
             raise ValueError(f"{self}: num_arms must be 2 where arms_from={self.arms_from!r}, got {self.num_arms}")
         p = self.params.reward_prob
-        if leaves.is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
+        if is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
             raise ValueError(f"{self}: reward_prob must lie in [0, 1], got {p}")
 
     @property
     def num_actions(self):
         return self.num_arms
 
-    def arms(self, key):
+    def arms(self, stream):
         if self.arms_from == "independent":
-            return random.uniform(key, (self.num_arms,))
-        (first,) = random.uniform(key, 1)
+            return random.uniform(stream, (self.num_arms,))
+        first = random.uniform(stream)
         if self.arms_from == "two_point":
             p = self.params.reward_prob
             first = jnp.where(first < 0.5, p, 1 - p)
         return jnp.stack([first, 1 - first], axis=-1)
 
-    def noise(self, key):
-        return random.uniform(key, 1)[0]
+    def noise(self, stream):
+        return random.uniform(stream)
 
     def pay(self, mean, action, noise):
         return (noise < mean).astype(jnp.float32)

@@ -22,8 +22,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.task import Task, Transition
 
 MAP = """\
 #############
@@ -72,7 +73,7 @@ class State:
     goal_column: jax.Array
 
 
-class FourRooms(Environment):
+class FourRooms(Task):
     """The four rooms; see the module.
 
     Attributes:
@@ -88,9 +89,9 @@ class FourRooms(Environment):
 
     def check(self):
         p = self.params
-        if leaves.is_concrete(p.fail_prob) and np.any((np.asarray(p.fail_prob) < 0) | (np.asarray(p.fail_prob) > 1)):
+        if is_concrete(p.fail_prob) and np.any((np.asarray(p.fail_prob) < 0) | (np.asarray(p.fail_prob) > 1)):
             raise ValueError(f"{self}: fail_prob must lie in [0, 1], got {p.fail_prob}")
-        if not (leaves.is_concrete(p.goal_fixed) and leaves.is_concrete(p.pos_fixed)):
+        if not (is_concrete(p.goal_fixed) and is_concrete(p.pos_fixed)):
             return
         goal, position = np.asarray(p.goal_fixed), np.asarray(p.pos_fixed)
         for name, cells in {"goal_fixed": goal, "pos_fixed": position}.items():
@@ -100,20 +101,20 @@ class FourRooms(Environment):
         if not drawn and np.any(np.all(goal == position, axis=-1)):
             raise ValueError(f"{self}: goal_fixed and pos_fixed must differ, got {goal.tolist()} twice")
 
-    def initial(self, key):
-        goal, position = (_lanes(cell, key.shape) for cell in (self.params.goal_fixed, self.params.pos_fixed))
+    def initial(self, stream):
+        goal, position = (_lanes(cell, stream.shape) for cell in (self.params.goal_fixed, self.params.pos_fixed))
         if self.resample_goal_pos and self.resample_init_pos:
-            first, second = random.bits(key, 2)
+            first, second = random.separate_bits(stream, 2)
             goal = _free_cell(_below(len(FREE_CELLS), first))
             position = _other_cell(second, goal)
         elif self.resample_goal_pos:
-            goal = _other_cell(random.bits(key, 1)[0], position)
+            goal = _other_cell(random.bits(stream), position)
         elif self.resample_init_pos:
-            position = _other_cell(random.bits(key, 1)[0], goal)
+            position = _other_cell(random.bits(stream), goal)
         return State(*position, *goal)
 
-    def transition(self, state, action, key):
-        slip, turn = random.bits(key, 2)
+    def transition(self, state, action, stream):
+        slip, turn = random.separate_bits(stream, 2)
         slips = random.unit(slip) < self.params.fail_prob
         # 30 bits of a word, and the first digit of that fraction in base 3: a quarter turn, a half or three quarters.
         quarters = 1 + (((turn >> np.uint32(2)) * np.uint32(3)) >> np.uint32(30)).astype(jnp.int32)

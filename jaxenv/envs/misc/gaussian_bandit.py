@@ -17,7 +17,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, tree
+from jaxenv import random, tree
+from jaxenv._checks import is_concrete
 from jaxenv.envs.misc.bandit import Bandit
 
 
@@ -40,19 +41,19 @@ class GaussianBandit(Bandit):
         super().check()
         for name in ("sigma_p", "sigma_l"):
             value = getattr(self.params, name)
-            if leaves.is_concrete(value) and np.any(np.asarray(value) < 0):
+            if is_concrete(value) and np.any(np.asarray(value) < 0):
                 raise ValueError(f"{self}: {name} must not be negative, got {value}")
 
     @property
     def num_actions(self):
         return 2
 
-    def arms(self, key):
-        risky = self.params.mean_mu + self.params.sigma_p * random.normal(key, 1)[0]
+    def arms(self, stream):
+        risky = self.params.mean_mu + self.params.sigma_p * random.normal(stream)
         return jnp.stack([jnp.zeros_like(risky), risky], axis=-1)
 
-    def noise(self, key):
-        return random.normal(key, 1)[0]
+    def noise(self, stream):
+        return random.normal(stream)
 
     def pay(self, mean, action, noise):
         return jnp.where(action == 1, mean + self.params.sigma_l * noise, 0.0)

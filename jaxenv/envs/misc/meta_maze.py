@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -49,7 +49,7 @@ class State:
     time: jax.Array  # int32[B]
 
 
-class MetaMaze(Environment):
+class MetaMaze(Task):
     """The maze with pillars; see the module.
 
     Attributes:
@@ -59,7 +59,7 @@ class MetaMaze(Environment):
     """
 
     # Nothing but the limit ends an episode: mostly no lane starts, or all do.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     maze_size: int = tree.static(default=9)
     rf_size: int = tree.static(default=3)
@@ -71,14 +71,14 @@ class MetaMaze(Environment):
                 raise ValueError(f"{self}: {name} must be odd and at least 3, got {getattr(self, name)}")
         check_t_max(str(self), self.params.t_max)
 
-    def initial(self, key):
-        lanes = jnp.zeros(key.shape, jnp.int32)
+    def initial(self, stream):
+        lanes = jnp.zeros(stream.shape, jnp.int32)
         centre = lanes + np.int32(self.maze_size // 2)
-        goal = _other_cell(random.bits(key, 1)[0], (centre, centre), self.maze_size)
-        return State(centre, centre, *goal, lanes, jnp.zeros(key.shape, jnp.float32), lanes)
+        goal = _other_cell(random.bits(stream), (centre, centre), self.maze_size)
+        return State(centre, centre, *goal, lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, key):
-        elsewhere = _other_cell(random.bits(key, 1)[0], (state.goal_row, state.goal_column), self.maze_size)
+    def transition(self, state, action, stream):
+        elsewhere = _other_cell(random.bits(stream), (state.goal_row, state.goal_column), self.maze_size)
         state, at_goal = _advance(state, action, elsewhere, self.maze_size, self.params)
         return Transition(state, state.last_reward, jnp.zeros_like(at_goal), {"goal_reached": at_goal})
 

@@ -20,16 +20,18 @@ too, and judges the step by where it began, one step late, as gymnax 1.0.1 does.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._numeric import clip, sin_cos
 from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
-from jaxenv.numeric import clip, sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -54,7 +56,7 @@ class State:
     time: jax.Array  # int32[B]
 
 
-class PointRobot(Environment):
+class PointRobot(Task):
     """The point on the plane; see the module.
 
     Attributes:
@@ -68,7 +70,7 @@ class PointRobot(Environment):
 
     finite_observation = True
     # Nothing but the limit ends an episode: mostly no lane starts, or all do.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     max_force: float = tree.static(default=0.1)
     dense_reward: bool = tree.static(default=False)
@@ -78,7 +80,7 @@ class PointRobot(Environment):
     compat: str = tree.static(default="")
 
     @property
-    def smooth(self) -> bool:  # type: ignore[override]
+    def smooth(self) -> bool:
         # The sparse reward is a step, and so is the way back to a start.
         return self.dense_reward and not self._respawns
 
@@ -95,24 +97,24 @@ class PointRobot(Environment):
             raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
         for name in ("circle_radius", "goal_radius"):
             value = getattr(self.params, name)
-            if leaves.is_concrete(value) and np.any(np.asarray(value) < 0):
+            if is_concrete(value) and np.any(np.asarray(value) < 0):
                 raise ValueError(f"{self}: {name} must not be negative, got {value}")
         check_t_max(str(self), self.params.t_max)
 
-    def initial(self, key):
-        angle, *start = random.uniform(key, 1 if self.center_init else 3)
+    def initial(self, stream):
+        angle, *start = random.separate_uniforms(stream, 1 if self.center_init else 3)
         goal = _polar(self.params.circle_radius, math.pi * angle)
-        nothing = jnp.zeros(key.shape, jnp.float32)
+        nothing = jnp.zeros(stream.shape, jnp.float32)
         return State(
             *self._start(start, nothing),
             *goal,
-            last_action=jnp.zeros((*key.shape, 2), jnp.float32),
+            last_action=jnp.zeros((*stream.shape, 2), jnp.float32),
             last_reward=nothing,
-            time=jnp.zeros(key.shape, jnp.int32),
+            time=jnp.zeros(stream.shape, jnp.int32),
         )
 
-    def transition(self, state, action, key):
-        start = random.uniform(key, 2) if self._respawns and not self.center_init else []
+    def transition(self, state, action, stream):
+        start = random.separate_uniforms(stream, 2) if self._respawns and not self.center_init else ()
         return self._advance(state, action, self._start(start, jnp.zeros_like(state.x)))
 
     def observe(self, state):
@@ -130,7 +132,7 @@ class PointRobot(Environment):
     def action_spec(self):
         return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
 
-    def _start(self, fractions: list[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Where an agent starts: at ``origin``, or at fractions (each ``[B]``) of the radius and of a half-turn."""
         if not fractions:
             return origin, origin

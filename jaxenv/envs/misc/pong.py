@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.task import Task, Transition
 
 UP, DOWN = np.int32(1), np.int32(2)
 
@@ -51,7 +52,7 @@ class State:
     last_column: jax.Array
 
 
-class Pong(Environment):
+class Pong(Task):
     """Pong for one player; see the module.
 
     Attributes:
@@ -84,27 +85,27 @@ class Pong(Environment):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{self}: {name} must be one of {allowed}, got {getattr(self, name)!r}")
         speed = self.params.ball_x_speed
-        if leaves.is_concrete(speed) and np.any((np.asarray(speed) <= 0) | (np.asarray(speed) > self.width / 2)):
+        if is_concrete(speed) and np.any((np.asarray(speed) <= 0) | (np.asarray(speed) > self.width / 2)):
             raise ValueError(f"{self}: ball_x_speed must be above 0 and at most width / 2, got {speed}")
         # A border reflects once a step: a ball this quick stays between the two.
         for name in ("ball_max_y_speed", "serve_y_speed"):
             speed = getattr(self.params, name)
-            if leaves.is_concrete(speed) and np.any((np.asarray(speed) < 0) | (np.asarray(speed) > self.height - 1)):
+            if is_concrete(speed) and np.any((np.asarray(speed) < 0) | (np.asarray(speed) > self.height - 1)):
                 raise ValueError(f"{self}: {name} must lie in [0, height - 1], got {speed}")
         speed = self.params.paddle_y_speed
-        if leaves.is_concrete(speed) and np.any(np.asarray(speed) < 0):
+        if is_concrete(speed) and np.any(np.asarray(speed) < 0):
             raise ValueError(f"{self}: paddle_y_speed must not be negative, got {speed}")
 
-    def initial(self, key):
-        row = jnp.full(key.shape, self.height / 2, jnp.float32)
-        column = jnp.full(key.shape, self.width / 2, jnp.float32)
+    def initial(self, stream):
+        row = jnp.full(stream.shape, self.height / 2, jnp.float32)
+        column = jnp.full(stream.shape, self.width / 2, jnp.float32)
         row_speed, side = jnp.zeros_like(row), jnp.ones_like(row)
         if self.random_serve:
-            share, coin = random.uniform(key, 2, -1.0, 1.0)
+            share, coin = random.separate_uniforms(stream, 2, -1.0, 1.0)
             row_speed, side = share * self.params.serve_y_speed, jnp.where(coin < 0, -side, side)
         return State(row, row, row, column, row_speed, side * self.params.ball_x_speed, row, column)
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         direction = (action == DOWN).astype(jnp.float32) - (action == UP).astype(jnp.float32)
         opponent = self._follow(state) if self.use_ai_policy else direction
         state = self.advance(state, direction, opponent)

@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
-from jaxenv.numeric import sin_cos
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._numeric import sin_cos
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -41,11 +42,11 @@ class State:
     goal: tuple[jax.Array, jax.Array]
 
 
-class Reacher(Environment):
+class Reacher(Task):
     """An arm that reaches for a goal; see the module."""
 
     finite_observation = True
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
     num_joints: int = tree.static(default=2)
@@ -53,12 +54,12 @@ class Reacher(Environment):
     def check(self):
         if self.num_joints < 1:
             raise ValueError(f"{self}: num_joints must be at least 1, got {self.num_joints}")
-        if leaves.is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
+        if is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
             raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
 
-    def initial(self, key):
+    def initial(self, stream):
         n = self.num_joints
-        start = random.uniform(key, 2 * n + 2, -1.0, 1.0)
+        start = random.separate_uniforms(stream, 2 * n + 2, -1.0, 1.0)
         return State(
             angles=tuple(x * np.float32(math.pi) for x in start[:n]),
             rates=tuple(start[n : 2 * n]),
@@ -70,7 +71,7 @@ class Reacher(Environment):
         reach = (math.pi,) * n + (1.0,) * n + (float(n),) * 2
         return tuple(-x for x in reach), reach
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         p = self.params
         rates = tuple(rate + p.dt * (p.torque_scale * action[:, i]) for i, rate in enumerate(state.rates))
         angles = tuple(angle + p.dt * rate for angle, rate in zip(state.angles, rates, strict=True))

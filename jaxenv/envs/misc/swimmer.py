@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.task import Task, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
 
@@ -42,11 +43,11 @@ class State:
     goal: Point
 
 
-class Swimmer(Environment):
+class Swimmer(Task):
     """A swimmer among urchins; see the module."""
 
     finite_observation = True
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
     num_urchins: int = tree.static(default=5)
@@ -54,20 +55,20 @@ class Swimmer(Environment):
     def check(self):
         if self.num_urchins < 0:
             raise ValueError(f"{self}: num_urchins must be at least 0, got {self.num_urchins}")
-        if leaves.is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
+        if is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
             raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
 
-    def initial(self, key):
+    def initial(self, stream):
         n = self.num_urchins
-        places = random.uniform(key, (n + 2, 2), -1.0, 1.0)
-        at_rest = jnp.zeros(key.shape, jnp.float32)
+        places = random.uniform(stream, (n + 2, 2), -1.0, 1.0)
+        at_rest = jnp.zeros(stream.shape, jnp.float32)
         return State(places[:, :n], _point(places, n), (at_rest, at_rest), _point(places, n + 1))
 
     def initial_bounds(self):
         reach = (1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)
         return tuple(-x for x in reach), reach
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         dt = self.params.dt
         velocity = tuple(v + dt * action[:, i] for i, v in enumerate(state.velocity))
         position = tuple(x + dt * v for x, v in zip(state.position, velocity, strict=True))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves
+from jaxenv._checks import is_concrete
 
 
 def time_feature(time: jax.Array, t_max: Any, normalize: bool) -> jax.Array:
@@ -25,5 +25,5 @@ def time_bounds(normalize: bool) -> tuple[float, float]:
 
 def check_t_max(owner: str, t_max: Any) -> None:
     """Raises a ``ValueError`` unless the number of steps to normalize by is positive."""
-    if leaves.is_concrete(t_max) and np.any(np.asarray(t_max) <= 0):
+    if is_concrete(t_max) and np.any(np.asarray(t_max) <= 0):
         raise ValueError(f"{owner}: t_max must be positive, got {t_max}")

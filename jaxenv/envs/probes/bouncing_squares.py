@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
 
 COLOURS = np.array(
     [
@@ -63,7 +63,7 @@ class State:
     noise: tuple[jax.Array, ...]
 
 
-class BouncingSquares(Environment):
+class BouncingSquares(Task):
     """Two bouncing rectangles; see the module.
 
     Attributes:
@@ -88,8 +88,8 @@ class BouncingSquares(Environment):
         if not math.isfinite(self.noise_level):
             raise ValueError(f"{self}: noise_level must be finite, got {self.noise_level}")
 
-    def initial(self, key):
-        flags, speeds, row, column, place = random.bits(key, 5)
+    def initial(self, stream):
+        flags, speeds, row, column, place = random.separate_bits(stream, 5)
         sides = [jnp.where(_digit(flags, 2, i) == 0, np.int32(self.size // 4), self.size // 5) for i in range(4)]
         height, width, other_height, other_width = sides
         row, column = _below(row, self.size - height), _below(column, self.size - width)
@@ -99,9 +99,9 @@ class BouncingSquares(Environment):
         first = Square(row, column, height, width, velocity[0], velocity[1], colours[0])
         row, column = _place_beside(first, other_height, other_width, self.size, place)
         second = Square(row, column, other_height, other_width, velocity[2], velocity[3], colours[1])
-        return State(first, second, self._noise_words(key))
+        return State(first, second, self._noise_words(stream))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         first, second = _moved(state.first, self.size), _moved(state.second, self.size)
         together = _overlap(first, second)
         first, second = (
@@ -115,7 +115,7 @@ class BouncingSquares(Environment):
             for before, moved, other in ((state.first, first, second), (state.second, second, first))
         )
         nothing = jnp.zeros(together.shape, jnp.float32)
-        return Transition(State(first, second, self._noise_words(key)), nothing, terminated=nothing > 0)
+        return Transition(State(first, second, self._noise_words(stream)), nothing, terminated=nothing > 0)
 
     def observe(self, state):
         # They never overlap: what both rows and columns show is one of them, as a byte for each channel.
@@ -147,8 +147,8 @@ class BouncingSquares(Environment):
             shown = jnp.where(columns, np.uint8(255), np.uint8(0))
         return rows[:, :, None] & shown[:, None]
 
-    def _noise_words(self, key: Stream) -> tuple[jax.Array, ...]:
-        return tuple(random.bits(random.fold_in(key, "noise"), 2)) if self.noise_level > 0 else ()
+    def _noise_words(self, stream: Stream) -> tuple[jax.Array, ...]:
+        return random.separate_bits(random.fold_in(stream, "noise"), 2) if self.noise_level > 0 else ()
 
     def _noisy(self, image: jax.Array, state: State) -> jax.Array:
         first, second = state.noise

@@ -25,9 +25,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -39,7 +40,7 @@ class State:
     memory: tuple[jax.Array, ...] = ()
 
 
-class Unittest(Environment):
+class Unittest(Task):
     """Episodes of one length.
 
     Attributes:
@@ -53,7 +54,7 @@ class Unittest(Environment):
     action_type: str = tree.static(default="discrete")
 
     def check(self):
-        if leaves.is_concrete(self.episode_length) and np.any(np.asarray(self.episode_length) < 2):
+        if is_concrete(self.episode_length) and np.any(np.asarray(self.episode_length) < 2):
             raise ValueError(f"{self}: episode_length must be at least 2, got {self.episode_length}")
         if self.obs_dim < 1:
             raise ValueError(f"{self}: obs_dim must be at least 1, got {self.obs_dim}")
@@ -62,11 +63,11 @@ class Unittest(Environment):
 
     # --- what a task writes ------------------------------------------------------------------------------------------
 
-    def start(self, key: Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    def start(self, stream: Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """The first observation of an episode, and what the task keeps of it."""
-        return self.show(key), ()
+        return self.show(stream), ()
 
-    def show(self, key: Stream) -> jax.Array:
+    def show(self, stream: Stream) -> jax.Array:
         """A later observation, float32 ``[B, obs_dim]``."""
         raise NotImplementedError(f"{type(self).__name__}.show")
 
@@ -76,12 +77,12 @@ class Unittest(Environment):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def initial(self, key):
-        return State(jnp.zeros(key.shape, jnp.int32), *self.start(key))
+    def initial(self, stream):
+        return State(jnp.zeros(stream.shape, jnp.int32), *self.start(stream))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         reward = self.judge(state, action)
-        state = State(state.step + 1, self.show(key), state.memory)
+        state = State(state.step + 1, self.show(stream), state.memory)
         return Transition(state, reward, terminated=state.step >= self.episode_length - 1)
 
     def observe(self, state):
@@ -97,8 +98,8 @@ class Unittest(Environment):
 class ValueUnittest(Unittest):
     """Reward 1 for every step: the value of a row is the discounted number of steps to come."""
 
-    def show(self, key):
-        return jnp.ones((*key.shape, self.obs_dim), jnp.float32)
+    def show(self, stream):
+        return jnp.ones((*stream.shape, self.obs_dim), jnp.float32)
 
     def judge(self, state, action):
         return jnp.ones(state.step.shape, jnp.float32)
@@ -116,8 +117,8 @@ class PolicyUnittest(Unittest):
         if self.reward_dim < 1:
             raise ValueError(f"{self}: reward_dim must be at least 1, got {self.reward_dim}")
 
-    def show(self, key):
-        return random.bernoulli(key, (1,)).astype(jnp.float32)
+    def show(self, stream):
+        return random.bernoulli(stream, (1,)).astype(jnp.float32)
 
     def judge(self, state, action):
         reward = 1 - jnp.abs(state.shown[:, 0] - _number(action))
@@ -135,8 +136,8 @@ class MixedPolicyUnittest(Unittest):
         if self.action_type != "discrete":
             raise ValueError(f"{self}: action_type does not apply, got {self.action_type!r}")
 
-    def show(self, key):
-        return random.normal(key, (self.obs_dim,))
+    def show(self, stream):
+        return random.normal(stream, (self.obs_dim,))
 
     def judge(self, state, action):
         discrete, continuous = action
@@ -153,19 +154,19 @@ class RNNPolicyUnittest(Unittest):
 
     def check(self):
         super().check()
-        if leaves.is_concrete(self.gap) and leaves.is_concrete(self.episode_length):
+        if is_concrete(self.gap) and is_concrete(self.episode_length):
             gap, most = np.asarray(self.gap), np.asarray(self.episode_length) - 2
             if np.any((gap < 0) | (gap > most)):
                 raise ValueError(f"{self}: gap must be at least 0 and at most episode_length - 2, got {self.gap}")
 
-    def start(self, key):
-        (positive,) = random.bernoulli(key, 1)
+    def start(self, stream):
+        positive = random.bernoulli(stream)
         cue = jnp.where(positive, np.float32(1), np.float32(-1))
-        ones = jnp.ones((*key.shape, self.obs_dim - 1), jnp.float32)
+        ones = jnp.ones((*stream.shape, self.obs_dim - 1), jnp.float32)
         return jnp.concatenate([cue[:, None], ones], axis=-1), (cue,)
 
-    def show(self, key):
-        return jnp.zeros((*key.shape, self.obs_dim), jnp.float32)
+    def show(self, stream):
+        return jnp.zeros((*stream.shape, self.obs_dim), jnp.float32)
 
     def judge(self, state, action):
         (cue,) = state.memory

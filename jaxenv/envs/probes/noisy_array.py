@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv.task import Task, Transition
 
 LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
 
@@ -30,7 +30,7 @@ class State:
     noise: jax.Array
 
 
-class NoisyArray(Environment):
+class NoisyArray(Task):
     """A walk beside noise; see the module."""
 
     num_positions: int = tree.static(default=11)
@@ -42,13 +42,13 @@ class NoisyArray(Environment):
         if self.num_noise_bits < 1:
             raise ValueError(f"{self}: num_noise_bits must be at least 1, got {self.num_noise_bits}")
 
-    def initial(self, key):
-        return State(jnp.zeros(key.shape, jnp.int32), self._noise(key))
+    def initial(self, stream):
+        return State(jnp.zeros(stream.shape, jnp.int32), self._noise(stream))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         position = jnp.maximum(state.position + action - FIRE, 0)
         position = jnp.where(position == self.num_positions, np.int32(0), position)
-        noise = jnp.where((action == FIRE)[:, None], self._noise(key), state.noise)
+        noise = jnp.where((action == FIRE)[:, None], self._noise(stream), state.noise)
         arrived = position == self.num_positions - 1
         return Transition(State(position, noise), arrived.astype(jnp.float32), terminated=arrived)
 
@@ -64,5 +64,5 @@ class NoisyArray(Environment):
     def action_spec(self):
         return specs.discrete(3, name="action")
 
-    def _noise(self, key: random.Stream) -> jax.Array:
-        return random.bits(key, (-(-self.num_noise_bits // 32),))
+    def _noise(self, stream: random.Stream) -> jax.Array:
+        return random.bits(stream, (-(-self.num_noise_bits // 32),))

@@ -24,8 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.task import Task, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 
@@ -47,22 +48,22 @@ class State:
     place: jax.Array
 
 
-class RiskyBranch(Environment):
+class RiskyBranch(Task):
     """A lottery and a safe way; see the module."""
 
     params: Params = Params()
 
     def check(self):
         p = self.params.good_probability
-        if leaves.is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
+        if is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
             raise ValueError(f"{self}: good_probability must lie in [0, 1], got {p}")
 
-    def initial(self, key):
-        return State(jnp.full(key.shape, START, jnp.int32))
+    def initial(self, stream):
+        return State(jnp.full(stream.shape, START, jnp.int32))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         p, place, first = self.params, state.place, action == 0
-        (lucky,) = random.bernoulli(key, 1, p.good_probability)
+        lucky = random.bernoulli(stream, (), p.good_probability)
         branch = jnp.where(first, jnp.where(lucky, GOOD, BAD), SAFE)
         reward = jnp.where((place == GOOD) & first, p.good_reward, np.float32(0))
         reward = jnp.where((place == SAFE) & first, p.safe_reward, reward)

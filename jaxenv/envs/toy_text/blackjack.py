@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment, Transition
 from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
 
 _RANKS = np.uint32(13)
 # The most that a dealer takes to two cards: two aces, four more, a six (the aces now count 1: 12) and five aces make
@@ -69,7 +69,7 @@ class State:
     hidden_card: jax.Array
 
 
-class Blackjack(Environment):
+class Blackjack(Task):
     """Blackjack; see the module.
 
     Attributes:
@@ -81,17 +81,17 @@ class Blackjack(Environment):
     natural: bool = tree.static(default=False)
     sab: bool = tree.static(default=False)
 
-    def initial(self, key):
-        return self.dealt(*self.cards(key, 4))
+    def initial(self, stream):
+        return self.dealt(*self.cards(stream, 4))
 
-    def transition(self, state, action, key):
+    def transition(self, state, action, stream):
         # One player takes a card or the dealer takes some: the same cards serve both.
-        return self.advance(state, action, self.cards(key, DEALER_CARDS))
+        return self.advance(state, action, self.cards(stream, DEALER_CARDS))
 
-    def cards(self, key: Stream, count: int) -> list[jax.Array]:
+    def cards(self, stream: Stream, count: int) -> list[jax.Array]:
         """``count`` cards from the infinite deck, 1 to 10: int32 ``[B]`` each."""
         cards = []
-        for word in random.bits(key, -(-count // _CARDS_PER_WORD)):
+        for word in random.separate_bits(stream, -(-count // _CARDS_PER_WORD)):
             # The word is a fraction of 2**32, its digits to the base 13 are ranks. All 13**4 rows of four are as
             # likely, up to one part in 150,000.
             for _ in range(_CARDS_PER_WORD):

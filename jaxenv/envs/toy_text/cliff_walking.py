@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.actions import toward
+from jaxenv._actions import toward
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, slid, split
 
 _ROWS, _COLUMNS = 4, 12
@@ -46,8 +46,8 @@ class CliffWalking(Tabular):
     def probabilities(self):
         return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)
 
-    def choose(self, key):
-        return random.integers(key, 1, 0, 3)[0] if self.is_slippery else super().choose(key)
+    def choose(self, stream):
+        return random.integers(stream, (), 0, 3) if self.is_slippery else super().choose(stream)
 
     def first_states(self):
         return np.array([(_ROWS - 1) * _COLUMNS], np.int32)

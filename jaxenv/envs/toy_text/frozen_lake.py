@@ -18,8 +18,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.actions import toward
+from jaxenv import random, specs, tree
+from jaxenv._actions import toward
+from jaxenv._checks import is_concrete
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, marked, slid, split
 
 MAPS = {
@@ -52,7 +53,7 @@ class FrozenLake(Tabular):
     is_slippery: bool = tree.static(default=True)
 
     # Behind the guard the ice is not drawn again in every fusion.
-    reset_strategy = {"cpu": "guarded", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
 
     def check(self):
         if self.desc is None and self.map_name not in MAPS:
@@ -67,7 +68,7 @@ class FrozenLake(Tabular):
         if "S" not in "".join(rows):
             raise ValueError(f"{self}: desc must have a start S, got {rows}")
         rate, schedule = self.params.success_rate, self.params.reward_schedule
-        if leaves.is_concrete(rate) and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
+        if is_concrete(rate) and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
             raise ValueError(f"{self}: success_rate must lie in [0, 1], got {rate}")
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
             raise ValueError(f"{self}: reward_schedule must be 3 numbers (goal, hole, other), got {schedule.shape[-1]}")
@@ -108,12 +109,12 @@ class FrozenLake(Tabular):
         rate = np.asarray(self.params.success_rate, np.float64)
         return np.stack([(1 - rate) / 2, rate, (1 - rate) / 2])
 
-    def choose(self, key):
+    def choose(self, stream):
         if not self.is_slippery:
-            return super().choose(key)
+            return super().choose(stream)
         rate = self.params.success_rate
         aside = (1 - rate) / 2
-        (u,) = random.uniform(key)
+        u = random.uniform(stream)
         return (u >= aside).astype(jnp.int32) + (u >= aside + rate).astype(jnp.int32)
 
     def first_states(self):

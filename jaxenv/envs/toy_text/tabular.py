@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.environment import Environment, Transition
+from jaxenv import random, specs, tree
+from jaxenv._declared import declared_leaves, map_declared
 from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
 
 _MOST_ROUNDS = 20_000  # of value iteration
 _WORD = 32  # bits
@@ -85,7 +86,7 @@ class Outcome:
     prob: jax.Array  # float32, how likely this was
 
 
-class Tabular(Environment):
+class Tabular(Task):
     """An environment whose states can be numbered and whose actions have a few outcomes of known probabilities.
 
     The observation is the number of the state, ``env_info["prob"]`` the probability of the outcome that happened.
@@ -101,9 +102,9 @@ class Tabular(Environment):
         """How likely each outcome is: float64 ``[K]``; params are those of one lane."""
         return np.ones(1)
 
-    def choose(self, key: Stream) -> jax.Array:
+    def choose(self, stream: Stream) -> jax.Array:
         """Draws the number of an outcome: int32 ``[B]``. Without a choice nothing is drawn."""
-        return jnp.zeros(key.shape, jnp.int32)
+        return jnp.zeros(stream.shape, jnp.int32)
 
     def first_states(self) -> np.ndarray:
         """Numbers of the states in which an episode may start, all as likely: int32 ``[N]``, in rising order."""
@@ -111,14 +112,14 @@ class Tabular(Environment):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def initial(self, key):
+    def initial(self, stream):
         first = self.first_states()
         if len(first) == 1:
-            return State(jnp.full(key.shape, first[0]))
-        return State(jnp.asarray(first)[random.integers(key, 1, 0, len(first))[0]])
+            return State(jnp.full(stream.shape, first[0]))
+        return State(jnp.asarray(first)[random.integers(stream, (), 0, len(first))])
 
-    def transition(self, state, action, key):
-        out = self.outcome(state.number, action, self.choose(key))
+    def transition(self, state, action, stream):
+        out = self.outcome(state.number, action, self.choose(stream))
         return Transition(State(out.number), out.reward, out.terminated, {"prob": out.prob})
 
     def observe(self, state):
@@ -136,10 +137,10 @@ class Tabular(Environment):
         if lane is not None and not 0 <= lane < self.num_envs:
             raise ValueError(f"{self}: mdp needs a lane from 0 to {self.num_envs - 1}, got {lane}")
         env: Tabular = self
-        if per_lane := [d.path for d in leaves.declared_leaves(self) if d.per_lane]:
+        if per_lane := [d.path for d in declared_leaves(self) if d.per_lane]:
             if lane is None:
                 raise ValueError(f"{self}: {per_lane[0]} differs by lane: mdp needs a lane, got {lane}")
-            env = leaves.map_declared(lambda d: np.asarray(d.value)[lane] if d.per_lane else d.value, self)
+            env = map_declared(lambda d: np.asarray(d.value)[lane] if d.per_lane else d.value, self)
         probabilities = env.probabilities()
         after, reward, terminated, _ = every_outcome(env)
         num_states, num_actions, _ = after.shape

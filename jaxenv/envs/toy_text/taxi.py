@@ -28,10 +28,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, random, specs, tree
-from jaxenv.actions import toward
-from jaxenv.environment import Transition
+from jaxenv import random, specs, tree
+from jaxenv._actions import toward
+from jaxenv._checks import is_concrete
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, marked, split
+from jaxenv.task import Transition
 
 # Cells from which the next one to the east can be reached.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)
@@ -77,11 +78,11 @@ class Taxi(Tabular):
     def check(self):
         for name in ("rainy_probability", "fickle_probability"):
             p = getattr(self.params, name)
-            if leaves.is_concrete(p) and not np.all((np.asarray(p) >= 0) & (np.asarray(p) <= 1)):
+            if is_concrete(p) and not np.all((np.asarray(p) >= 0) & (np.asarray(p) <= 1)):
                 raise ValueError(f"{self}: {name} must lie in [0, 1], got {p}")
 
-    def initial(self, key):
-        start, fickle = random.bits(key, 2)
+    def initial(self, stream):
+        start, fickle = random.separate_bits(stream, 2)
         index = random.high_product(start, jnp.full_like(start, 300)).astype(jnp.int32)
         cell, trip = split(index, 12)
         passenger, destination = split(trip, 3)
@@ -89,20 +90,22 @@ class Taxi(Tabular):
         likely = random.unit(fickle) < self.params.fickle_probability
         return State(number, likely if self.fickle_passenger else ())
 
-    def transition(self, state, action, key):
-        out = self.outcome(state.number, action, self.choose(key))
+    def transition(self, state, action, stream):
+        out = self.outcome(state.number, action, self.choose(stream))
         number, fickle = out.number, state.fickle
         if self.fickle_passenger:
             cell, passenger, destination = _parts(state.number)
             new_cell, now, _ = _parts(number)
             changes = fickle & (passenger == _IN_TAXI) & (new_cell != cell)
-            number = jnp.where(changes, _number(new_cell, now, _other_than(destination, self.reconsider(key))), number)
+            number = jnp.where(
+                changes, _number(new_cell, now, _other_than(destination, self.reconsider(stream))), number
+            )
             fickle &= ~changes
         return Transition(State(number, fickle), out.reward, out.terminated, {"prob": out.prob})
 
-    def reconsider(self, key: random.Stream) -> jax.Array:
+    def reconsider(self, stream: random.Stream) -> jax.Array:
         """Which of the other three stops, in their order, a fickle passenger turns to: int32 ``[B]``, 0 to 2."""
-        word = random.bits(key, 2)[1]  # the first is that of `choose`
+        word = random.separate_bits(stream, 2)[1]  # the first is that of `choose`
         return random.high_product(word, jnp.full_like(word, 3)).astype(jnp.int32)
 
     def outcome(self, number, action, choice):
@@ -137,11 +140,11 @@ class Taxi(Tabular):
         p = np.asarray(self.params.rainy_probability, np.float64)
         return np.stack([p, (1 - p) / 2, (1 - p) / 2])
 
-    def choose(self, key):
+    def choose(self, stream):
         if not self.is_rainy:
-            return super().choose(key)
+            return super().choose(stream)
         p = self.params.rainy_probability
-        (u,) = random.uniform(key)
+        u = random.uniform(stream)
         return (u >= p).astype(jnp.int32) + (u >= p + (1 - p) / 2).astype(jnp.int32)
 
     def mdp(self, lane=None):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, tree
-from jaxenv.environment import Environment
+from jaxenv import tree
+from jaxenv._declared import Declared, map_declared
 from jaxenv.testing.compare import ROUNDING, host, lanes, require_equal, require_finite, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import (
@@ -17,6 +17,7 @@ from jaxenv.testing.subject import (
     Rollout,
     Subject,
     action_shapes,
+    carries,
     lane_numbers,
     replay,
     restarting,
@@ -24,8 +25,7 @@ from jaxenv.testing.subject import (
     shapes,
     start,
 )
-
-Tree = Any
+from jaxenv.tree import Tree
 
 
 def alone(env: Any, made: Rollout) -> Tree:
@@ -109,7 +109,7 @@ def nan_contained(subject: Subject) -> str:
     clean = np.broadcast_to(~np.isin(np.arange(LANES), list(poisoned)), made.ends.shape)
     text = f"beside clean lanes and beside lanes {list(poisoned)} with NaN and infinity"
     require_equal((made.states, made.rows), (states, rows), text, where=clean)
-    if type(env.unwrapped).carry is not Environment.carry:
+    if carries(env):
         return "carry takes numbers along"
     for lane in poisoned:
         fresh = (np.asarray(env.clock(states).episode) > 0) & (np.arange(LANES) == lane)
@@ -219,7 +219,7 @@ def per_lane(env: Any, names: list[str], *, varied: bool) -> Any:
     The names of these numbers are appended to ``names``.
     """
 
-    def spread(d: leaves.Declared):
+    def spread(d: Declared):
         if d.per_lane or d.dtype is None:
             return d.value
         names.append(d.path.split(".")[-1])
@@ -229,4 +229,4 @@ def per_lane(env: Any, names: list[str], *, varied: bool) -> Any:
             rows *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), rows.ndim)
         return rows
 
-    return leaves.map_declared(spread, env)
+    return map_declared(spread, env)

@@ -10,11 +10,11 @@ from jaxenv.testing.compare import ROUNDING, host, lanes, place, require_equal, 
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, LIMITS, NO_LIMIT, Rollout, Subject, replay, restarting, sample_actions, start
 from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import TimeLimit
 from jaxenv.wrappers.autoreset import AutoResetState
 
-Tree = Any
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 
 
@@ -103,7 +103,7 @@ def _own_time_limit(subject: Subject) -> TimeLimit:
 
 def _steps_several(subject: Subject) -> bool:
     """Whether a wrapper takes several steps of the environment in one, so that rows do not count them."""
-    return any(isinstance(layer, Wrapper) and layer.steps_several for layer in layers(subject.stack))
+    return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(subject.stack))
 
 
 def _require_exact(subject: Subject, made: Rollout) -> None:

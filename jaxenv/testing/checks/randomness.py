@@ -5,7 +5,6 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from unittest import mock
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.environment import Environment
-from jaxenv.random import Stream
+from jaxenv.task import Task
 from jaxenv.testing.compare import host, is_key, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import (
@@ -23,14 +22,14 @@ from jaxenv.testing.subject import (
     Subject,
     action_shapes,
     attributes,
+    carries,
     sample_actions,
     shapes,
     without_restarts,
 )
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey
-
-Tree = Any
 
 
 def same_key_same_bits(subject: Subject) -> None:
@@ -74,7 +73,7 @@ def episodes_differ(subject: Subject) -> str:
     begins = np.asarray(clock.step)[:, lane] == 0
     starts = [x[begins, lane] for x in _numbers(subject.task(made))]
     if not any(np.any(x != x[:1]) for x in starts):
-        if type(subject.stack.unwrapped).carry is not Environment.carry:
+        if carries(subject.stack):
             raise NotApplicable("carry keeps what an episode starts with")
         raise Failure(f"lane {lane} starts all its {begins.sum()} episodes alike, from {starts[0][0]}")
     return f"{begins.sum()} starts of lane {lane}"
@@ -122,7 +121,7 @@ def _without_repeats(env: Environment) -> Environment:
     if not isinstance(env, Wrapper):
         return env
     inside = _without_repeats(env.env)
-    return inside if env.steps_several else tree.rebuild(env, env=inside)
+    return inside if env.multi_step else tree.rebuild(env, env=inside)
 
 
 @contextmanager
@@ -182,7 +181,7 @@ def starts_as_stated(subject: Subject) -> str:
 
     tasks = host(begun(base, words, number))
     first, second = map(_columns, tasks)
-    stated = base.initial_bounds()
+    stated = base.initial_bounds() if isinstance(base, Task) else None
     bounds = None if stated is None else [_columns(_spread(side, tasks[0])) for side in stated]
     for name, x in first.items():
         if bounds is not None:
@@ -246,9 +245,9 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 def _require_random_start(subject: Subject) -> None:
     """Raises `NotApplicable` unless ``initial`` looks at its random stream."""
-    word = jnp.zeros(LANES, jnp.uint32)
+    word, number = jnp.zeros(LANES, jnp.uint32), jnp.zeros(LANES, jnp.int32)
     base = subject.given.unwrapped
-    jaxpr = jax.make_jaxpr(lambda *words: base.initial(Stream(*words)))(word, word, word, word).jaxpr
+    jaxpr = jax.make_jaxpr(lambda *words: base.begin(words, number, number)[0].task)(word, word).jaxpr
     used = {id(v) for equation in jaxpr.eqns for v in equation.invars} | {id(v) for v in jaxpr.outvars}
     if not used & {id(v) for v in jaxpr.invars}:
         raise NotApplicable("initial draws nothing")

@@ -12,12 +12,11 @@ from jaxenv.testing.compare import ROUNDING, host, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LIMITS, Rollout, Subject, in_mode, limited, replay, sample_actions, without_restarts
 from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
 from jaxenv.wrappers.autoreset import AutoResetState
 from jaxenv.wrappers.base import LaneState
-
-Tree = Any
 
 
 @jax.jit

@@ -8,13 +8,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxenv import leaves, tree
+from jaxenv import tree
+from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
 from jaxenv.testing.compare import ROUNDING, host, lanes, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, Subject, replay, with_strategy
+from jaxenv.tree import Tree
 
-Tree = Any
 _DEVICES = (2, 4)
 _LANES = 8  # divisible among the devices
 _COLLECTIVES = (
@@ -62,7 +63,7 @@ def _placed(env: Environment, given: Tree) -> tuple[Tree, Tree]:
 
 def _axes(env: Environment) -> Tree:
     """Where the leaves of an environment lie: those per lane over the devices."""
-    per_lane = [d.per_lane for d in leaves.declared_leaves(env)]
+    per_lane = [d.per_lane for d in declared_leaves(env)]
     values, structure = tree.flatten(env)
     assert len(per_lane) == len(values), "every leaf of an environment is declared"
     return structure.unflatten([P("lanes") if own else P() for own in per_lane])

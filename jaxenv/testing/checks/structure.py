@@ -15,9 +15,8 @@ from jaxenv.environment import Environment
 from jaxenv.testing.compare import ROUNDING, host, is_key, leaf_name, require_equal
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import LANES, Subject, action_shapes, replay, shapes
+from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
-
-Tree = Any
 
 
 def same_tree(subject: Subject) -> None:

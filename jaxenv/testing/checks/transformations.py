@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import leaves, specs, tree
+from jaxenv import specs, tree
+from jaxenv._declared import Declared, map_declared
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing.compare import ROUNDING, host, leaf_name, require_equal, steps
 from jaxenv.testing.report import Failure
@@ -24,8 +25,7 @@ from jaxenv.testing.subject import (
     start,
     step,
 )
-
-Tree = Any
+from jaxenv.tree import Tree
 
 
 def jit_equals_eager(subject: Subject) -> None:
@@ -130,7 +130,7 @@ def vmap_equals_loop(subject: Subject) -> None:
     """``vmap`` over two rollouts, with other keys and with other params, gives what each gives alone."""
     pair = (subject.rollout, subject.other_rollout)
     keys = jnp.stack(subject.keys)
-    envs = (subject.stack, leaves.map_declared(_lowered, subject.stack))
+    envs = (subject.stack, map_declared(_lowered, subject.stack))
     both = jax.tree.map(lambda *x: jnp.stack(x), *envs)
     begun = jax.jit(jax.vmap(start, in_axes=(0, 0, None)))(both, keys, lane_numbers(LANES))
     states = jax.tree.map(lambda *x: jnp.stack(x), *(made.before for made in pair))
@@ -142,7 +142,7 @@ def vmap_equals_loop(subject: Subject) -> None:
         require_equal(after, host(steps(replayed, i)), "step alone and under vmap", tolerance=ROUNDING, first_step=1)
 
 
-def _lowered(d: leaves.Declared) -> Any:
+def _lowered(d: Declared) -> Any:
     """A float param a hundredth lower, everything else as it is."""
     is_float = d.dtype is not None and np.asarray(d.value).dtype.kind == "f"
     return np.asarray(d.value) * np.float32(0.99) if is_float else d.value

@@ -10,10 +10,9 @@ from jaxenv.testing.compare import ROUNDING, host, place, require_equal, require
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.testing.subject import Subject, replay, run, sample_actions, start
 from jaxenv.timestep import StepType
+from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import ClipAction, GuardNonFinite
-
-Tree = Any
 
 # A bound that only says how large numbers of the dtype get says nothing.
 _LARGE = np.finfo(np.float32).max / 2
@@ -177,7 +176,7 @@ def nan_action_contained(subject: Subject) -> str:
     if 18 not in subject.opt_outs:
         require_finite(given.states, "an episode after a NaN action", where=fresh)
         require_finite(given.rows, "an episode after a NaN action", where=later)
-    return "guarded" if guarded else "contained"
+    return "cond" if guarded else "contained"
 
 
 def goes_on_past_the_end(subject: Subject) -> str:

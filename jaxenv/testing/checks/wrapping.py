@@ -2,12 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
-from jaxenv import actions, specs, tree
+from jaxenv import _actions, specs, tree
 from jaxenv.environment import Environment
 from jaxenv.testing.checks.structure import require_rows_of_spec
 from jaxenv.testing.compare import ROUNDING, host, place, require_equal, steps
@@ -25,10 +24,9 @@ from jaxenv.testing.subject import (
     start,
 )
 from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
-
-Tree = Any
 
 
 def owns_what_it_changes(subject: Subject) -> str:
@@ -48,7 +46,7 @@ def owns_what_it_changes(subject: Subject) -> str:
 
 def _comparable(layer: Wrapper) -> bool:
     """Whether start and action that go in are known from those that are given."""
-    return not (isinstance(layer, AutoReset | TimeLimit | FixedResetKey) or layer.steps_several or _acts(layer))
+    return not (isinstance(layer, AutoReset | TimeLimit | FixedResetKey) or layer.multi_step or _acts(layer))
 
 
 def _acts(layer: Wrapper) -> bool:
@@ -76,7 +74,7 @@ def _passed_in(layer: Environment, given: Tree) -> Tree:
         return given
     spec = layer.action_spec()
     return host(
-        jax.jit(lambda given: jax.lax.map(lambda a: layer.action(actions.clip_discrete(spec, a)), given))(given)
+        jax.jit(lambda given: jax.lax.map(lambda a: layer.action(_actions.clip_discrete(spec, a)), given))(given)
     )
 
 
@@ -150,24 +148,24 @@ def _require_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray) -> N
 
 
 def identity_settings(subject: Subject) -> str:
-    """With the settings that a wrapper declares for its ``identity`` (probability 0, repeat 1) it changes nothing.
+    """With the settings that a wrapper declares for its ``noop_kwargs`` (probability 0, repeat 1) it changes nothing.
 
     Entries of env_info that it adds and axes of length 1 aside.
     """
     said = []
     for layer in layers(subject.given):
-        if isinstance(layer, Wrapper) and layer.identity:
+        if isinstance(layer, Wrapper) and layer.noop_kwargs:
             _require_identity(subject, layer)
-            said.append(f"{type(layer).__name__}({', '.join(f'{k}={v}' for k, v in layer.identity.items())})")
+            said.append(f"{type(layer).__name__}({', '.join(f'{k}={v}' for k, v in layer.noop_kwargs.items())})")
     if not said:
-        raise NotApplicable("no wrapper in the stack declares an identity")
+        raise NotApplicable("no wrapper in the stack declares noop_kwargs")
     return ", ".join(said)
 
 
 def _require_identity(subject: Subject, layer: Wrapper) -> None:
-    same = dataclasses.replace(layer, **layer.identity)
+    same = dataclasses.replace(layer, **layer.noop_kwargs)
     made = subject.roll(subject.keys[0], sample_actions(same, subject.key, subject.num_steps), same)
-    text = f"inside {type(layer).__name__} and outside, {', '.join(f'{k}={v}' for k, v in layer.identity.items())}"
+    text = f"inside {type(layer).__name__} and outside, {', '.join(f'{k}={v}' for k, v in layer.noop_kwargs.items())}"
 
     def require(wanted: Tree, given: Tree, what: str, first_step: int) -> None:
         states, rows = given
@@ -223,7 +221,7 @@ def repeats_stop_at_the_end(subject: Subject) -> str:
 
     Its state is the one where they ended. Where ``env_info["num_env_frames"]`` counts them, its reward is their sum.
     """
-    several = [x for x in layers(subject.given) if isinstance(x, Wrapper) and x.steps_several and not _acts(x)]
+    several = [x for x in layers(subject.given) if isinstance(x, Wrapper) and x.multi_step and not _acts(x)]
     said = [text for layer in several if (text := _require_stops(subject, layer))]
     if not said:
         raise NotApplicable("no wrapper in the stack takes several steps at once")

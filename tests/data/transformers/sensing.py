@@ -50,7 +50,7 @@ def unrolled(mode="next_step", num_steps=24):
 
     @jax.jit
     def rows():
-        policy = lambda timestep, key: (timestep.observation["count"] * 7 + 1) % 10  # noqa: E731
+        policy = lambda timestep, stream: (timestep.observation["count"] * 7 + 1) % 10  # noqa: E731
         (_, last, _), experience = jaxenv.unroll(env, policy, *env.reset(jax.random.key(0)), num_steps)
         return experience, last
 

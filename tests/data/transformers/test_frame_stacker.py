@@ -24,7 +24,7 @@ def ticking():
     """The rows of two lanes of periods 17 and 22, raw and stacked in the rollout."""
     env = AutoReset(Ticking(np.array([17, 22]), num_envs=2))
     state, timestep = env.reset(jax.random.key(0))
-    _, experience = jaxenv.unroll(env, lambda timestep, key: jnp.zeros(2, jnp.int32), state, timestep, 26)
+    _, experience = jaxenv.unroll(env, lambda timestep, stream: jnp.zeros(2, jnp.int32), state, timestep, 26)
     stacker = FrameStacker(3)
     return experience, jax.lax.scan(stacker.transform_timestep, stacker.init(timestep), experience.timestep)[1]
 
@@ -83,10 +83,10 @@ def played():
     def play():
         state, timestep = env.reset(jax.random.key(0))
 
-        def policy(timestep, key):
+        def policy(timestep, stream):
             return PolicyStep((timestep.observation["count"][:, -1] * 7 + 1) % 10, info=timestep.observation)
 
-        policy, start = stacker.around(policy, timestep)
+        policy, start = stacker.wrap_policy(policy, timestep)
         rows, memory = [], start
         for _ in range(2):
             (state, timestep, memory), experience = jaxenv.unroll(

@@ -211,11 +211,13 @@ def test_what_draws_is_given_a_key_or_a_state_and_draws_differently_for_every_ke
     timestep = row(observation={"achieved_goal": jnp.zeros(3), "desired_goal": jnp.zeros(3)})
     whole = Sequential(Hindsight(), RewardScaling(2))
     with pytest.raises(ValueError, match="Sequential: it draws random numbers, pass key"):
-        whole.around(None, timestep)
-    started = jax.vmap(lambda key: whole.around(None, timestep, key=key)[1][0])(jax.random.split(jax.random.key(3), 2))
+        whole.wrap_policy(None, timestep)
+    started = jax.vmap(lambda key: whole.wrap_policy(None, timestep, key=key)[1][0])(
+        jax.random.split(jax.random.key(3), 2)
+    )
     a, b = (jax.tree.map(lambda x, i=i: x[i], started) for i in range(2))
     assert (int(a[0].value.k0), int(a[0].value.k1)) != (int(b[0].value.k0), int(b[0].value.k1))
-    assert whole.around(None, timestep, state=b)[1][0][0].value.k0 == b[0].value.k0
+    assert whole.wrap_policy(None, timestep, state=b)[1][0][0].value.k0 == b[0].value.k0
 
 
 # --- around a policy -------------------------------------------------------------------------------------------------
@@ -228,14 +230,14 @@ def played(num_steps=12):
     """What a policy with a memory saw and remembered, behind a stacker and statistics."""
     env, transformer = sensors(), Sequential(STACK, ObservationNormalizer(fields=("place",)))
 
-    def policy(timestep, key, memory):
+    def policy(timestep, stream, memory):
         action = (timestep.observation["count"][:, -1] * 7 + 1) % 10
         return PolicyStep(action, memory + 1, info=(timestep.observation["count"], memory))
 
     @jax.jit
     def play():
         state, timestep = env.reset(jax.random.key(0))
-        around, memory = transformer.around(policy, timestep, jnp.zeros(3, jnp.int32))
+        around, memory = transformer.wrap_policy(policy, timestep, jnp.zeros(3, jnp.int32))
         return jaxenv.unroll(env, around, state, timestep, num_steps, initial_memory=memory)
 
     return transformer, jax.device_get(play())
@@ -255,8 +257,8 @@ def test_lane_state_and_memory_begin_anew_with_an_episode_and_statistics_go_on()
 
 def test_a_policy_without_anything_to_remember_stays_one():
     env = sensors()
-    policy, memory = Sequential(RewardClipping(0, 1)).around(
-        lambda timestep, key: timestep.reward, *env.reset(jax.random.key(0))[1:]
+    policy, memory = Sequential(RewardClipping(0, 1)).wrap_policy(
+        lambda timestep, stream: timestep.reward, *env.reset(jax.random.key(0))[1:]
     )
     assert memory == ()
     assert policy(row(), None).tolist() == [0, 1, 1]
@@ -267,13 +269,13 @@ def test_evaluation_starts_from_learned_statistics_with_other_lanes():
     env = jaxenv.wrappers.AutoReset(sensors().env.take(jnp.array([0, 1, 2, 1, 0])))
     seen = []
 
-    def policy(timestep, key):
+    def policy(timestep, stream):
         jax.debug.callback(lambda x: seen.append(np.asarray(x)), timestep.observation["place"], ordered=True)
         return jnp.zeros(5, jnp.int32)
 
     shapes = jax.eval_shape(env.reset, jax.random.key(0))[1]
     frozen = transformer.frozen()
-    around, memory = frozen.around(policy, shapes, state=state)
+    around, memory = frozen.wrap_policy(policy, shapes, state=state)
     found = jax.jit(lambda: jaxenv.evaluate(env, around, jax.random.key(0), initial_memory=memory))()
     jax.effects_barrier()
     assert found.lengths.tolist() == [5, 2, 9, 2, 5]
@@ -300,7 +302,7 @@ def test_evaluation_starts_from_learned_statistics_with_other_lanes():
 def test_the_state_of_another_transformer_is_refused_by_the_first_difference(other, message):
     timestep = sensors().reset(jax.random.key(0))[1]
     with pytest.raises(ValueError, match=message):
-        played()[0].around(None, timestep, state=other.init(timestep))
+        played()[0].wrap_policy(None, timestep, state=other.init(timestep))
 
 
 def test_rows_of_an_unroll_are_transformed_for_an_on_policy_learner_by_a_scan():
@@ -320,8 +322,8 @@ def test_a_policy_under_shard_map_may_be_transformed():
 
     def play(env_id):
         state, timestep = env.reset(jax.random.key(0), env_id=env_id)
-        policy = lambda timestep, key: timestep.observation["count"][:, 0] % 10  # noqa: E731
-        around, memory = transformer.around(policy, timestep)
+        policy = lambda timestep, stream: timestep.observation["count"][:, 0] % 10  # noqa: E731
+        around, memory = transformer.wrap_policy(policy, timestep)
         return jaxenv.unroll(env, around, state, timestep, 3, initial_memory=memory)[1].action
 
     lanes = jax.sharding.PartitionSpec("lanes")

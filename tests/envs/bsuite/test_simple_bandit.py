@@ -110,7 +110,7 @@ def test_compat_gymnax_steps_as_gymnax_does():
     @jax.jit
     def step_all(arms, action):
         def one(arms, action):
-            state = bandit.EnvState(rewards=arms, total_regret=0.0, time=0)
+            state = bandit.TaskState(rewards=arms, total_regret=0.0, time=0)
             return theirs.step_env(jax.random.key(0), state, action, theirs.default_params)[:4]
 
         return jax.vmap(one)(arms, action)

@@ -11,11 +11,11 @@ import pathlib
 import jax
 import numpy as np
 
-from jaxenv.environment import EnvState
 from jaxenv.envs.grid.lines import Lines
 from jaxenv.envs.grid.view import Pose
 from jaxenv.envs.grid.world import CARRIED, Lock, State
 from jaxenv.random import Clock
+from jaxenv.task import TaskState
 
 TOLERANCE = 1e-6
 EMPTY, WALL, DOOR, KEY, GOAL, LAVA = 1, 2, 4, 5, 8, 9
@@ -78,7 +78,7 @@ def inject(env, grid, agent, carrying=False, step=0):
         step=np.broadcast_to(step, lanes).astype(np.int32),
     )
     word, number = np.zeros(lanes, np.uint32), np.arange(lanes, dtype=np.int32)
-    return EnvState(Clock((word, word), number, np.zeros_like(number), task.step), task)
+    return TaskState(Clock((word, word), number, np.zeros_like(number), task.step), task)
 
 
 def lines(plane, count):

@@ -20,9 +20,9 @@ from tests.envs.grid import reference
 class Clutter(GridWorld):
     """All things that there are; the tests say where."""
 
-    def initial(self, key):
-        one = jnp.ones(key.shape, jnp.int32)
-        floor = self.room(self.sizes(key.shape))
+    def initial(self, stream):
+        one = jnp.ones(stream.shape, jnp.int32)
+        floor = self.room(self.sizes(stream.shape))
         return self.start(floor, goal=one, agent=Pose(one, one, one), lava=floor, lock=Lock(one, one, one))
 
 

@@ -156,9 +156,9 @@ def drawn(width=40, height=30, paddle_half_height=2, ball_max_y_speed=3, ball_x_
 
 
 def peer_state(task):
-    from gymnax.environments.misc.pong import EnvState
+    from gymnax.environments.misc.pong import TaskState
 
-    return EnvState(
+    return TaskState(
         paddle_centers=np.stack([task.player, task.opponent], axis=-1),
         ball_position=np.stack([task.row, task.column], axis=-1),
         last_ball_position=np.stack([task.last_row, task.last_column], axis=-1),

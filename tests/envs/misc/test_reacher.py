@@ -56,9 +56,9 @@ def rows(columns):
 
 
 def peer_state(angles, rates, goal):
-    from gymnax.environments.misc.reacher import EnvState
+    from gymnax.environments.misc.reacher import TaskState
 
-    return EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
+    return TaskState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
 
 
 def differences(ours, theirs):

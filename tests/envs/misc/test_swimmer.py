@@ -37,10 +37,10 @@ def rows(columns):
 
 
 def peer_state(urchins, position, velocity, goal):
-    from gymnax.environments.misc.swimmer import EnvState
+    from gymnax.environments.misc.swimmer import TaskState
 
     time = np.zeros(len(goal), np.int32)
-    return EnvState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
+    return TaskState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
 
 
 def differences(ours, theirs):

@@ -159,8 +159,8 @@ def fed(cls):
     class Fed(cls):
         choices: Any = tree.leaf(default=(0,), rank=1, dtype=np.int32)
 
-        def choose(self, key):
-            return at_step(self.choices, key)
+        def choose(self, stream):
+            return at_step(self.choices, stream)
 
     return Fed
 

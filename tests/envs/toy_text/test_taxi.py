@@ -32,7 +32,7 @@ class Fed(reference.fed(Taxi)):
     mood: Any = tree.leaf(default=False, dtype=np.bool_)
     thoughts: Any = tree.leaf(default=(0,), rank=1, dtype=np.int32)
 
-    def initial(self, key):
+    def initial(self, stream):
         return State(jnp.asarray(self.start), jnp.asarray(self.mood) if self.fickle_passenger else ())
 
     def reconsider(self, key):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import specs
+from jaxenv import Multitask, specs
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, Discount, Multitask, TimeLimit, TransformReward
+from jaxenv.wrappers import AutoReset, Discount, TimeLimit, TransformReward
 from tests.rows import unrolled
 
 
@@ -90,7 +90,7 @@ def test_numbers_of_the_tasks_may_be_one_per_lane_and_go_with_their_lanes():
 def test_params_reach_every_task():
     env = jaxenv.spec("CartPole-v1").make()
     heavy = Multitask((env, TransformReward(env, lambda r: -r))).with_params(gravity=20)
-    assert [task.unwrapped.params.gravity for task in heavy.tasks] == [20, 20]
+    assert [task.unwrapped.params.gravity for task in heavy.envs] == [20, 20]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
 from jaxenv.environment import Environment
 from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.sums import Count, over_lanes
@@ -168,7 +168,7 @@ def fold_episodes(
 def _loop(name, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
     """What a loop begins with and the body that all three share."""
     walk = Walk.of(name, env, policy, state, key, initial_memory, memory)
-    value = tree.vary_like(timestep.step_type, tree.strong(value))
+    value = _xla.vary_like(timestep.step_type, tree.strong(value))
 
     def one_row(carry):
         *there, value, rows, steps, episodes = carry
@@ -176,11 +176,11 @@ def _loop(name, env, policy, fn, value, state, timestep, key, initial_memory, me
         timestep = there[1]
         new = tree.strong(fn(value, row, timestep))
         _check(name, value, new)
-        new = tree.vary_like(timestep.step_type, new)
+        new = _xla.vary_like(timestep.step_type, new)
         return *there, new, rows + 1, _more(steps, ~timestep.is_first()), _more(episodes, timestep.is_last())
 
     # Inside shard_map each shard counts its own.
-    counts = tree.vary_like(timestep.step_type, (jnp.zeros((), jnp.int32), Count.zeros(), Count.zeros()))
+    counts = _xla.vary_like(timestep.step_type, (jnp.zeros((), jnp.int32), Count.zeros(), Count.zeros()))
     return (state, timestep, walk.memory, value, *counts), one_row
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import running
+from jaxenv import _moments
 
-merge, update = jax.jit(running.merge), jax.jit(running.update)
+merge, update = jax.jit(_moments.merge), jax.jit(_moments.update)
 
 
 def batches(num, rows=32, shape=(3,), mean=0.0, seed=0):
@@ -22,12 +22,12 @@ def numbers(count, mean, variance):
     """Moments of ``count`` rows, a Python integer."""
     words = (jnp.asarray(word, jnp.uint32) for word in divmod(count, 2**32))
     mean, variance = jnp.asarray(mean, jnp.float32), jnp.asarray(variance, jnp.float32)
-    return running.Moments(*words, mean, variance, jnp.zeros_like(mean), jnp.zeros_like(variance))
+    return _moments.Moments(*words, mean, variance, jnp.zeros_like(mean), jnp.zeros_like(variance))
 
 
 @pytest.mark.parametrize("mean", [0.0, 1000.0])
 def test_moments_of_batches_are_those_of_all_rows(mean):
-    data, moments = batches(20, mean=mean), running.empty((3,))
+    data, moments = batches(20, mean=mean), _moments.empty((3,))
     for batch in data:
         moments = update(moments, batch)
     rows = data.reshape(-1, 3).astype(np.float64)
@@ -39,7 +39,7 @@ def test_moments_of_batches_are_those_of_all_rows(mean):
 def test_rows_that_do_not_count_have_no_effect_whatever_they_hold():
     (data,), valid = batches(1), np.arange(32) % 3 == 0
     spoilt = np.where(valid[:, None], data, np.nan)
-    moments = update(running.empty((3,)), spoilt, valid)
+    moments = update(_moments.empty((3,)), spoilt, valid)
     assert moments.count == 11
     np.testing.assert_allclose(moments.mean, data[valid].mean(0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(moments.variance, data[valid].var(0), rtol=1e-5)
@@ -49,45 +49,45 @@ def test_rows_that_do_not_count_have_no_effect_whatever_they_hold():
 
 def test_before_the_first_row_normalising_changes_nothing():
     x = batches(1)[0]
-    empty = running.empty((3,))
+    empty = _moments.empty((3,))
     assert empty.count == 0
-    np.testing.assert_array_equal(running.normalize(empty, x), x)
+    np.testing.assert_array_equal(_moments.normalize(empty, x), x)
     np.testing.assert_array_equal(update(empty, x, np.zeros(32, bool)).variance, np.ones(3))
 
 
 def test_the_first_batch_alone_sets_mean_and_variance_however_small_they_are():
     tiny = (batches(1)[0] * 1e-6).astype(np.float32)
-    moments = update(running.empty((3,)), tiny)
+    moments = update(_moments.empty((3,)), tiny)
     np.testing.assert_allclose(moments.variance, tiny.astype(np.float64).var(0), rtol=1e-5)
     np.testing.assert_allclose(moments.mean, tiny.astype(np.float64).mean(0), rtol=1e-5)
 
 
 def test_a_single_row_has_variance_0_and_normalises_to_0():
-    moments = update(running.empty(()), np.array([3.0], np.float32))
+    moments = update(_moments.empty(()), np.array([3.0], np.float32))
     assert (float(moments.mean), float(moments.variance)) == (3, 0)
-    assert running.normalize(moments, jnp.full(2, 3.0)).tolist() == [0, 0]
+    assert _moments.normalize(moments, jnp.full(2, 3.0)).tolist() == [0, 0]
 
 
 def test_the_inverse_gives_back_what_was_normalised():
     data = batches(2, mean=5.0)
-    moments = update(running.empty((3,)), data[0])
-    shown = running.normalize(moments, data[1], 0.25)
+    moments = update(_moments.empty((3,)), data[0])
+    shown = _moments.normalize(moments, data[1], 0.25)
     np.testing.assert_allclose(
         shown, (data[1] - moments.mean[None]) / np.sqrt(moments.variance[None] + np.float32(0.25)), rtol=1e-6
     )
-    np.testing.assert_allclose(running.denormalize(moments, shown, 0.25), data[1], rtol=1e-5)
+    np.testing.assert_allclose(_moments.denormalize(moments, shown, 0.25), data[1], rtol=1e-5)
 
 
 def test_merging_is_the_same_in_either_order_and_takes_trees():
     data = batches(3, mean=2.0)
-    a, b = update(running.empty((3,)), data[0]), update(update(running.empty((3,)), data[1]), data[2])
+    a, b = update(_moments.empty((3,)), data[0]), update(update(_moments.empty((3,)), data[1]), data[2])
     there, back = merge({"x": a}, {"x": b})["x"], merge({"x": b}, {"x": a})["x"]
     rows = data.reshape(-1, 3).astype(np.float64)
     for moments in (there, back):
         assert moments.count == 96
         np.testing.assert_allclose(moments.mean, rows.mean(0), rtol=1e-6)
         np.testing.assert_allclose(moments.variance, rows.var(0), rtol=1e-5)
-    for empty_first, empty_second in [(running.empty((3,)), a), (a, running.empty((3,)))]:
+    for empty_first, empty_second in [(_moments.empty((3,)), a), (a, _moments.empty((3,)))]:
         jax.tree.map(np.testing.assert_array_equal, merge(empty_first, empty_second), a)
 
 
@@ -101,10 +101,10 @@ def ten_billion():
     """10**10 rows in 200,000 batches: one half with mean 100 and variance 4, the other with 101 and 9."""
 
     def many(moments, batch):
-        return jax.lax.fori_loop(0, 100_000, lambda _, m: running.merge(m, batch), moments)
+        return jax.lax.fori_loop(0, 100_000, lambda _, m: _moments.merge(m, batch), moments)
 
     many = jax.jit(many)
-    return many(many(running.empty(()), numbers(50_000, 100, 4)), numbers(50_000, 101, 9))
+    return many(many(_moments.empty(()), numbers(50_000, 100, 4)), numbers(50_000, 101, 9))
 
 
 def test_ten_billion_rows_are_counted_exactly_and_averaged_soundly():
@@ -117,7 +117,7 @@ def test_ten_billion_rows_are_counted_exactly_and_averaged_soundly():
 def test_behind_ten_billion_rows_every_row_still_counts_and_a_shift_still_moves_the_mean():
     """Each batch of 4096 is worth less than the last digit of mean and variance; together they are not."""
     before, batch = ten_billion(), numbers(4096, 200, 1)
-    after = jax.jit(lambda m: jax.lax.fori_loop(0, 10_000, lambda _, m: running.merge(m, batch), m))(before)
+    after = jax.jit(lambda m: jax.lax.fori_loop(0, 10_000, lambda _, m: _moments.merge(m, batch), m))(before)
     new, total = 4096 * 10_000, TEN_BILLION + 4096 * 10_000
     assert after.count == total
     moved = (float(after.mean) - float(before.mean)) + (float(after.mean_rest) - float(before.mean_rest))
@@ -136,7 +136,7 @@ def test_the_lower_word_of_the_count_carries_into_the_upper():
 
 def test_moments_continue_bit_for_bit_from_a_file():
     data = batches(4)
-    moments = functools.reduce(update, data[:2], running.empty((3,)))
+    moments = functools.reduce(update, data[:2], _moments.empty((3,)))
     restored = pickle.loads(pickle.dumps(jax.device_get(moments)))
     assert restored.count == moments.count == 64
     for batch in data[2:]:
@@ -145,7 +145,7 @@ def test_moments_continue_bit_for_bit_from_a_file():
 
 
 def test_no_gradient_passes_through_moments():
-    gradient = jax.jit(jax.grad(lambda x: running.update(running.empty((2,)), x).mean.sum()))(
+    gradient = jax.jit(jax.grad(lambda x: _moments.update(_moments.empty((2,)), x).mean.sum()))(
         np.ones((4, 2), np.float32)
     )
     assert not gradient.any()

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv.rollout import LongRun, Metrics, PolicyStep, unroll
-from jaxenv.rollout.chunks import blocks, chunk_lengths
+from jaxenv.rollout import ChunkedRollout, Metrics, PolicyStep, unroll
+from jaxenv.rollout.chunked_rollout import blocks, chunk_lengths
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset
 
@@ -28,7 +28,7 @@ MEMORY = np.array([1, 2, 3], np.int32)
 
 @pytest.fixture(scope="module")
 def run():
-    return LongRun(env(), 180, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=60)
+    return ChunkedRollout(env(), 180, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=60)
 
 
 @functools.cache
@@ -55,9 +55,9 @@ def test_chunks_hold_the_episodes_that_ended_in_them_and_add_up_to_the_unroll(ru
     assert [c.seconds for c in chunks] == sorted(c.seconds for c in chunks)
     for chunk, begin in zip(chunks, (0, 60, 120), strict=True):
         ended = episodes[(episodes[:, 0] > begin) & (episodes[:, 0] <= chunk.rows)]
-        assert chunk.figures["episodes"] == len(ended) > 0
-        assert chunk.figures["return_mean"] == pytest.approx(ended[:, 1].mean())
-    so_far = chunks[-1].so_far
+        assert chunk.metrics["episodes"] == len(ended) > 0
+        assert chunk.metrics["return_mean"] == pytest.approx(ended[:, 1].mean())
+    so_far = chunks[-1].cumulative
     assert so_far["steps"] == sum(c.figures["steps"] for c in chunks) == steps
     assert so_far["return_mean"] == pytest.approx(episodes[:, 1].mean())
     assert so_far["length_std"] == pytest.approx(episodes[:, 2].std())
@@ -66,18 +66,18 @@ def test_chunks_hold_the_episodes_that_ended_in_them_and_add_up_to_the_unroll(ru
 def test_a_chunk_of_a_prime_number_of_rows_has_a_shorter_block_at_its_end():
     assert [blocks(n) for n in (7, 50, 59, 60, 101, 9973)] == [(7, 0), (50, 0), (50, 9), (30, 0), (50, 1), (50, 23)]
     episodes, _ = episodes_by_loop()
-    (chunk,) = LongRun(env(), 59, jax.random.key(3), policy=remembering, initial_memory=MEMORY)
+    (chunk,) = ChunkedRollout(env(), 59, jax.random.key(3), policy=remembering, initial_memory=MEMORY)
     ended = episodes[episodes[:, 0] <= 59]
-    assert chunk.figures["episodes"] == len(ended)
-    assert chunk.figures["return_mean"] == pytest.approx(ended[:, 1].mean())
+    assert chunk.metrics["episodes"] == len(ended)
+    assert chunk.metrics["return_mean"] == pytest.approx(ended[:, 1].mean())
 
 
 def test_a_run_can_be_run_again_and_tells_sinks_of_every_chunk(run):
     told = []
-    figures = run(sinks=[lambda step, figures: told.append((step, figures["episodes"]))])
+    figures = run(writers=[lambda step, figures: told.append((step, figures["episodes"]))])
     chunks = list(run)
-    assert told == [(c.so_far["steps"], c.figures["episodes"]) for c in chunks]
-    assert figures.items() >= chunks[-1].so_far.items()
+    assert told == [(c.cumulative["steps"], c.figures["episodes"]) for c in chunks]
+    assert figures.items() >= chunks[-1].cumulative.items()
     assert figures["steps_per_second"] == pytest.approx(figures["steps"] / figures["run_seconds"])
 
 
@@ -100,7 +100,7 @@ def test_memory_does_not_grow_with_the_number_of_steps(run):
         alive.append(len(jax.live_arrays()))
     assert alive[0] >= alive[1] >= alive[2]
     # 59 times as many blocks of the same size in a chunk.
-    longer = LongRun(env(), 3540, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=3540)
+    longer = ChunkedRollout(env(), 3540, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=3540)
     sizes = set()
     for one in (run, longer):
         (chunk,) = one._advance.values()
@@ -136,7 +136,7 @@ def test_ten_million_steps_a_lane_are_as_many_chunks_as_they_need():
 )
 def test_faulty_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        LongRun(env(), key=jax.random.key(0), **arguments)
+        ChunkedRollout(env(), key=jax.random.key(0), **arguments)
 
 
 class Shown(Counting):
@@ -149,9 +149,9 @@ class Shown(Counting):
 def test_what_same_step_rows_show_of_the_next_episode_is_not_measured():
     env, metrics = AutoReset(Shown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
     with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next episode"):
-        LongRun(env, 10, jax.random.key(0), metrics=metrics)
+        ChunkedRollout(env, 10, jax.random.key(0), metrics=metrics)
 
 
 def test_lanes_that_do_not_begin_anew_are_refused():
-    with pytest.raises(ValueError, match="LongRun: <Counting> has no AutoReset"):
-        LongRun(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))
+    with pytest.raises(ValueError, match="ChunkedRollout: <Counting> has no AutoReset"):
+        ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

@@ -1,4 +1,4 @@
-"""Where figures go: lines of text, a CSV file, TensorBoard. Each is called as ``sink(step, figures)``.
+"""Where figures go: lines of text, a CSV file, TensorBoard. Each is called as ``writer(step, figures)``.
 
 ``figures`` maps names to numbers, ``None`` where there is none, and lists of them (the components of a vector reward),
 as `jaxenv.rollout.to_host` gives them; arrays are fetched. Sinks are context managers, which close what they opened.
@@ -17,20 +17,20 @@ from jaxenv.rollout.metrics import to_host
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
 
 
-class Sink:
-    """What sinks have in common: they can be closed, by hand or by ``with``."""
+class Writer:
+    """What writers have in common: they can be closed, by hand or by ``with``."""
 
     def close(self) -> None:
         """Closes what was opened; nothing by default."""
 
-    def __enter__(self) -> "Sink":
+    def __enter__(self) -> "Writer":
         return self
 
     def __exit__(self, *_) -> None:
         self.close()
 
 
-class Table(Sink):
+class Table(Writer):
     """Aligned lines of text, with the names above the first.
 
     Args:
@@ -64,7 +64,7 @@ class Table(Sink):
         stream.flush()
 
 
-class CSV(Sink):
+class CSV(Writer):
     """A file with one line per call, below a line with the names; a number that is not there is an empty cell.
 
     A file that is there already goes on if its names are the same: then a last line without an end, which a killed run
@@ -124,7 +124,7 @@ class CSV(Sink):
             raise ValueError(f"CSV: the columns of {self.path} must stay the same, new are {new}, missing are {gone}")
 
 
-class TensorBoard(Sink):
+class TensorBoard(Writer):
     """Event files for TensorBoard, one curve per figure.
 
     Args:
@@ -152,12 +152,12 @@ class TensorBoard(Sink):
         self._writer.close()
 
 
-def _flat(figures: Mapping[str, Any], columns: Sequence[str] | None = None, sink: str = "") -> dict[str, Any]:
+def _flat(figures: Mapping[str, Any], columns: Sequence[str] | None = None, writer: str = "") -> dict[str, Any]:
     """Figures on the host, the elements of lists as ``name.0``, ``name.1``."""
     names = tuple(figures) if columns is None else columns
     for name in names:
         if name not in figures:
-            raise ValueError(f"{sink}: no figure {name!r}, the figures are {', '.join(figures)}")
+            raise ValueError(f"{writer}: no figure {name!r}, the figures are {', '.join(figures)}")
     found: dict[str, Any] = {}
     for name, value in to_host({name: figures[name] for name in names}).items():
         found |= _elements(name, value)

@@ -14,9 +14,9 @@ from jaxenv.rollout.checks import check_whole
 from jaxenv.rollout.metrics import Metrics, to_host
 from jaxenv.rollout.policy import random_policy
 from jaxenv.rollout.progress import progress
-from jaxenv.rollout.sinks import Sink
 from jaxenv.rollout.totals import merge_totals
 from jaxenv.rollout.walk import Walk
+from jaxenv.rollout.writers import Writer
 
 # Rows that are measured together: their episodes go from row to row, but the sums are touched once for all.
 _BLOCK = 50
@@ -24,7 +24,7 @@ _BLOCK = 50
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What is known on the host after a chunk of a `LongRun`.
+    """What is known on the host after a chunk of a `ChunkedRollout`.
 
     Attributes:
         rows: how many rows each lane has behind it.
@@ -35,11 +35,11 @@ class Chunk:
 
     rows: int
     seconds: float
-    figures: dict[str, Any]
-    so_far: dict[str, Any]
+    metrics: dict[str, Any]
+    cumulative: dict[str, Any]
 
 
-class LongRun:
+class ChunkedRollout:
     """A rollout of all lanes over any number of steps, of which nothing is kept but figures.
 
     The constructor compiles; iterating runs, from the start each time, and gives a `Chunk` after each chunk, while the
@@ -65,7 +65,7 @@ class LongRun:
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
-    >>> run = LongRun(env, 30, jax.random.key(0), chunk_steps=10)
+    >>> run = ChunkedRollout(env, 30, jax.random.key(0), chunk_steps=10)
     >>> [chunk.rows for chunk in run]
     [10, 20, 30]
     """
@@ -81,13 +81,15 @@ class LongRun:
         chunk_steps: int | None = None,
         initial_memory: Any = (),
     ):
-        check_whole("LongRun", "num_steps", num_steps, 1)
-        check_whole("LongRun", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
+        check_whole("ChunkedRollout", "num_steps", num_steps, 1)
+        check_whole("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
         metrics = Metrics() if metrics is None else metrics
         if not isinstance(metrics, Metrics):
-            raise ValueError(f"LongRun: metrics must be a Metrics, got {metrics!r}")
+            raise ValueError(f"ChunkedRollout: metrics must be a Metrics, got {metrics!r}")
         if env.autoreset is None:
-            raise ValueError(f"LongRun: {env} has no AutoReset, so its lanes would not go on to the next episode")
+            raise ValueError(
+                f"ChunkedRollout: {env} has no AutoReset, so its lanes would not go on to the next episode"
+            )
         self.chunks = chunk_lengths(num_steps, env.num_envs, chunk_steps)
         begun = time.perf_counter()
         program = _Program(random_policy(env) if policy is None else policy, metrics, initial_memory)
@@ -117,28 +119,28 @@ class LongRun:
                 yield Chunk(done, time.perf_counter() - begun, *found)
             before = after
 
-    def __call__(self, sinks: Sequence[Callable[[int, dict[str, Any]], None]] = ()) -> dict[str, Any]:
+    def __call__(self, writers: Sequence[Callable[[int, dict[str, Any]], None]] = ()) -> dict[str, Any]:
         """Runs to the end and returns the figures of the whole run, with ``run_seconds`` and ``steps_per_second``.
 
         Args:
-            sinks: each is called after every chunk with the steps of all lanes so far and the figures of the chunk:
+            writers: each is called after every chunk with the steps of all lanes so far and the figures of the chunk:
                 `Table`, `CSV`, `TensorBoard`, or a function of your own. Those three are closed at the end.
         """
         with contextlib.ExitStack() as stack:
-            for sink in sinks:
-                if isinstance(sink, Sink):
-                    stack.enter_context(sink)
+            for writer in writers:
+                if isinstance(writer, Writer):
+                    stack.enter_context(writer)
             done = stack.enter_context(progress(sum(self.chunks)))
             rows = 0
             for chunk in self:
-                for sink in sinks:
-                    sink(chunk.so_far["steps"], chunk.figures)
+                for writer in writers:
+                    writer(chunk.cumulative["steps"], chunk.metrics)
                 done(chunk.rows - rows)
                 rows = chunk.rows
         return {
             "run_seconds": chunk.seconds,
-            "steps_per_second": chunk.so_far["steps"] / chunk.seconds,
-            **chunk.so_far,
+            "steps_per_second": chunk.cumulative["steps"] / chunk.seconds,
+            **chunk.cumulative,
         }
 
 
@@ -172,8 +174,8 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
     for name in metrics.env_info:
         if {name, name.partition("@")[0].partition(".")[0]} & of_state.keys():
             raise ValueError(
-                f"LongRun: env_info {name!r} describes the state, and LAST rows of same_step streams show the state of "
-                "the next episode: take AutoReset(mode='next_step')"
+                f"ChunkedRollout: env_info {name!r} describes the state, and LAST rows of same_step streams show the "
+                "state of the next episode: use AutoReset(mode='next_step')"
             )
 
 
@@ -194,7 +196,9 @@ class _Program:
         """Steps all lanes: the carry to go on from; and the figures of these steps, and of all so far."""
         state, timestep, memory, sums, so_far = carry
         recurrent = bool(jax.tree.leaves(self.initial_memory))
-        walk = Walk.of("LongRun", env, self.policy, state, None, self.initial_memory, memory if recurrent else None)
+        walk = Walk.of(
+            "ChunkedRollout", env, self.policy, state, None, self.initial_memory, memory if recurrent else None
+        )
 
         def step(carry, _):
             carry, _ = walk.step(carry)
@@ -212,4 +216,4 @@ class _Program:
         totals = self.metrics.totals(sums)
         so_far = merge_totals(so_far, totals)
         figures = self.metrics.compute(totals), self.metrics.compute(so_far)
-        return (*carry, self.metrics.anew(sums), so_far), figures
+        return (*carry, self.metrics.clear_finished(sums), so_far), figures

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import actions, leaves, random, specs, tree
-from jaxenv.environment import Environment, EnvState
+from jaxenv import _actions, random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.environment import AutoResetMode, Environment
 from jaxenv.random import Clock, Stream
+from jaxenv.task import TaskState
 from jaxenv.wrapper import layers
 from jaxenv.wrappers.base import BatchWrapper
 
@@ -21,19 +23,6 @@ class Playing:
 
     task_id: jax.Array
     states: tuple[Any, ...]
-
-
-@tree.struct
-class NoTasks:
-    """The end of a list of tasks."""
-
-
-@tree.struct
-class Tasks:
-    """A list of environments as a pytree of declared fields, so that their numbers are leaves like any others."""
-
-    first: Environment
-    rest: Any
 
 
 class Multitask(Environment):
@@ -60,31 +49,20 @@ class Multitask(Environment):
     Bounded((), int32, 0, 1, name='task_id')
     """
 
-    envs: Any
+    envs: Sequence[Environment]
     task: int = -1
     chosen: bool = tree.static(default=False)
+    name: str = tree.static(default="", kw_only=True)
 
-    def __post_init__(self):
-        given = self.envs if isinstance(self.envs, list | tuple) else ()
-        if given and all(isinstance(env, Environment) for env in given):
-            object.__setattr__(self, "envs", _listed(given))
-        if not isinstance(self.envs, Tasks):
+    def convert(self):
+        envs = tuple(self.envs) if isinstance(self.envs, list | tuple) else ()
+        if not envs or not all(isinstance(env, Environment) for env in envs):
             raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
-        object.__setattr__(self, "num_envs", self.tasks[0].num_envs)
-        super().__post_init__()
-
-    @property
-    def tasks(self) -> tuple[Environment, ...]:
-        """The environments, in order."""
-        found, listed = [], self.envs
-        while isinstance(listed, Tasks):
-            found.append(listed.first)
-            listed = listed.rest
-        return tuple(found)
+        return {"envs": envs}
 
     def check(self):
-        first = self.tasks[0]
-        for number, env in enumerate(self.tasks):
+        first = self.envs[0]
+        for number, env in enumerate(self.envs):
             if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
                 raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
             if env.num_envs != first.num_envs:
@@ -94,60 +72,81 @@ class Multitask(Environment):
                 specs.require_equal(a, b, f"Multitask: {what} specs of tasks 0 and {number}")
         if "task_id" in first.env_info_spec():
             raise ValueError("Multitask: the tasks' env_info has a task_id already")
-        task = np.asarray(self.task) if leaves.is_concrete(self.task) else np.zeros(())
-        if np.any((task < -1) | (task >= len(self.tasks))):
-            raise ValueError(f"Multitask: task must be -1 or one of {len(self.tasks)} tasks, got {self.task}")
+        task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
+        if np.any((task < -1) | (task >= len(self.envs))):
+            raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
 
-    # --- what it answers as one environment --------------------------------------------------------------------------
-
-    def observation_spec(self):
-        return self.tasks[0].observation_spec()
-
-    def reward_spec(self):
-        return self.tasks[0].reward_spec()
-
-    def action_spec(self):
-        spec = self.tasks[0].action_spec()
-        return {"task_id": specs.discrete(len(self.tasks), name="task_id"), "action": spec} if self.chosen else spec
+    # --- the interface -----------------------------------------------------------------------------------------------
 
     @property
-    def reset_strategy(self):  # type: ignore[override]
-        """That of the dearest task."""
-        declared = [env.reset_strategy for env in self.tasks]
+    def num_envs(self):
+        return self.envs[0].num_envs
+
+    @property
+    def unwrapped(self) -> Environment:
+        return self
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return None
+
+    def clock(self, state):
+        return state.clock
+
+    def starts(self, timestep):
+        return timestep.is_first()
+
+    def observation_spec(self):
+        return self.envs[0].observation_spec()
+
+    def reward_spec(self):
+        return self.envs[0].reward_spec()
+
+    def action_spec(self):
+        spec = self.envs[0].action_spec()
+        return {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.chosen else spec
+
+    @property
+    def reset_strategy(self):
+        """That of the task whose restarts are the most expensive."""
+        declared = [env.reset_strategy for env in self.envs]
         return "compact" if "compact" in declared else declared[0]
 
     @property
     def shows_state(self):
-        return all(env.shows_state for env in self.tasks)
+        return all(env.shows_state for env in self.envs)
 
     def observation_of(self, state):
-        pairs = zip(self.tasks, state.task.states, strict=True)
+        pairs = zip(self.envs, state.task.states, strict=True)
         return _played(state.task.task_id, [env.observation_of(own) for env, own in pairs])
 
     def info_of_state(self, state):
-        infos = [env.info_of_state(own) for env, own in zip(self.tasks, state.task.states, strict=True)]
+        infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
 
     def with_params(self, **values):
-        return tree.rebuild(self, envs=_listed([env.with_params(**values) for env in self.tasks]))
+        return tree.rebuild(self, envs=tuple(env.with_params(**values) for env in self.envs))
 
     def _with_num_envs(self, num_envs):
-        tasks = _listed([env._with_num_envs(num_envs) for env in self.tasks])
-        return tree.rebuild(self, envs=tasks, num_envs=num_envs)
+        envs = tuple(env._with_num_envs(num_envs) for env in self.envs)
+        return tree.rebuild(self, envs=envs)
 
     def close(self):
-        for env in self.tasks:
+        for env in self.envs:
             env.close()
 
-    # --- reset and step ----------------------------------------------------------------------------------------------
+    def _levels(self):
+        return [self]
 
-    def initial(self, key):
-        return self._begun(key, jnp.zeros(key.shape, jnp.int32), None)[0]
+    def __repr__(self) -> str:
+        return f"<{self.name or type(self).__name__}>"
+
+    # --- reset and step ----------------------------------------------------------------------------------------------
 
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         playing, rows = self._begun(clock.stream(), env_id, previous)
-        return EnvState(clock, playing), dataclasses.replace(
+        return TaskState(clock, playing), dataclasses.replace(
             self._row(playing.task_id, rows),
             env_id=jnp.copy(env_id),
             prev_action=specs.zeros(self.action_spec(), env_id.shape),
@@ -157,10 +156,10 @@ class Multitask(Environment):
         if self.chosen:
             task_id = jnp.zeros_like(env_id)
         else:
-            (drawn,) = random.integers(random.fold_in(stream, "Multitask/task"), 1, 0, len(self.tasks))
+            drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
             task_id = jnp.where(self.task < 0, drawn, self.task)
         states, rows = [], []
-        for number, env in enumerate(self.tasks):
+        for number, env in enumerate(self.envs):
             own = random.fold_in(stream, f"Multitask/{number}")  # tasks share no random word
             before = None if previous is None else previous.task.states[number]
             state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
@@ -170,31 +169,24 @@ class Multitask(Environment):
 
     def step(self, state, action):
         spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
-        given = actions.conform(spec, action, clock.step.shape[0], str(self))
+        given = _actions.conform(spec, action, clock.step.shape[0], str(self))
         task_id, inner = playing.task_id, given
         if self.chosen:
-            acts = actions.clip_discrete(spec, given)
+            acts = _actions.clip_discrete(spec, given)
             task_id, inner = acts["task_id"], acts["action"]
-        stepped = [env.step(own, inner) for env, own in zip(self.tasks, playing.states, strict=True)]
+        stepped = [env.step(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]
         moved = enumerate(zip(stepped, playing.states, strict=True))
         states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in moved)
-        return EnvState(clock, Playing(task_id, states)), dataclasses.replace(
+        return TaskState(clock, Playing(task_id, states)), dataclasses.replace(
             self._row(task_id, [row for _, row in stepped]),
             env_id=jnp.copy(clock.env_id),
-            prev_action=actions.finite(given),
+            prev_action=_actions.finite(given),
         )
 
     def _row(self, task_id, rows):
         """The row of the task that each lane plays."""
         row = _played(task_id, rows)
         return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})
-
-
-def _listed(envs: Sequence[Environment]) -> Any:
-    rest: Any = NoTasks()
-    for env in reversed(envs):
-        rest = Tasks(env, rest)
-    return rest
 
 
 def _played(task_id: jax.Array, options: list[Any]) -> Any:

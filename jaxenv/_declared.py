@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._checks import is_concrete
 from jaxenv.tree import rebuild
 
 T = TypeVar("T")
@@ -42,7 +43,10 @@ def _declaration(field: dataclasses.Field) -> tuple[int, np.dtype | None] | None
 
 
 def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
-    """Applies ``fn`` to every declared numeric leaf of an environment or params object and rebuilds the object."""
+    """Applies ``fn`` to every declared numeric leaf of an environment or params object and rebuilds the object.
+
+    It descends into fields that are dataclasses or tuples of dataclasses.
+    """
     changes = {}
     for field in dataclasses.fields(obj):  # type: ignore[arg-type]
         if field.metadata.get("static"):
@@ -53,10 +57,13 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
             changes[field.name] = fn(Declared(path, value, *declared))
         elif dataclasses.is_dataclass(value):
             changes[field.name] = map_declared(fn, value, path + ".")
+        elif isinstance(value, tuple) and value and all(map(dataclasses.is_dataclass, value)):
+            new = tuple(map_declared(fn, x, f"{path}.{i}.") for i, x in enumerate(value))
+            changes[field.name] = value if all(a is b for a, b in zip(new, value, strict=True)) else new
         else:
             raise TypeError(
                 f"{type(obj).__name__}: field {field.name!r} must be static(), leaf(), a number with a default, "
-                f"or a struct of those, got {type(value).__name__}"
+                f"or a struct or tuple of structs of those, got {type(value).__name__}"
             )
     changes = {name: new for name, new in changes.items() if new is not getattr(obj, name)}
     return rebuild(obj, **changes) if changes else obj
@@ -81,7 +88,7 @@ def hashable(value: Any) -> Any:
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-def option(owner: str, name: str, value: Any, default: Any) -> Any:
+def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
     """Checks a static argument against the type of its default: a number for a number, text for text."""
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):
@@ -94,14 +101,7 @@ def option(owner: str, name: str, value: Any, default: Any) -> Any:
     raise ValueError(f"{owner}: {name} must be {wanted}, got {value!r}")
 
 
-def is_concrete(value: Any) -> bool:
-    """Whether the numbers in ``value`` can be looked at now (it is no tracer, shape or axis number stand-in)."""
-    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) or (
-        isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    )
-
-
-def number(owner: str, declared: Declared) -> Any:
+def check_number(owner: str, declared: Declared) -> Any:
     """Checks a numeric argument and converts it to its declared dtype; tracers are cast, never looked at.
 
     Raises:

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import leaves
+from jaxenv._declared import Declared, check_number, declared_leaves, hashable
 
 
 def declared(value, rank=0, dtype=np.float32):
-    return leaves.Declared("params.gravity", value, rank, None if dtype is None else np.dtype(dtype))
+    return Declared("params.gravity", value, rank, None if dtype is None else np.dtype(dtype))
 
 
 @pytest.mark.parametrize(
@@ -26,28 +26,28 @@ def declared(value, rank=0, dtype=np.float32):
     ],
 )
 def test_number_converts_to_the_declared_dtype(value, dtype):
-    got = leaves.number("Env", declared(value, dtype=dtype))
+    got = check_number("Env", declared(value, dtype=dtype))
     assert got.dtype == dtype
     assert got.tolist() == value if isinstance(value, list) else got.item() == value
 
 
 def test_number_keeps_arrays_of_the_declared_dtype():
     host, device = np.ones(2, np.float32), jnp.ones(2)
-    kept = leaves.number("Env", declared(host))
+    kept = check_number("Env", declared(host))
     host[:] = 9
     assert kept.tolist() == [1, 1], "the caller's array is his own"
-    assert leaves.number("Env", declared(kept)) is kept
+    assert check_number("Env", declared(kept)) is kept
     with pytest.raises(ValueError, match="read-only"):
         kept[:] = 9
-    assert leaves.number("Env", declared(device)).tolist() == [1, 1]
+    assert check_number("Env", declared(device)).tolist() == [1, 1]
 
 
 def test_number_gives_a_strong_type():
-    assert not leaves.number("Env", declared(jnp.asarray(1.0))).weak_type
+    assert not check_number("Env", declared(jnp.asarray(1.0))).weak_type
 
 
 def test_number_casts_tracers_without_looking_at_them():
-    got = jax.jit(lambda x: leaves.number("Env", declared(x)))(jnp.arange(3))
+    got = jax.jit(lambda x: check_number("Env", declared(x)))(jnp.arange(3))
     assert got.dtype == jnp.float32
 
 
@@ -75,7 +75,7 @@ def test_number_casts_tracers_without_looking_at_them():
 )
 def test_number_names_owner_argument_and_value_of_what_it_refuses(value, dtype, message):
     with pytest.raises(ValueError, match=f"^Env: gravity {message}"):
-        leaves.number("Env", declared(value, dtype=dtype))
+        check_number("Env", declared(value, dtype=dtype))
 
 
 @pytest.mark.parametrize(("shape", "rank", "per_lane"), [((), 0, False), ((3,), 0, True), ((3,), 1, False)])
@@ -85,7 +85,7 @@ def test_per_lane_means_one_axis_more_than_declared(shape, rank, per_lane):
 
 def test_number_accepts_keys_for_a_key_field():
     key = jax.random.key(0)
-    assert leaves.number("Env", declared(key, dtype=None)) is key
+    assert check_number("Env", declared(key, dtype=None)) is key
 
 
 def test_map_declared_refuses_a_field_of_unknown_kind():
@@ -94,8 +94,8 @@ def test_map_declared_refuses_a_field_of_unknown_kind():
         text: str = "x"
 
     with pytest.raises(TypeError, match="Odd: field 'text' must be static"):
-        leaves.declared_leaves(Odd())
+        declared_leaves(Odd())
 
 
 def test_hashable_turns_arrays_and_lists_into_tuples():
-    assert leaves.hashable([np.array([[1, 2]]), (3, [4]), "x"]) == (((1, 2),), (3, (4,)), "x")
+    assert hashable([np.array([[1, 2]]), (3, [4]), "x"]) == (((1, 2),), (3, (4,)), "x")

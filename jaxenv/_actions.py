@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-
-Tree = Any
+from jaxenv.tree import Tree
 
 
 def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:

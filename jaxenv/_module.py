@@ -1,0 +1,40 @@
+"""The base of environments: frozen dataclasses that are pytrees and check their arguments."""
+
+import dataclasses
+from typing import Any, dataclass_transform
+
+from jaxenv import tree
+from jaxenv._declared import check_number, check_option, hashable, map_declared
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(tree.static, tree.leaf, tree.key_leaf))
+class Module:
+    """A frozen dataclass with identity equality, registered as a pytree.
+
+    Every subclass is a dataclass without a decorator. Numeric fields and params are leaves, fields declared with
+    ``tree.static()`` are structure. The constructor converts numbers to strong int32 or float32 and checks them. JAX
+    rebuilds the object from its leaves without running the constructor.
+    """
+
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+        tree.register_unchecked(cls)
+
+    def __post_init__(self) -> None:
+        for name, value in self.convert().items():
+            object.__setattr__(self, name, value)
+        converted = map_declared(lambda d: check_number(str(self), d), self)
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(converted, field.name)
+            if field.metadata.get("static"):
+                value = check_option(str(self), field.name, hashable(value), field.default)
+            object.__setattr__(self, field.name, value)
+        self.check()
+
+    def convert(self) -> dict[str, Any]:
+        """Fields that the constructor stores in another form than given, or derives from others: name to value."""
+        return {}
+
+    def check(self) -> None:
+        """Checks the constructor's arguments; raises a ``ValueError`` naming class, argument and value."""

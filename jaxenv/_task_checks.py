@@ -1,0 +1,84 @@
+"""What a task must return, checked when it is traced."""
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
+
+if TYPE_CHECKING:
+    from jaxenv.task import Task, Transition
+
+
+def check_leading(task: "Task", method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
+    """Raises a ``ValueError`` unless every array leads with the lanes."""
+    for path, x in jax.tree_util.tree_leaves_with_path(outputs):
+        if jnp.shape(x)[:1] != batch:
+            raise ValueError(
+                f"{task}.{method}: every array must lead with the {batch[0]} lanes, "
+                f"{tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}"
+            )
+
+
+def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
+    """Raises a ``ValueError`` unless reward, end and info lead with the lanes and the end is bool."""
+    given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
+    check_leading(task, "transition", given, batch)
+    if jnp.result_type(out.terminated) != jnp.bool_:
+        raise ValueError(f"{task}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
+
+
+def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
+    """The new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype has changed."""
+    if tree.structure(old) != tree.structure(new):
+        raise ValueError(
+            f"{task}.transition: the state's structure must stay {tree.structure(old)}, got {tree.structure(new)}"
+        )
+    new = tree.strong(new)
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(old), jax.tree.leaves(new), strict=True):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise ValueError(
+                f"{task}.transition: state leaf {tree.path_name(path) or 'state'} must stay {a.dtype}{list(a.shape)} "
+                f"as initial made it, got {b.dtype}{list(b.shape)}"
+            )
+    return new
+
+
+def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
+    """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape."""
+    if tree.structure(observation) != tree.structure(spec):
+        raise ValueError(
+            f"{task}.observe: structure must be {tree.structure(spec)} as in observation_spec, "
+            f"got {tree.structure(observation)}"
+        )
+
+    def cast(path, s, x):
+        if jnp.shape(x)[1:] != s.shape:
+            raise ValueError(
+                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape (lanes, *{s.shape}) "
+                f"as in {s}, got {jnp.shape(x)}"
+            )
+        return jax.lax.convert_element_type(x, s.dtype)
+
+    return jax.tree_util.tree_map_with_path(cast, spec, observation)
+
+
+def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
+    """Shapes of what ``transition`` returns, cached: it is traced once, not at every reset."""
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), (task, state))
+    leaves, structure = tree.flatten(shapes)
+    return _cached_transition_shapes(structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
+    task, state = structure.unflatten(leaves)
+    word = jax.ShapeDtypeStruct(batch, jnp.uint32)
+    action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
+    out = jax.eval_shape(type(task).transition, task, state, action, Stream(word, word, word, word))
+    return dataclasses.replace(out, state=())

@@ -1,0 +1,74 @@
+"""Workarounds for JAX and XLA, each with the compiler, the version and the measurement that ask for it.
+
+Values never change here: every function returns what it is given. Remove one when its reason is gone, and run
+``python -m benchmarks`` before and after.
+"""
+
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+
+T = TypeVar("T")
+
+
+def vary_like(reference: jax.Array, values: T) -> T:
+    """Marks constants as varying over the mesh axes that ``reference`` varies over; the identity outside ``shard_map``.
+
+    JAX 0.9 to 0.10 track over which mesh axes a value varies and require a loop carry to keep its type. A constant
+    made inside the loop body (a mask of ones, an entry of ``env_info``) varies over none, so the loop of the
+    ``compact`` restart failed to trace under ``shard_map``. ``Shared`` subtrees are left alone: all shards may hold
+    the same statistics.
+    """
+
+    def varying(x) -> frozenset:
+        kind: Any = jax.typeof(x)
+        return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else kind.vma
+
+    axes = varying(reference)
+    if not axes:
+        return values
+
+    def vary(x):
+        if tree.is_shared(x):
+            return x
+        missing = tuple(axes - varying(x))
+        return jax.lax.pcast(x, missing, to="varying") if missing else x
+
+    return jax.tree.map(vary, values, is_leaf=tree.is_shared)
+
+
+def unshare(values: T) -> T:
+    """Copies leaves that occur twice, so that donating one part of a tree never deletes another.
+
+    In eager code an observation may be the same ``jax.Array`` object as a part of the state. JAX deletes donated
+    buffers, so ``jit(step, donate_argnums=0)`` would delete the row as well. Under ``jit`` the copies compile to
+    nothing.
+    """
+    seen: set[int] = set()
+
+    def distinct(x):
+        if id(x) in seen:
+            x = jnp.copy(x)
+        seen.add(id(x))
+        return x
+
+    return jax.tree.map(distinct, values)
+
+
+def computed_once(values: T) -> T:
+    """Keeps XLA:CPU from recomputing ``values`` in every kernel that reads them; the identity elsewhere.
+
+    XLA's CPU back end (jaxlib 0.10.2) has no sound multi-output fusion: it fuses cheap producers into each consumer.
+    In Seaquest some sixty kernels read the moved shots and enemies, and recomputing them made a step 2.5 times as slow
+    and compilation 3 times as long. XLA cannot prove which branch of the ``cond`` runs, because the barrier hides its
+    constant predicate, so the values cross the branch as buffers. A barrier alone is removed before kernels are formed.
+    """
+
+    def behind_a_branch(values):
+        always = jax.lax.optimization_barrier(jnp.bool_(True))
+        return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(jnp.bitwise_not, x), values)
+
+    return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)

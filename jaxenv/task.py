@@ -1,0 +1,209 @@
+"""The base class that authors of environments subclass."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _actions, _describe, _task_checks, _xla, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv._declared import check_number, declared_leaves, map_declared
+from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.random import Clock, Stream
+from jaxenv.timestep import StepType, TimeStep, restart
+from jaxenv.tree import Tree
+
+
+@tree.struct
+class Transition:
+    """The result of one step of a task: the author's part of a TimeStep.
+
+    Attributes:
+        state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
+        reward: float32 ``[B]`` (or ``[B, R]``).
+        terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
+        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST.
+    """
+
+    state: Tree
+    reward: jax.Array
+    terminated: jax.Array
+    env_info: dict[str, Tree] = dataclasses.field(default_factory=dict)
+
+
+@tree.struct
+class TaskState:
+    """State of a task: the lanes' clock and the author's own state, every leaf leading with ``[B]``."""
+
+    clock: Clock
+    task: Tree
+
+
+class Task(Environment):
+    """One kind of task in a batch of lanes. Write ``initial``, ``transition``, ``observe`` and two specs.
+
+    Clocks, TimeSteps, checks and everything about episodes are written here, once. Subclasses are frozen dataclasses
+    and pytrees: numeric fields and ``params`` (a `tree.struct`) are leaves, fields declared with ``tree.static()`` are
+    structure. Params are read as ``self.params.gravity``: one number for all lanes, or one per lane ``[B]``.
+
+    Attributes:
+        num_envs: how many lanes ``reset(key)`` makes.
+        name: the id under which the environment was made.
+    """
+
+    num_envs: int = tree.static(default=1, kw_only=True)
+    name: str = tree.static(default="", kw_only=True)
+
+    # --- what an author writes ---------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def initial(self, stream: Stream) -> Tree:
+        """The task state at the start of an episode, every leaf ``[B, ...]``; ``stream`` holds one stream per lane."""
+
+    @abc.abstractmethod
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
+        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete ones are within bounds."""
+
+    @abc.abstractmethod
+    def observe(self, state: Tree) -> Tree:
+        """The observation of a task state: a tree of arrays ``[B, ...]``."""
+
+    def state_info(self, state: Tree) -> dict[str, Tree]:
+        """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
+        return {}
+
+    def carry(self, old: Tree, new: Tree) -> Tree:
+        """The state an episode starts with, given the last task state and a fresh one: keeps what outlives episodes."""
+        return new
+
+    # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
+
+    @property
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        return "select"
+
+    @property
+    def can_diverge(self) -> bool:
+        """Whether ``make`` guards the lanes against non-finite numbers although the actions are discrete."""
+        return False
+
+    @property
+    def finite_observation(self) -> bool:
+        """Whether a finite state always gives a finite observation, so that a guard need not check it."""
+        return False
+
+    @property
+    def smooth(self) -> bool:
+        """Whether a step is a smooth function of params, state and action, so that gradients equal differences."""
+        return False
+
+    def initial_bounds(self) -> tuple[tuple, tuple] | None:
+        """The lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
+
+        Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
+        """
+        return None
+
+    # --- what follows ------------------------------------------------------------------------------------------------
+
+    def begin(self, keys, env_id, episode, previous=None):
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        task = tree.strong(self.initial(clock.stream()))
+        if previous is not None:
+            task = self.carry(previous.task, task)
+        _task_checks.check_leading(self, "initial", task, env_id.shape)
+        shapes = _task_checks.transition_shapes(self, task, env_id.shape)
+        timestep = restart(
+            self._observation(task),
+            batch_shape=env_id.shape,
+            reward_shape=shapes.reward.shape[1:],
+            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+            env_id=jnp.copy(env_id),
+            env_info=self._env_info(tree.zeros(shapes.env_info), task),
+        )
+        return TaskState(clock, task), timestep
+
+    def step(self, state, action):
+        spec = self.action_spec()
+        clock = state.clock.tick()
+        action = _actions.conform(spec, action, clock.step.shape[0], str(self))
+        out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
+        task = _task_checks.checked_state(self, state.task, out.state)
+        _task_checks.check_transition(self, out, clock.step.shape)
+        timestep = TimeStep(
+            step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
+            reward=jnp.asarray(out.reward, jnp.float32),
+            discount=jnp.where(out.terminated, np.float32(0), np.float32(1)),
+            observation=self._observation(task),
+            prev_action=_actions.finite(action),
+            env_id=clock.env_id,
+            env_info=self._env_info(tree.strong(out.env_info), task),
+        )
+        return _xla.unshare(_xla.vary_like(clock.env_id, (TaskState(clock, task), timestep)))
+
+    def _observation(self, task: Tree) -> Tree:
+        return _task_checks.cast_observation(self, self.observation_spec(), self.observe(task))
+
+    def _env_info(self, of_transition: dict, task: Tree) -> dict:
+        of_state = tree.strong(self.state_info(task))
+        if both := of_transition.keys() & of_state.keys():
+            raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
+        return {**of_transition, **of_state}
+
+    def clock(self, state):
+        return state.clock
+
+    def starts(self, timestep):
+        return timestep.is_first()
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return None
+
+    @property
+    def shows_state(self):
+        return True
+
+    def observation_of(self, state):
+        return self._observation(state.task)
+
+    def info_of_state(self, state):
+        return tree.strong(self.state_info(state.task))
+
+    @property
+    def unwrapped(self) -> "Task":
+        return self
+
+    def with_params(self, **values):
+        params = getattr(self, "params", None)
+        valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
+        if unknown := sorted(values.keys() - set(valid)):
+            raise ValueError(f"{self}: no param {unknown[0]!r}, the params are {', '.join(valid) or '(none)'}")
+        return self._accept(tree.rebuild(self, params=tree.rebuild(params, **values)))
+
+    def _accept(self, changed: Self) -> Self:
+        """Checks and converts the leaves of a changed copy, as the constructor does."""
+        converted = map_declared(lambda d: check_number(str(self), d), changed)
+        for d in declared_leaves(converted):
+            if d.per_lane and is_concrete(d.value) and d.value.shape[0] != self.num_envs:
+                raise ValueError(
+                    f"{self}: {d.path} has {d.value.shape[0]} values, one per lane would be num_envs = {self.num_envs}"
+                )
+        converted.check()
+        return converted
+
+    def _with_num_envs(self, num_envs):
+        return tree.rebuild(self, num_envs=num_envs)
+
+    def _levels(self) -> list[Environment]:
+        return [self]
+
+    def _title(self):
+        return f"{self.name or type(self).__name__}{_describe.arguments(self)}"
+
+    def __repr__(self) -> str:
+        return f"<{self.name or type(self).__name__}>"
