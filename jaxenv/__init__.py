@@ -2,21 +2,23 @@
 
 from jaxenv import data as data
 from jaxenv import elements as elements
+from jaxenv import envs as envs
 from jaxenv import random as random
 from jaxenv import rollout as rollout
 from jaxenv import specs as specs
+from jaxenv import stack as stack
 from jaxenv import suites as suites
 from jaxenv import testing as testing
 from jaxenv import training as training
 from jaxenv import tree as tree
 from jaxenv import wrappers as wrappers
+from jaxenv._make import load as load
+from jaxenv._make import make as make
 from jaxenv.environment import Environment as Environment
 from jaxenv.environment import reset_where as reset_where
 from jaxenv.multitask import Multitask as Multitask
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids
-from jaxenv.registry import load as load
-from jaxenv.registry import make as make
 from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
 from jaxenv.rollout import evaluate as evaluate

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, registry
+from jaxenv import cli
 from jaxenv.cli import arguments, listing, rollout
 from jaxenv.envs.bsuite import digits
-from jaxenv.rollout import chunks, random_policy, unroll
+from jaxenv.rollout import chunked_rollout, random_policy, unroll
 from jaxenv.rollout.chunked_rollout import chunk_lengths
 from jaxenv.rollout.progress import progress
 
@@ -107,7 +107,7 @@ def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mo
 
 def test_the_figures_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
     whole = metrics(capsys, *CARDS)
-    monkeypatch.setattr(chunks, "chunk_lengths", lambda num_steps, num_envs, most: [7, 7, 6])
+    monkeypatch.setattr(chunked_rollout, "chunk_lengths", lambda num_steps, num_envs, most: [7, 7, 6])
     parts = metrics(capsys, *CARDS)
     timing = {name for name in whole if "second" in name}
     assert timing == {"compile_seconds", "run_seconds", "steps_per_second"}
@@ -221,7 +221,7 @@ def test_a_library_that_is_missing_costs_one_line_and_exit_code_2(capsys, no_dig
 
 
 def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monkeypatch, no_digits):
-    monkeypatch.setattr(registry, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
+    monkeypatch.setattr(jaxenv, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
     assert metrics(capsys, "list", "--bytes")[1]["bytes"] is None
     assert cli.main(["list", "--bytes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
@@ -381,7 +381,7 @@ def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
         def transition(self, state, action, stream):
             raise RuntimeError("lost")
 
-    monkeypatch.setattr(registry, "load", lambda id: LosesItsLanes(name=id))
+    monkeypatch.setattr(jaxenv, "load", lambda id: LosesItsLanes(name=id))
     assert cli.main(["check", "Lost-v0", "--properties", "1", "2"]) == 1
     out, _ = capsys.readouterr()
     assert "<Lost-v0>: 0 passed, 1 failed, 1 not applicable" in out
@@ -389,7 +389,7 @@ def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
 
 
 def test_check_all_takes_every_environment(capsys, monkeypatch):
-    monkeypatch.setattr(registry, "ids", lambda: ["CardGame-v0", "Catch-bsuite", "TicTacToe-v0"])
+    monkeypatch.setattr(jaxenv, "ids", lambda: ["CardGame-v0", "Catch-bsuite", "TicTacToe-v0"])
     assert cli.main(["check", "--all", "--properties", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("1 passed, 0 failed, 0 not applicable") == 3

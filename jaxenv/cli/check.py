@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from jaxenv import registry
+import jaxenv
 from jaxenv.cli.arguments import Help, Parser, integer, one_line
 from jaxenv.environment import Environment
 from jaxenv.rollout.progress import progress
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     if unknown := [n for n in numbers if n not in PROPERTIES]:
         args.parser.error(f"no property {unknown[0]}, the properties are {', '.join(map(str, PROPERTIES))}")
     try:
-        envs = [registry.load(id) for id in (registry.ids() if args.all else [args.id])]
+        envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
     except (ImportError, ValueError) as fault:
         args.parser.error(one_line(fault))
     with contextlib.suppress(RuntimeError):  # too late where something was computed before; then 17 says so

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxenv import registry, specs, tree
+import jaxenv
+from jaxenv import specs, tree
 from jaxenv._describe import state_bytes
 from jaxenv.cli.arguments import Help, one_line
 
@@ -30,8 +31,8 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
     rows: list[dict[str, Any]] = []
-    for name in registry.ids():
-        spec = registry.spec(name)
+    for name in jaxenv.ids():
+        spec = jaxenv.spec(name)
         try:
             env = spec.make()
         except ImportError as missing:
@@ -68,7 +69,7 @@ def bytes_per_lane(id: str) -> int | None:
     ``None`` where a library is missing that the environment needs.
     """
     try:
-        return state_bytes(registry.make(id))[0]
+        return state_bytes(jaxenv.make(id))[0]
     except ImportError:
         return None
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import jax
 
-from jaxenv import registry
+import jaxenv
 from jaxenv.cli.arguments import Help, assignment, integer, one_line
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> None:
         args.parser.error(f"argument --set: {unknown.pop()} is no parameter of an environment")
     try:
         if ":" not in args.id:  # of this library: no keyword of `make` may pass for a parameter
-            registry.spec(args.id).make(args.num_envs, **params)
-        env = registry.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
+            jaxenv.spec(args.id).make(args.num_envs, **params)
+        env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
         program = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
     except (ImportError, ValueError) as fault:
         args.parser.error(one_line(fault))

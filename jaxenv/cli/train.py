@@ -8,7 +8,7 @@ import statistics
 import time
 from typing import Any
 
-from jaxenv import registry
+import jaxenv
 from jaxenv.cli.arguments import Help, assignment, integer, one_line
 from jaxenv.rollout import Table
 from jaxenv.rollout.progress import progress
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     rows: list[dict[str, Any]] = []
     table = Table(None)
     try:
-        threshold = None if ":" in args.id else registry.spec(args.id).reward_threshold
+        threshold = None if ":" in args.id else jaxenv.spec(args.id).reward_threshold
         given = dict(assignment(text, args.parser) for text in args.set)
         settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
         if unknown := sorted(given.keys() - settings):

@@ -22,10 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, registry, specs, tree
+from jaxenv import random, specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import Declared, check_number, check_option
+from jaxenv._make import make
 from jaxenv.environment import Environment
+from jaxenv.registry import EnvSpec
 from jaxenv.suites import gymnax_tasks
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
@@ -54,7 +56,7 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
         ImportError: if gymnax is not installed.
         ValueError: for an unknown id or keyword, listing the valid ones, or a value that does not fit.
     """
-    parameters = inspect.signature(registry.make).parameters.values()
+    parameters = inspect.signature(make).parameters.values()
     for_make = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
     of_make = {key: value for key, value in kwargs.items() if key in for_make}
     own = {key: value for key, value in kwargs.items() if key not in for_make}
@@ -83,8 +85,8 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
         env = GymnaxEnvironment(single.params, horizon, name, options, num_envs=num_envs, name=owner)
         return env.with_params(**values) if values else env
 
-    spec = registry.EnvSpec(owner, bare, max_episode_steps=single.limit, terminal_limit=terminal)
-    return registry.make(spec, num_envs, **of_make)
+    spec = EnvSpec(owner, bare, max_episode_steps=single.limit, terminal_limit=terminal)
+    return make(spec, num_envs, **of_make)
 
 
 @tree.struct

@@ -1,0 +1,97 @@
+"""`make` and `load`: environments by id, in a complete stack."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from jaxenv import registry, stack
+from jaxenv._checks import check_choice
+from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.wrappers import FixedResetKey
+from jaxenv.wrappers.plain import wrapper_class
+
+WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
+
+
+def make(
+    id: str | registry.EnvSpec,
+    num_envs: int = 1,
+    *,
+    max_episode_steps: Any = None,
+    autoreset: AutoResetMode = "next_step",
+    wrappers: Sequence[WrapperLike] = (),
+    clip_action: bool = True,
+    mode: Literal["train", "eval"] = "train",
+    reset: ResetStrategy | None = None,
+    fixed_reset_key: Any = None,
+    **params,
+) -> Environment:
+    """Makes an environment with its time limit, restarts and wrappers, in the order of `jaxenv.stack`.
+
+    Args:
+        id: a registered id, or an `EnvSpec` that is not registered.
+        num_envs: how many lanes ``reset(key)`` makes.
+        max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
+            limit counts agent steps.
+        autoreset: ``"next_step"``, ``"same_step"``, or ``None`` for a caller who uses ``reset_where``.
+        wrappers: innermost first: callables ``env -> env``, names in ``jaxenv.wrappers``, or ``(name, kwargs)``.
+        clip_action: clip continuous actions to finite bounds.
+        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
+            ``None`` for the one that the environment declares.
+        fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
+        **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
+
+    Raises:
+        ValueError: for anything unknown or out of order, with the valid names or what to swap.
+    """
+    check_choice("make", "mode", mode, ("train", "eval"))
+    check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
+    check_choice("make", "reset", reset, (*get_args(ResetStrategy), None))
+    spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
+    env = spec.make(num_envs, **params)
+    if fixed_reset_key is not None:
+        env = FixedResetKey(env, fixed_reset_key)
+    env = stack.contained(env, clip_action)
+    wrapped = env
+    for wrapper in wrappers:
+        wrapped = _builder(wrapper)(wrapped)
+    base, added = stack.split(wrapped, env)
+    if mode == "eval":
+        added = stack.for_evaluation(added)
+    limit = spec.max_episode_steps if max_episode_steps is None else max_episode_steps
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset)
+    env.check_lanes(num_envs)
+    return env
+
+
+# Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
+SUITES = {"gymnax": "jaxenv.suites.gymnax"}
+
+
+def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
+    """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+
+    ``load.batched`` is True: one call makes the whole batch.
+
+    Raises:
+        ValueError: for an unknown suite or id.
+    """
+    if ":" not in id:
+        return make(id, num_envs, **kwargs)
+    suite, _, name = id.partition(":")
+    if suite not in SUITES:
+        known = ", ".join(sorted(SUITES))
+        raise ValueError(f"load: no suite {suite!r} (known: {known}); ids of jaxenv itself have no prefix")
+    return importlib.import_module(SUITES[suite]).load(name, num_envs, **kwargs)
+
+
+load.batched = True  # type: ignore[attr-defined]
+
+
+def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
+    if callable(wrapper):
+        return wrapper
+    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    cls = wrapper_class(name, "make")
+    return lambda env: cls(env, **kwargs)

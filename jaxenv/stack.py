@@ -1,0 +1,145 @@
+"""The order of a stack: an environment, its wrappers, a time limit and restarts.
+
+From the innermost level to the outermost:
+
+1. the task, ``FixedResetKey``, ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
+2. the given wrappers up to the last one that takes several steps or removes ends;
+3. ``TimeLimit``, which counts the steps of what it wraps;
+4. the other lane wrappers;
+5. ``AutoReset``;
+6. wrappers with state of the whole batch, from the first one on.
+
+`jaxenv.make` and the conformance kit build their stacks here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.task import Task
+from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers import (
+    AutoReset,
+    BatchWrapper,
+    ClipAction,
+    FixedResetKey,
+    GuardNonFinite,
+    LaneWrapper,
+    TimeLimit,
+)
+
+
+def contained(env: Environment, clip_action: bool = True) -> Environment:
+    """The environment guarded against non-finite numbers and with clipped actions, where actions are continuous."""
+    continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
+    if continuous or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge):
+        env = GuardNonFinite(env)
+    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous):
+        env = ClipAction(env)
+    return env
+
+
+def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:
+    """Splits a wrapped ``env`` into the levels below the added wrappers and these wrappers, innermost first.
+
+    A callable among the builders may have changed what is below.
+    """
+    levels = layers(wrapped)
+    num_added = max(0, len(levels) - len(layers(env)))
+    return levels[num_added], [level for level in reversed(levels[:num_added]) if isinstance(level, Wrapper)]
+
+
+def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
+    """The wrappers with batch state frozen, without those that own only the reward."""
+    kept = [w for w in added if w.owns != {"reward"} or w.multi_step]
+    return [tree.rebuild(w, frozen=True) if isinstance(w, BatchWrapper) else w for w in kept]
+
+
+def assemble(
+    env: Environment,
+    added: Sequence[Wrapper],
+    max_episode_steps: Any = None,
+    terminal: bool = False,
+    autoreset: AutoResetMode = "next_step",
+    strategy: ResetStrategy | None = None,
+) -> Environment:
+    """The stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
+
+    Args:
+        env: the innermost levels, without ``TimeLimit`` and ``AutoReset``.
+        added: wrappers that were built around ``env``. Where a level is inserted below one, it is checked again.
+        max_episode_steps: the limit, a number or int32 ``[B]``; ``None`` or 0 for none.
+        terminal: whether the limit is a termination.
+        autoreset: the mode of ``AutoReset``, ``None`` for none.
+        strategy: the restart strategy, ``None`` for the one that the environment declares.
+
+    Raises:
+        ValueError: for wrappers that no place fits, naming the two to swap, or a wrong limit.
+    """
+    below_limit, below_restarts = limit_place(added), restart_place(added)
+    _check_order(added, autoreset)
+    for place in range(len(added) + 1):
+        if place == below_limit:
+            env = _limited(env, max_episode_steps, terminal)
+        if place == below_restarts and autoreset is not None:
+            env = AutoReset(env, autoreset, strategy)
+        if place < len(added):
+            env = _moved(added[place], env)
+    return env
+
+
+def limit_place(added: Sequence[Wrapper]) -> int:
+    """How many of the wrappers, innermost first, stand inside the time limit."""
+    places = [place for place, wrapper in enumerate(added) if stands_inside_limit(wrapper)]
+    return places[-1] + 1 if places else 0
+
+
+def restart_place(added: Sequence[Wrapper]) -> int:
+    """How many of the wrappers, innermost first, stand inside ``AutoReset``."""
+    places = [place for place, wrapper in enumerate(added) if isinstance(wrapper, BatchWrapper)]
+    return places[0] if places else len(added)
+
+
+def stands_inside_limit(level: Environment) -> bool:
+    """Whether a time limit must stand outside a level, so that it counts the agent's steps and its end is kept."""
+    if isinstance(level, GuardNonFinite | FixedResetKey):
+        return True
+    return isinstance(level, Wrapper) and (level.multi_step or level.removes_ends)
+
+
+def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
+    outside = restart_place(added)
+    for place, wrapper in enumerate(added):
+        name = type(wrapper).__name__
+        if isinstance(wrapper, AutoReset):
+            raise ValueError("make: AutoReset is added by make, choose its mode with autoreset=")
+        rewrites = autoreset == "same_step" and isinstance(wrapper, LaneWrapper) and bool(wrapper.rewrites)
+        if place > outside and (stands_inside_limit(wrapper) or rewrites or isinstance(wrapper, TimeLimit)):
+            blocking = type(added[outside]).__name__
+            raise ValueError(
+                f"make: {name} must stand inside AutoReset, and {blocking} outside it: "
+                f"put {name} before {blocking} in wrappers"
+            )
+
+
+def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
+    if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
+        return env
+    try:
+        return TimeLimit(env, limit, terminal=terminal)
+    except ValueError as fault:
+        raise ValueError(f"make: max_episode_steps: {fault}") from None
+
+
+def _moved(wrapper: Wrapper, env: Environment) -> Wrapper:
+    """The wrapper around ``env``, checked again where that is another environment."""
+    if wrapper.env is env:
+        return wrapper
+    moved = tree.rebuild(wrapper, env=env)
+    moved.check()
+    return moved

@@ -1,0 +1,59 @@
+"""``describe`` and ``repr`` of a stack."""
+
+import numpy as np
+
+import jaxenv
+from jaxenv import specs, wrappers
+from jaxenv.testing import mock_012
+from jaxenv.wrappers import (
+    AutoReset,
+    RescaleAction,
+    TimeLimit,
+)
+from tests.toy_stacks import Double
+from tests.toy_stacks import registered as registered
+
+# --- what a stack says of itself -------------------------------------------------------------------------------------
+
+
+def test_describe_shows_the_levels_the_lanes_and_the_specs():
+    # Bytes. Clock: two key words, lane, episode, step. Chain: its cell. AutoReset: a flag.
+    assert jaxenv.make("Chain-v0", 2, max_episode_steps=[1, 2], wrappers=[Double]).describe().splitlines() == [
+        "AutoReset(mode=next_step, strategy=None, block=64)  +1 B",
+        "Double",
+        "TimeLimit(duration=<per lane>, terminal=False)",
+        "Chain-v0(length=4)                                  +24 B, observation int32[], action int32[]",
+        "lanes 2, autoreset next_step, 25 bytes of state a lane",
+        "observation Bounded((), int32, 0, 3, name='observation')",
+        "action Bounded((), int32, 0, 1, name='action')",
+    ]
+
+
+def test_describe_shows_changed_spaces_and_shared_state():
+    env = wrappers.NormalizeObservation(AutoReset(RescaleAction(jaxenv.spec("Pendulum-v1").make(num_envs=2), 0, 1)))
+    outermost, *_, bottom, lanes, _, _ = env.describe().splitlines()
+    assert outermost.endswith(" B shared")
+    assert bottom.endswith("+28 B, observation float32[3], action float32[1]")
+    assert lanes.startswith("lanes 2, autoreset next_step, 29 bytes of state a lane and ")
+    filtered = wrappers.FrameStack(jaxenv.spec("Pendulum-v1").make(), 4).describe()
+    assert "observation float32[4, 3]" in filtered.splitlines()[0]
+
+
+def test_repr_nests_as_the_wrappers_do():
+    base = jaxenv.spec("Pendulum-v1").make()
+    env = AutoReset(RescaleAction(TimeLimit(base, 200), 0, 1))
+    assert repr(env) == "<AutoReset<RescaleAction<TimeLimit<Pendulum-v1>>>>"
+    assert repr(env.env) == "<RescaleAction<TimeLimit<Pendulum-v1>>>"
+    assert env.env.env.env is base
+    assert env.unwrapped is base
+    assert base.unwrapped is base
+    assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
+
+
+def test_rescaled_actions_reach_the_environment_in_its_own_range():
+    env = RescaleAction(jaxenv.spec("Pendulum-v1").make(num_envs=3), 0, 1)
+    assert env.action(np.array([[0.0], [0.5], [1.0]], np.float32)).tolist() == [[-2], [0], [2]]
+
+
+def test_an_unnamed_environment_shows_its_class():
+    assert repr(TimeLimit(mock_012(), 3)) == "<TimeLimit<Counting>>"

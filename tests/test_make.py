@@ -1,0 +1,180 @@
+"""``make`` and ``load``: limits, modes, evaluation, fixed starts and suites."""
+
+import importlib
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import _make, registry, specs
+from jaxenv.testing import Chain
+from jaxenv.wrappers import (
+    FixedResetKey,
+    TimeLimit,
+)
+from tests.toy_stacks import (
+    Double,
+    Mean,
+    PaysAndShows,
+    Remember,
+    Repeat,
+    find,
+    names,
+    stepped,
+)
+from tests.toy_stacks import registered as registered
+
+# --- the time limit --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "duration"), [(None, 200), (50, 50), ([3, 4], [3, 4]), (np.array([3, 4]), [3, 4])])
+def test_max_episode_steps_is_the_registered_one_or_the_given(given, duration):
+    limit = find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=given), TimeLimit)
+    assert limit.duration.tolist() == duration
+
+
+@pytest.mark.parametrize("id", ["MountainCar-v0", "CardGame-v0"])
+def test_0_steps_mean_no_limit(id):
+    assert find(jaxenv.make(id, max_episode_steps=0), TimeLimit) is None
+
+
+def test_an_environment_without_a_registered_limit_has_none():
+    assert find(jaxenv.make("CardGame-v0"), TimeLimit) is None
+    assert find(jaxenv.make("CardGame-v0", max_episode_steps=3), TimeLimit).duration == 3
+
+
+@pytest.mark.parametrize("given", [-1, 2.5, True, [0, 5], "x"])
+def test_a_limit_that_is_no_positive_integer_is_refused(given):
+    with pytest.raises(ValueError, match=r"TimeLimit.*: duration"):
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=given)
+
+
+def test_lanes_end_at_limits_of_their_own():
+    env = jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2], autoreset=None)
+    _, (_, timestep) = stepped(env, 1)
+    assert timestep.truncated.tolist() == [True, False]
+
+
+def test_limits_of_another_number_of_lanes_are_refused():
+    with pytest.raises(ValueError, match="duration holds 3 lanes, the batch has 2"):
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
+)
+def test_a_wrong_limit_is_reported_under_the_name_the_caller_used(limit, fault):
+    with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
+
+
+def test_evaluation_keeps_what_a_callable_did_to_the_environment():
+    lighter = [lambda env: env.with_params(gravity=1.6)]
+    for mode in ("train", "eval"):
+        assert jaxenv.make("CartPole-v1", wrappers=lighter, mode=mode).unwrapped.params.gravity == np.float32(1.6)
+
+
+def test_a_fixed_reset_key_stands_around_the_environment_itself():
+    with pytest.raises(ValueError, match="put it around the environment itself, not around <Remember"):
+        jaxenv.wrappers.FixedResetKey(Remember(jaxenv.spec("CartPole-v1").make()), jax.random.key(0))
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def test_evaluation_leaves_out_wrappers_that_own_only_the_reward():
+    env = jaxenv.make("Chain-v0", wrappers=[Double, Remember, PaysAndShows], mode="eval")
+    assert names(env) == ["AutoReset", "PaysAndShows", "Remember", "TimeLimit", "Chain"]
+
+
+def test_evaluation_looks_inside_callables_that_make_several_wrappers():
+    env = jaxenv.make("Chain-v0", wrappers=[lambda env: Remember(Double(Repeat(env)))], mode="eval")
+    assert names(env) == ["AutoReset", "Remember", "TimeLimit", "Repeat", "Chain"]
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("train", 8), ("eval", 0)])
+def test_evaluation_freezes_wrappers_with_batch_state(mode, rows):
+    env = jaxenv.make("Counting-v0", 2, wrappers=[Mean], mode=mode)
+    assert env.frozen is (mode == "eval")
+    _, (state, _) = stepped(env, 3)
+    assert state.shared.value["rows"] == rows
+
+
+def test_evaluation_keeps_the_arguments_of_wrappers():
+    env = jaxenv.make("Pendulum-v1", wrappers=[("RescaleAction", {"minimum": 0, "maximum": 1})], mode="eval")
+    assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
+
+
+# --- a fixed start ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key_shape", [(), (3,)])
+@pytest.mark.parametrize("reset", ["select", "cond", "compact"])
+def test_a_fixed_reset_key_starts_every_episode_of_a_lane_alike(key_shape, reset):
+    fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
+    env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)
+    observations, _ = stepped(env, 6)  # FIRST, MID, LAST, FIRST, ...
+    assert names(env) == ["AutoReset", "TimeLimit", "FixedResetKey", "Scatter"]
+    starts = observations[::3]
+    assert (starts == starts[:1]).all()
+    assert len(set(starts[0].tolist())) == 3
+    steps = np.concatenate([np.diff(observations[i : i + 3], axis=0) for i in (0, 3)])
+    assert len(set(steps.ravel().tolist())) == steps.size
+    others, _ = stepped(env, 6, key=jax.random.key(1))
+    assert (others[0] == starts[0]).all()
+    assert (others[1] != observations[1]).all()
+
+
+def test_without_a_fixed_reset_key_episodes_start_differently():
+    observations, _ = stepped(jaxenv.make("Scatter-v0", 3), 3)
+    assert (observations[0] != observations[3]).all()
+
+
+@pytest.mark.parametrize("key", [0, np.zeros(2, np.uint32)])
+def test_a_fixed_reset_key_is_a_typed_key(key):
+    with pytest.raises(ValueError, match=r"key must be a typed key from jax\.random\.key"):
+        jaxenv.make("Scatter-v0", fixed_reset_key=key)
+
+
+def test_there_is_no_fixed_reset_key_by_default():
+    assert find(jaxenv.make("Scatter-v0"), FixedResetKey) is None
+
+
+# --- load ------------------------------------------------------------------------------------------------------------
+
+
+def test_load_without_a_prefix_is_make():
+    assert jaxenv.load.batched is True
+    env = jaxenv.load("MountainCar-v0", num_envs=2, max_episode_steps=5, wrappers=[Double])
+    assert env.describe() == jaxenv.make("MountainCar-v0", 2, max_episode_steps=5, wrappers=[Double]).describe()
+
+
+@pytest.mark.parametrize("id", ["nosuite:Chain-v0", "nosuite:module:Chain-v0", ":Chain-v0"])
+def test_load_refuses_an_unknown_suite_by_name(id):
+    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}' \(known: .*\)"):
+        jaxenv.load(id)
+
+
+def test_load_calls_the_suite_named_by_the_prefix(monkeypatch):
+    asked = []
+
+    class Suite:
+        @staticmethod
+        def load(name, num_envs, **kwargs):
+            asked.append((name, num_envs, kwargs))
+            return "environment"
+
+    monkeypatch.setattr(_make, "SUITES", {"toys": "toys_module"})
+    real = importlib.import_module
+    monkeypatch.setattr(importlib, "import_module", lambda n: Suite if n == "toys_module" else real(n))
+    assert jaxenv.load("toys:module:Name-v0", 4, speed=2) == "environment"
+    assert asked == [("module:Name-v0", 4, {"speed": 2})]
+
+
+def test_make_takes_a_spec_that_is_not_registered():
+    env = jaxenv.make(registry.EnvSpec("Other-v0", Chain, max_episode_steps=7, terminal_limit=True))
+    assert repr(env.unwrapped) == "<Other-v0>"
+    assert (find(env, TimeLimit).duration, find(env, TimeLimit).terminal) == (7, True)
+    assert not find(jaxenv.make("Chain-v0"), TimeLimit).terminal
+    assert "Other-v0" not in jaxenv.ids()

@@ -1,0 +1,141 @@
+"""The order of a stack."""
+
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.wrappers import (
+    AutoReset,
+    ClipAction,
+    GuardNonFinite,
+)
+from tests.toy_stacks import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
+from tests.toy_stacks import registered as registered
+
+# --- the order of a stack --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "expected"),
+    [
+        ([], "AutoReset TimeLimit Chain"),
+        ([Double], "AutoReset Double TimeLimit Chain"),
+        ([Remember], "AutoReset Remember TimeLimit Chain"),
+        ([Repeat], "AutoReset TimeLimit Repeat Chain"),
+        ([Endless], "AutoReset TimeLimit Endless Chain"),
+        ([Double, Repeat, Remember], "AutoReset Remember TimeLimit Repeat Double Chain"),
+        ([Repeat, Endless, Double], "AutoReset Double TimeLimit Endless Repeat Chain"),
+        ([Mean], "Mean AutoReset TimeLimit Chain"),
+        ([Mean, Double], "Double Mean AutoReset TimeLimit Chain"),
+        ([Repeat, Remember, Mean], "Mean AutoReset Remember TimeLimit Repeat Chain"),
+        ([Repeat, Mean, Mean, Double], "Double Mean Mean AutoReset TimeLimit Repeat Chain"),
+        ([lambda env: Double(Repeat(env))], "AutoReset Double TimeLimit Repeat Chain"),
+        ([lambda env: env], "AutoReset TimeLimit Chain"),
+    ],
+)
+def test_time_limit_and_autoreset_are_inserted_in_their_places(wrappers, expected):
+    assert names(jaxenv.make("Chain-v0", wrappers=wrappers)) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "inside", "outside"),
+    [([Mean, Repeat], "Repeat", "Mean"), ([Double, Mean, Double, Endless], "Endless", "Mean")],
+)
+def test_an_impossible_order_is_refused_with_the_two_to_swap(wrappers, inside, outside):
+    with pytest.raises(ValueError, match="in wrappers") as error:
+        jaxenv.make("Chain-v0", wrappers=wrappers)
+    assert str(error.value) == (
+        f"make: {inside} must stand inside AutoReset, and {outside} outside it: "
+        f"put {inside} before {outside} in wrappers"
+    )
+
+
+def test_an_impossible_order_inside_one_callable_is_refused():
+    with pytest.raises(ValueError, match="put Repeat before Mean"):
+        jaxenv.make("Chain-v0", wrappers=[lambda env: Repeat(Mean(env))])
+
+
+def test_autoreset_in_wrappers_is_refused():
+    with pytest.raises(ValueError, match="AutoReset is added by make, choose its mode with autoreset="):
+        jaxenv.make("Chain-v0", wrappers=[AutoReset])
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", None])
+def test_autoreset_is_the_mode_of_the_stack(autoreset):
+    env = jaxenv.make("Chain-v0", autoreset=autoreset, wrappers=[Mean])
+    assert env.autoreset == autoreset
+    assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
+
+
+@pytest.mark.parametrize("reset", ["select", "cond", "compact", None])
+def test_reset_is_the_strategy_of_autoreset(reset):
+    assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
+        ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
+        ({"reset": "fast"}, "reset must be 'select', 'cond', 'compact' or None, got 'fast'"),
+    ],
+)
+def test_unknown_modes_are_refused_with_the_known_ones(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        jaxenv.make("Chain-v0", **kwargs)
+
+
+def test_the_limit_counts_the_steps_of_the_agent():
+    env = jaxenv.make("Counting-v0", wrappers=[Repeat], max_episode_steps=2, lengths=[0], autoreset=None)
+    observations, (_, timestep) = stepped(env, 2)
+    assert observations[:, 0].tolist() == [0, 3, 6]
+    assert timestep.truncated.tolist() == [True]
+
+
+def test_a_wrapper_may_be_given_by_name():
+    env = jaxenv.make("Pendulum-v1", wrappers=[("RescaleAction", {"minimum": 0, "maximum": 1})])
+    assert names(env) == ["AutoReset", "RescaleAction", "TimeLimit", "ClipAction", "GuardNonFinite", "Pendulum"]
+    assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["Rescale", "specs", "base"])
+def test_an_unknown_wrapper_is_refused_with_the_known_ones(name):
+    with pytest.raises(ValueError, match=f"make: no wrapper '{name}', the wrappers are .*ClipAction.*RescaleAction"):
+        jaxenv.make("Chain-v0", wrappers=[(name, {})])
+
+
+@pytest.mark.parametrize(
+    ("id", "clip", "expected"),
+    [
+        ("Pendulum-v1", True, "AutoReset TimeLimit ClipAction GuardNonFinite Pendulum"),
+        ("Pendulum-v1", False, "AutoReset TimeLimit GuardNonFinite Pendulum"),
+        ("CartPole-v1", True, "AutoReset TimeLimit CartPole"),
+    ],
+)
+def test_continuous_actions_are_clipped_and_guarded(id, clip, expected):
+    assert names(jaxenv.make(id, clip_action=clip)) == expected.split()
+
+
+def test_actions_without_finite_bounds_are_guarded_and_not_clipped():
+    class Open(Scatter):
+        def action_spec(self):
+            return specs.Bounded((), np.float32, 0, np.inf)
+
+    jaxenv.register("Open-v0", Open)
+    env = jaxenv.make("Open-v0")
+    assert find(env, GuardNonFinite)
+    assert not find(env, ClipAction)
+
+
+def test_an_environment_that_can_diverge_is_guarded_whatever_its_actions():
+    class Wild(Scatter):
+        can_diverge = True
+
+    jaxenv.register("Wild-v0", Wild)
+    assert names(jaxenv.make("Wild-v0")) == ["AutoReset", "GuardNonFinite", "Wild"]
+
+
+def test_what_make_returns_is_one_environment_of_named_lanes():
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    assert (env.num_envs, env.batch_size, env.name, env.batched) == (3, 3, "CartPole-v1", True)
