@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> None:
             args.parser.error(f"argument --set: no setting {unknown[0]!r}, there are {', '.join(sorted(settings))}")
         config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_of_tuples(given)})
         with progress(config.num_evaluations, "evaluations") as done:
-            for leg in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):
-                count = int(leg.legs) - len(rows) // args.seeds
-                rows = seeds.rows(leg)
+            for progressed in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):
+                count = int(progressed.iterations) - len(rows) // args.seeds
+                rows = seeds.rows(progressed)
                 done(count)
                 if not args.json:
                     table(rows[-1]["steps"], _summary(rows[-args.seeds :], threshold))

@@ -1,12 +1,13 @@
-"""Proximal policy optimisation, from a key to a learned policy in one compiled function.
+"""Proximal policy optimisation: the whole of training as one compiled function of a key.
 
-Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimates (2016, arXiv:1506.02438) and what Huang
-et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages normalised in each
-minibatch, a learning rate that falls to 0, gradients clipped by their norm. One thing differs from most versions: ends
-are read off the TimeStep, so that a time limit is no failure and rows that lead nowhere teach nothing.
+Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation (2016, arXiv:1506.02438) and the details
+that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
+normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
+reads ends off the TimeStep: a time limit is not a failure, and invalid transitions are masked out of the loss.
 
-The file reads from top to bottom: `Config`, `make_train`, `make_legs` (one update after another), the network, the
-distributions. An environment comes in as its id, or as two stacks of your own.
+The file is long because it is complete, to be copied and changed. It reads from top to bottom: the config,
+`make_train`, and `make_iteration` with its four stages (collect, advantages, optimise, evaluate); then the network and
+the distributions over actions. An environment is given by its id or as two stacks.
 """
 
 import dataclasses
@@ -35,29 +36,29 @@ except ImportError as missing:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What a run is made of. The defaults learn CartPole-v1 within 300,000 steps.
+    """The settings of a run. The defaults learn CartPole-v1 within 300,000 steps.
 
     Attributes:
-        env_id: as `jaxenv.load` takes it.
-        wrappers: for `jaxenv.load`, innermost first: names, or pairs of a name and its options. Those that own only the
-            reward (``"NormalizeReward"``) are left out of evaluations.
-        normalize_observation: show the network observations of mean 0 and variance 1, by all that a run has seen.
-        total_steps: rows of all lanes together, at most: as many updates before each evaluation as fit.
-        num_envs: lanes.
+        env_id: an id for `jaxenv.load`.
+        wrappers: for `jaxenv.load`, innermost first: names, or pairs of a name and its options. Evaluations leave out
+            those that own only the reward (``"NormalizeReward"``).
+        normalize_observation: normalise observations by the running mean and variance of the run.
+        total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
+        num_envs: number of lanes.
         num_steps: steps of every lane between two updates.
         num_epochs: passes over the rows of an update.
-        num_minibatches: parts that a pass is cut into; must divide ``num_envs * num_steps``.
-        learning_rate: of Adam, at the start; it falls to 0 linearly.
-        gamma: discount rate of the learner.
-        lambda_: of the advantage estimates.
-        clip: how far the probability ratio counts, as a share of 1.
+        num_minibatches: minibatches in a pass; must divide ``num_envs * num_steps``.
+        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
+        gamma: discount rate.
+        lambda_: decay rate of generalised advantage estimation.
+        clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
         value_cost: weight of the value loss.
-        max_gradient_norm: longer gradients are scaled down to it.
-        hidden: widths of the layers of actor and critic.
-        num_evaluations: how often the policy is evaluated, at equal distances, the last time at the end.
+        max_gradient_norm: gradients with a larger norm are scaled down to it.
+        hidden: widths of the hidden layers of actor and critic.
+        num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation, without exploration.
-        max_eval_steps: longer ones are cut off, and not counted.
+        max_eval_steps: episodes of more steps are cut off and not counted.
     """
 
     env_id: str = "CartPole-v1"
@@ -93,7 +94,7 @@ class Config:
                 raise ValueError(f"ppo.Config: {name} must be a tuple, got {getattr(self, name)!r}")
         for width in self.hidden:
             if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-                raise ValueError(f"ppo.Config: hidden must be widths of at least 1, got {self.hidden!r}")
+                raise ValueError(f"ppo.Config: hidden must hold widths of at least 1, got {self.hidden!r}")
         for name in ("gamma", "lambda_"):
             if getattr(self, name) > 1:
                 raise ValueError(f"ppo.Config: {name} must be in [0, 1], got {getattr(self, name)}")
@@ -111,23 +112,23 @@ class Config:
 
     @property
     def num_updates(self) -> int:
-        """Updates of a run, as many before each evaluation."""
+        """Updates of a run, equally many before each evaluation."""
         return self.total_steps // (self.num_envs * self.num_steps * self.num_evaluations) * self.num_evaluations
 
 
 @tree.struct
 class Learner:
-    """The whole of a run at one moment: saved and restored, it goes on bit for bit.
+    """The complete state of a run: saved and restored, it continues bit for bit.
 
     Attributes:
         params: of the network.
         optimizer: Adam's state.
         statistics: of the observations, ``()`` where they are not normalised.
-        env_state: of the environment, lanes ``[B]``.
-        timestep: the row that goes with it.
-        metrics: episodes under way, and those that ended since the last evaluation.
+        env_state: state of the environment, lanes ``[B]``.
+        timestep: the TimeStep that belongs to it.
+        metrics: episodes in progress, and those that ended since the last evaluation.
         key: typed key ``()`` of the run.
-        update: int32 ``()``, updates so far.
+        update: int32 ``()``, number of updates so far.
     """
 
     params: Any
@@ -140,21 +141,41 @@ class Learner:
     update: jax.Array
 
 
-class Curve(NamedTuple):
-    """How a run went, one entry per evaluation, ``[num_evaluations]`` each.
+class Losses(NamedTuple):
+    """Means over the valid rows of a minibatch, float32 ``()``.
 
     Attributes:
-        steps: int32, rows that lanes had been stepped for in all.
-        train: figures of `rollout.Metrics` over the episodes that ended since the evaluation before, in rewards as the
-            wrappers of training pay them.
+        policy: the clipped surrogate loss.
+        value: the squared error of the critic, halved.
+        entropy: of the policy, in nats.
+        kl: estimate of the divergence from the policy that collected the rows, mean of ``ratio - 1 - log(ratio)``.
+        clip_fraction: fraction of rows whose probability ratio lies outside the clipping range.
+    """
+
+    policy: jax.Array
+    value: jax.Array
+    entropy: jax.Array
+    kl: jax.Array
+    clip_fraction: jax.Array
+
+
+class Curve(NamedTuple):
+    """The evaluations of a run, ``[num_evaluations]`` each.
+
+    Attributes:
+        steps: int32, rows of all lanes so far.
+        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
+            of the training stack.
+        losses: `Losses`, averaged over all minibatches since the previous evaluation.
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of the policy without exploration.
-        lengths: int32, likewise.
-        terminated: bool, likewise, whether the task ended the episode.
-        finished: bool, likewise; False where ``max_eval_steps`` or a row that was not finite cut it off.
+        lengths: int32, in the same shape.
+        terminated: bool, in the same shape, whether the task ended the episode.
+        finished: bool, in the same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
     """
 
     steps: jax.Array
     train: dict[str, jax.Array]
+    losses: Losses
     returns: jax.Array
     lengths: jax.Array
     terminated: jax.Array
@@ -164,53 +185,59 @@ class Curve(NamedTuple):
 def make_train(
     config: Config, env: Environment | None = None, eval_env: Environment | None = None
 ) -> Callable[[jax.Array], tuple[Learner, Curve]]:
-    """The whole of training as one function of a key, to be jitted, and vmapped over keys.
+    """Training as one function of a key, to be jitted, and vmapped over keys.
 
     Args:
         config: of the run.
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
-        eval_env: the stack to evaluate on, given together with ``env``; ``num_eval_episodes`` must be a multiple of its
-            lanes.
+        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
+            ``num_eval_episodes``.
 
     Returns:
-        ``train(key)``, which gives the learner at the end and the curve up to there, and for ``jax.vmap`` over ``N``
-        keys the same with an axis ``[N, ...]`` in front.
+        ``train(key)``, which returns the final learner and the curve. Under ``jax.vmap`` over N keys both have a
+        leading axis ``[N, ...]``.
     """
-    begin, leg = make_legs(config, env, eval_env)
+    init, iteration = make_iteration(config, env, eval_env)
 
     def train(key: jax.Array) -> tuple[Learner, Curve]:
-        return jax.lax.scan(lambda learner, _: leg(learner), begin(key), length=config.num_evaluations)
+        return jax.lax.scan(lambda learner, _: iteration(learner), init(key), length=config.num_evaluations)
 
     return train
 
 
-def make_legs(
+def make_iteration(
     config: Config, env: Environment | None = None, eval_env: Environment | None = None
 ) -> tuple[Callable[[jax.Array], Learner], Callable[[Learner], tuple[Learner, Curve]]]:
-    """Training in equal legs, each closed by an evaluation: for loops on the host that report or save in between.
+    """Training in equal iterations, for host loops that report or save after each.
+
+    Args:
+        config: of the run.
+        env: as for `make_train`.
+        eval_env: as for `make_train`.
 
     Returns:
-        ``begin(key)``, which gives the `Learner` at the start, and ``leg(learner)``, which gives the next one and the
-        entry of the `Curve` (scalars for ``[num_evaluations]``). ``config.num_evaluations`` legs are `make_train`.
+        ``init(key)``, which returns the initial `Learner`, and ``iteration(learner)``, which runs the updates up to the
+        next evaluation and returns the next learner and the evaluation: a `Curve` without its leading axis.
+        `make_train` is ``config.num_evaluations`` iterations.
     """
     if env is None and eval_env is None:
         env = jaxenv.load(config.env_id, config.num_envs, wrappers=config.wrappers)
         eval_env = jaxenv.load(config.env_id, config.num_eval_episodes, wrappers=config.wrappers, mode="eval")
     if env is None or eval_env is None:
-        raise ValueError("ppo: env and eval_env are given together, or neither is")
+        raise ValueError("ppo: env and eval_env must be given together")
     _check(config, env, eval_env)
     pi = _distribution(env.action_spec())
-    network = ActorCritic(pi.num_inputs, pi.num_free, config.hidden)
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden)
     heads: Callable[..., Any] = network.apply
     view = transformers.ObservationNormalizer(clip=10.0) if config.normalize_observation else transformers.Identity()
     metrics = rollout.Metrics()
     batch_size = config.num_envs * config.num_steps
-    decay = optax.linear_schedule(
+    schedule = optax.linear_schedule(
         config.learning_rate, 0.0, config.num_updates * config.num_epochs * config.num_minibatches
     )
-    optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optax.adam(decay, eps=1e-5))
+    optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optax.adam(schedule, eps=1e-5))
 
-    def begin(key: jax.Array) -> Learner:
+    def init(key: jax.Array) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = env.reset(env_key)
         params = network.init(network_key, _flat(timestep.observation))
@@ -225,20 +252,29 @@ def make_legs(
             update=jnp.zeros((), jnp.int32),
         )
 
+    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+        learner, rows, last_observation = collect(learner)
+        batch = advantages(learner, rows, last_observation)
+        learner, losses = optimise(learner, batch)
+        return dataclasses.replace(learner, update=learner.update + 1), losses
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+
+    # === 1. Collect: step all lanes with the exploring policy =========================================================
+
     def explore(params):
         def policy(timestep, stream):
             observation = _flat(timestep.observation)
             logits, _ = heads(params, observation)
             action = pi.sample(logits, stream)
-            seen = {"observation": observation, "log_probability": pi.log_probability(logits, action)}
-            return rollout.PolicyStep(action, info=seen)
+            info = {"observation": observation, "log_probability": pi.log_probability(logits, action)}
+            return rollout.PolicyStep(action, info=info)
 
         return policy
 
-    def exploit(params):
-        return lambda timestep, stream: pi.mode(heads(params, _flat(timestep.observation))[0])
-
-    def update(learner: Learner, _) -> tuple[Learner, None]:
+    def collect(learner: Learner) -> tuple[Learner, rollout.Experience, jax.Array]:
         policy, memory = view.wrap_policy(explore(learner.params), learner.timestep, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
             env,
@@ -251,61 +287,95 @@ def make_legs(
         )
         statistics = memory[0] if config.normalize_observation else ()
         _, shown = view.frozen().transform_timestep(statistics, last)
-        observation = rows.policy_info["observation"]
-        _, values = heads(learner.params, data.with_last(observation, _flat(shown.observation)))
-        advantages, returns = data.gae(rows.timestep, last, values, gamma=config.gamma, lambda_=config.lambda_)
+        learner = dataclasses.replace(
+            learner,
+            statistics=statistics,
+            env_state=env_state,
+            timestep=last,
+            metrics=metrics.update_rows(learner.metrics, rows.timestep),
+        )
+        return learner, rows, _flat(shown.observation)
+
+    # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
+
+    def advantages(learner: Learner, rows: rollout.Experience, last_observation: jax.Array) -> _Batch:
+        observation, last = rows.policy_info["observation"], learner.timestep
+        _, values = heads(learner.params, data.with_last(observation, last_observation))
+        advantage, return_ = data.gae(rows.timestep, last, values, gamma=config.gamma, lambda_=config.lambda_)
         batch = _Batch(
             observation=observation,
             action=rows.action,
             log_probability=rows.policy_info["log_probability"],
-            advantage=advantages,
-            return_=returns,
-            learned=data.transition_mask(rows.timestep, last),
+            advantage=advantage,
+            return_=return_,
+            valid=data.transition_mask(rows.timestep, last),
         )
-        batch = jax.tree.map(lambda x: x.reshape(batch_size, *x.shape[2:]), batch)
+        return jax.tree.map(lambda x: x.reshape(batch_size, *x.shape[2:]), batch)
 
-        def epoch(fitted, key):
-            return jax.lax.scan(improve, fitted, data.minibatches(key, batch, config.num_minibatches))
+    # === 3. Optimise: several epochs of minibatches ===================================================================
 
-        shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(shuffle_key, config.num_epochs)
-        (params, state), _ = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
-        counted = metrics.update_rows(learner.metrics, rows.timestep)
-        return Learner(params, state, statistics, env_state, last, counted, learner.key, learner.update + 1), None
-
-    def improve(fitted, minibatch):
-        params, state = fitted
-        change, state = optimizer.update(jax.grad(loss)(params, minibatch), state)
-        return (optax.apply_updates(params, change), state), None
-
-    def loss(params, batch: _Batch) -> jax.Array:
+    def loss(params, batch: _Batch) -> tuple[jax.Array, Losses]:
         logits, values = heads(params, batch.observation)
-        learned = batch.learned.astype(jnp.float32)
-        weight = learned / jnp.maximum(learned.sum(), 1)
+        valid = batch.valid.astype(jnp.float32)
+        weight = valid / jnp.maximum(valid.sum(), 1)
         mean = jnp.sum(weight * batch.advantage)
         spread = jnp.sqrt(jnp.sum(weight * (batch.advantage - mean) ** 2))
         advantage = (batch.advantage - mean) / (spread + 1e-8)
-        ratio = jnp.exp(pi.log_probability(logits, batch.action) - batch.log_probability)
+        log_ratio = pi.log_probability(logits, batch.action) - batch.log_probability
+        ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-        gain = jnp.minimum(ratio * advantage, clipped * advantage)
-        miss = 0.5 * (values - batch.return_) ** 2
-        return jnp.sum(weight * (config.value_cost * miss - gain - config.entropy_cost * pi.entropy(logits)))
+        surrogate = jnp.minimum(ratio * advantage, clipped * advantage)
+        squared_error = 0.5 * (values - batch.return_) ** 2
+        entropy = pi.entropy(logits)
+        total = jnp.sum(weight * (config.value_cost * squared_error - surrogate - config.entropy_cost * entropy))
+        losses = Losses(
+            policy=-jnp.sum(weight * surrogate),
+            value=jnp.sum(weight * squared_error),
+            entropy=jnp.sum(weight * entropy),
+            kl=jnp.sum(weight * (ratio - 1 - log_ratio)),
+            clip_fraction=jnp.sum(weight * (jnp.abs(ratio - 1) > config.clip)),
+        )
+        return total, losses
 
-    def leg(learner: Learner) -> tuple[Learner, Curve]:
-        learner, _ = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+    def descend(fitted, minibatch: _Batch):
+        params, state = fitted
+        gradient, losses = jax.grad(loss, has_aux=True)(params, minibatch)
+        change, state = optimizer.update(gradient, state)
+        return (optax.apply_updates(params, change), state), losses
+
+    def optimise(learner: Learner, batch: _Batch) -> tuple[Learner, Losses]:
+        def epoch(fitted, key):
+            return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
+
+        shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
+        keys = jax.random.split(shuffle_key, config.num_epochs)
+        (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
+        return dataclasses.replace(learner, params=params, optimizer=state), jax.tree.map(jnp.mean, losses)
+
+    # === 4. Evaluate: whole episodes without exploration ==============================================================
+
+    def exploit(params):
+        return lambda timestep, stream: pi.mode(heads(params, _flat(timestep.observation))[0])
+
+    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         _, timestep = jax.eval_shape(eval_env.reset, key)
         policy, memory = view.frozen().wrap_policy(exploit(learner.params), timestep, state=learner.statistics)
-        found = rollout.evaluate(
+        episodes = rollout.evaluate(
             eval_env, policy, key, config.num_eval_episodes, initial_memory=memory, max_steps=config.max_eval_steps
         )
-        train = metrics.compute(metrics.totals(learner.metrics))
-        learner = dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics))
-        steps = learner.update * np.int32(batch_size)
-        finished = found.finished & ~found.abnormal
-        return learner, Curve(steps, train, found.returns, found.lengths, found.terminated, finished)
+        curve = Curve(
+            steps=learner.update * np.int32(batch_size),
+            train=metrics.compute(metrics.totals(learner.metrics)),
+            losses=losses,
+            returns=episodes.returns,
+            lengths=episodes.lengths,
+            terminated=episodes.terminated,
+            finished=episodes.finished & ~episodes.abnormal,
+        )
+        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
 
-    return begin, leg
+    return init, iteration
 
 
 @tree.struct
@@ -317,36 +387,36 @@ class _Batch:
     log_probability: jax.Array
     advantage: jax.Array
     return_: jax.Array
-    learned: jax.Array
+    valid: jax.Array
 
 
 def _check(config: Config, env: Environment, eval_env: Environment) -> None:
     if env.autoreset != "next_step":
-        raise ValueError(f"ppo: the environment must restart by autoreset 'next_step', got {env.autoreset!r} in {env}")
+        raise ValueError(f"ppo: env must restart lanes by autoreset='next_step', got {env.autoreset!r} in {env}")
     if env.num_envs != config.num_envs:
         raise ValueError(f"ppo: config.num_envs is {config.num_envs}, {env} has {env.num_envs} lanes")
-    for what in ("observation_spec", "action_spec"):
-        ours, theirs = getattr(env, what)(), getattr(eval_env, what)()
+    for name in ("observation_spec", "action_spec"):
+        ours, theirs = getattr(env, name)(), getattr(eval_env, name)()
         if ours != theirs:
-            raise ValueError(f"ppo: env and eval_env must have the same {what}, got {ours} and {theirs}")
+            raise ValueError(f"ppo: env and eval_env must have the same {name}, got {ours} and {theirs}")
     if env.reward_spec().shape != ():
-        raise ValueError(f"ppo: the reward must be one number a lane, got {env.reward_spec()}")
+        raise ValueError(f"ppo: the reward must be one number per lane, got {env.reward_spec()}")
     for level in layers(eval_env):
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
-            raise ValueError(f"ppo: evaluations would not know the statistics of {level}: set normalize_observation")
+            raise ValueError(f"ppo: evaluation cannot share the statistics of {level}, set normalize_observation")
 
 
 # --- the network -----------------------------------------------------------------------------------------------------
 
 
 class ActorCritic(nn.Module):
-    """Two networks of tanh layers: inputs of the distribution ``[..., num_outputs]``, and the value ``[...]``.
+    """Two networks of tanh layers: the distribution's inputs ``[..., num_outputs]`` and the value ``[...]``.
 
-    The last ``num_free`` of the inputs are the same for all observations.
+    The last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
     """
 
     num_outputs: int
-    num_free: int
+    num_log_std: int
     hidden: tuple[int, ...]
 
     @nn.compact
@@ -356,14 +426,14 @@ class ActorCritic(nn.Module):
                 x = nn.tanh(nn.Dense(width, kernel_init=nn.initializers.orthogonal(np.sqrt(2)))(x))
             return nn.Dense(num_outputs, kernel_init=nn.initializers.orthogonal(scale))(x)
 
-        inputs, value = layers(x, self.num_outputs - self.num_free, 0.01), layers(x, 1, 1.0)[..., 0]
-        free = self.param("free", nn.initializers.zeros, (self.num_free,))
-        return jnp.concatenate([inputs, jnp.broadcast_to(free, (*value.shape, self.num_free))], axis=-1), value
+        inputs, value = layers(x, self.num_outputs - self.num_log_std, 0.01), layers(x, 1, 1.0)[..., 0]
+        log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
+        return jnp.concatenate([inputs, jnp.broadcast_to(log_std, (*value.shape, self.num_log_std))], axis=-1), value
 
 
-def _flat(observation: Any, axes: int = 1) -> jax.Array:
-    """A tree of observations ``[T, B, ...]`` (or ``[B, ...]``, as ``axes`` says) as float32 ``[T, B, n]``."""
-    leaves = [x.reshape(*x.shape[:axes], -1).astype(jnp.float32) for x in jax.tree.leaves(observation)]
+def _flat(observation: Any) -> jax.Array:
+    """A tree of observations ``[B, ...]`` as one float32 array ``[B, n]``."""
+    leaves = [x.reshape(x.shape[0], -1).astype(jnp.float32) for x in jax.tree.leaves(observation)]
     return jnp.concatenate(leaves, axis=-1)
 
 
@@ -377,7 +447,7 @@ class _Categorical(NamedTuple):
     first: int
 
     @property
-    def num_free(self):
+    def num_log_std(self):
         return 0
 
     def sample(self, logits, stream):
@@ -387,24 +457,27 @@ class _Categorical(NamedTuple):
         return jnp.argmax(logits, axis=-1).astype(jnp.int32) + np.int32(self.first)
 
     def log_probability(self, logits, action):
-        place = (action - np.int32(self.first))[..., None]
-        return jnp.take_along_axis(jax.nn.log_softmax(logits), place, axis=-1)[..., 0]
+        index = (action - np.int32(self.first))[..., None]
+        return jnp.take_along_axis(jax.nn.log_softmax(logits), index, axis=-1)[..., 0]
 
     def entropy(self, logits):
         return -jnp.sum(jax.nn.softmax(logits) * jax.nn.log_softmax(logits), axis=-1)
 
 
 class _Gaussian(NamedTuple):
-    """Independent normal numbers in the shape of the spec, as wide everywhere; the stack clips them to its bounds."""
+    """Independent normal numbers in the shape of the spec; the standard deviation does not depend on the observation.
+
+    Samples may lie outside the bounds of the spec. ``ClipAction`` in the stack clips them.
+    """
 
     shape: tuple[int, ...]
 
     @property
     def num_inputs(self):
-        return 2 * self.num_free
+        return 2 * self.num_log_std
 
     @property
-    def num_free(self):
+    def num_log_std(self):
         return int(np.prod(self.shape))
 
     def _moments(self, inputs):
@@ -433,4 +506,4 @@ def _distribution(spec: Any) -> _Categorical | _Gaussian:
         return _Categorical(spec.num_values, int(spec.minimum))
     if specs.is_spec(spec) and spec.is_continuous:
         return _Gaussian(spec.shape)
-    raise ValueError(f"ppo: actions must be one discrete number or continuous, got {spec}")
+    raise ValueError(f"ppo: the action must be one discrete number or a continuous array, got {spec}")

@@ -1,4 +1,4 @@
-"""The learner learns where actions are continuous, and refuses what does not fit. CartPole is in test_seeds.py."""
+"""PPO learns continuous actions and refuses what does not fit; test_seeds.py trains CartPole."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxenv.wrappers import AutoReset
 # --- continuous actions, trees of observations -----------------------------------------------------------------------
 
 
-def test_actions_near_the_target_are_learned_where_both_they_and_large_observations_are_continuous():
+def test_continuous_actions_are_learned_from_large_observations():
     class Aim(jaxenv.Task):
         """Pays most for the action (0.5, -0.5) on one side and for (-0.5, 0.5) on the other; one step an episode."""
 
@@ -79,6 +79,30 @@ def test_probabilities_are_those_of_the_samples(spec):
         np.testing.assert_allclose(action.mean(axis=0), mode[0], atol=0.05)
 
 
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+
+def test_losses_of_the_first_pass_are_those_of_an_unchanged_policy():
+    # One minibatch in one pass: the policy that collected the rows is the one that is optimised.
+    config = ppo.Config(total_steps=1024, num_epochs=1, num_minibatches=1, num_evaluations=1, num_eval_episodes=4)
+    _, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
+    losses = jax.tree.map(lambda x: x.item(), curve.losses)
+    assert losses.clip_fraction == 0
+    assert losses.kl == pytest.approx(0, abs=1e-6)
+    assert losses.policy == pytest.approx(0, abs=1e-5)  # normalised advantages have mean 0
+    assert losses.entropy == pytest.approx(np.log(2), abs=1e-2)  # the initial policy is nearly uniform
+    assert losses.value > 0
+
+
+def test_losses_of_many_passes_show_how_far_the_policy_moved():
+    config = ppo.Config(total_steps=4096, num_epochs=8, learning_rate=0.01, num_evaluations=2, num_eval_episodes=4)
+    _, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
+    assert all(x.shape == (2,) for x in curve.losses)
+    assert (curve.losses.kl > 0).all()
+    assert ((curve.losses.clip_fraction > 0) & (curve.losses.clip_fraction < 1)).all()
+    assert (curve.losses.entropy < np.log(2)).all()
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -94,23 +118,23 @@ def test_probabilities_are_those_of_the_samples(spec):
         ({"wrappers": "NormalizeReward"}, "wrappers must be a tuple, got 'NormalizeReward'"),
         ({"hidden": 8}, "hidden must be a tuple, got 8"),
         ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
-        ({"hidden": (64, 0)}, r"hidden must be widths of at least 1, got \(64, 0\)"),
+        ({"hidden": (64, 0)}, r"hidden must hold widths of at least 1, got \(64, 0\)"),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
         ({"total_steps": 10_239}, "total_steps must be at least 10240, .* got 10239"),
         ({"num_minibatches": 3}, r"num_minibatches must divide num_envs \* num_steps = 1024, got 3"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(options, message):
+def test_a_wrong_setting_is_refused_by_name(options, message):
     with pytest.raises(ValueError, match=f"ppo.Config: {message}"):
         ppo.Config(**options)
 
 
-def test_one_stack_without_the_other_or_for_another_task_is_refused():
+def test_two_stacks_of_one_task_are_required():
     env = AutoReset(mock_012(16))
-    with pytest.raises(ValueError, match="env and eval_env are given together, or neither is"):
-        ppo.make_legs(ppo.Config(), env)
+    with pytest.raises(ValueError, match="env and eval_env must be given together"):
+        ppo.make_iteration(ppo.Config(), env)
     with pytest.raises(ValueError, match="must have the same observation_spec"):
-        ppo.make_legs(ppo.Config(), env, jaxenv.make("CartPole-v1", 100))
+        ppo.make_iteration(ppo.Config(), env, jaxenv.make("CartPole-v1", 100))
 
 
 def test_settings_may_be_lists_and_are_hashable():
@@ -120,8 +144,8 @@ def test_settings_may_be_lists_and_are_hashable():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (lambda: AutoReset(mock_012(16), "same_step"), "autoreset 'next_step', got 'same_step'"),
-        (lambda: mock_012(16), "autoreset 'next_step', got None"),
+        (lambda: AutoReset(mock_012(16), "same_step"), "autoreset='next_step', got 'same_step'"),
+        (lambda: mock_012(16), "autoreset='next_step', got None"),
         (lambda: AutoReset(mock_012(3)), "config.num_envs is 16, .* has 3 lanes"),
         (
             lambda: AutoReset(
@@ -129,14 +153,14 @@ def test_settings_may_be_lists_and_are_hashable():
                     specs.discrete(2), specs.discrete(2), specs.Bounded((2,), np.float32, 0, 1), num_envs=16
                 )
             ),
-            "reward must be one number a lane",
+            "reward must be one number per lane",
         ),
         (
             lambda: AutoReset(random_environment(specs.discrete(2), specs.Bounded((2,), np.int32, 0, 1), num_envs=16)),
-            "actions must be one discrete number or continuous",
+            "the action must be one discrete number or a continuous array",
         ),
     ],
 )
-def test_an_environment_that_it_cannot_learn_is_refused(env, message):
+def test_an_environment_that_ppo_cannot_learn_is_refused(env, message):
     with pytest.raises(ValueError, match=message):
-        ppo.make_legs(ppo.Config(), env(), env())
+        ppo.make_iteration(ppo.Config(), env(), env())
