@@ -1,9 +1,9 @@
-"""The table of parity: what was compared with which original, counted by the very tests that compare.
+"""The parity table: what was compared with which reference implementation, counted by the tests that compare.
 
-    python -m tests.parity > table.md      # further arguments go to pytest, but for -n
+    python -m tests.parity > table.md      # further arguments go to pytest, except -n
 
-runs the tests of the environments and prints a row for every id and original. A test calls `certify` last, when
-everything that it compares was found within its tolerance: what failed is not in the table.
+runs the tests of the environments and prints a row for every id and reference. A test calls `certify` at its end, when
+everything that it compares was within its tolerance, so failures are not in the table.
 """
 
 import collections
@@ -35,7 +35,7 @@ class Found:
             return "-"
         played = f" ({self.steps:,} steps)" if self.steps else ""
         if self.tolerance == 0:
-            return f"{self.count:,}{played} to the bit"
+            return f"{self.count:,}{played} bitwise equal"
         found = f"{self.error:.0e}" if self.error else "none"
         return f"{self.count:,}{played} within {self.tolerance:.0e}, found {found}"
 
