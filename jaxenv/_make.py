@@ -6,9 +6,9 @@ from typing import Any, Literal, get_args
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_choice
+from jaxenv._stack_data import wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrappers import FixedResetKey
-from jaxenv.wrappers.plain import wrapper_class
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
 
