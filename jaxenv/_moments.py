@@ -103,6 +103,14 @@ def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
     return jnp.sqrt(_aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim))
 
 
+def summable(x: jax.Array) -> jax.Array:
+    """Rows ``[B, ...]`` whose numbers are finite and small enough that float32 sums of their squares stay finite.
+
+    Returns bool ``[B]``. The limit is 1e15 in magnitude.
+    """
+    return jnp.all(jnp.abs(x.astype(jnp.float32)) < np.float32(1e15), axis=tuple(range(1, x.ndim)))
+
+
 def _merge(a: Moments, b: Moments) -> Moments:
     low = a.low + b.low
     high = a.high + b.high + (low < a.low).astype(jnp.uint32)

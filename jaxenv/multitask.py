@@ -10,11 +10,11 @@ import numpy as np
 
 from jaxenv import _actions, random, specs, tree
 from jaxenv._checks import is_concrete
+from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import AutoResetMode, Environment
 from jaxenv.random import Clock, Stream
 from jaxenv.task import TaskState
 from jaxenv.wrapper import layers
-from jaxenv.wrappers.base import BatchWrapper
 
 
 @tree.struct

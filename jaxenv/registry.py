@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
+from jaxenv._stack_data import wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
@@ -23,7 +24,6 @@ from jaxenv.wrappers import (
     LaneWrapper,
     TimeLimit,
 )
-from jaxenv.wrappers.plain import wrapper_class
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
 

@@ -19,6 +19,8 @@ class Wrapper(Environment):
     env: Environment
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    # Owned fields, observation or reward, whose new values fit the spec that ``env`` has for them.
+    keeps_specs: ClassVar[frozenset[str]] = frozenset()
     # Whether one step of the wrapper may take several steps of the environment, which the clock counts.
     multi_step: ClassVar[bool] = False
     # Whether the wrapper removes ends that come from inside, so that a time limit must stand outside it.
@@ -44,8 +46,8 @@ class Wrapper(Environment):
         return self.env.step(state, action)
 
     def observation_spec(self):
-        """That of ``env``; shapes and dtypes without bounds where the wrapper owns the observation."""
-        if "observation" in self.owns:
+        """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""
+        if "observation" in self.owns - self.keeps_specs:
             return specs.unbatched(self._first_shapes().observation)
         return self.env.observation_spec()
 
@@ -53,8 +55,8 @@ class Wrapper(Environment):
         return self.env.action_spec()
 
     def reward_spec(self):
-        """That of ``env``; the shape without bounds where the wrapper owns the reward."""
-        return super().reward_spec() if "reward" in self.owns else self.env.reward_spec()
+        """The spec of ``env``; for an owned reward the shape only, unless the wrapper keeps its spec."""
+        return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
 
     def discount_spec(self):
         return self.env.discount_spec()

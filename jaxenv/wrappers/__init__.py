@@ -1,16 +1,20 @@
 """Wrappers: environments made of another environment, one a file."""
 
+from jaxenv._stack_data import from_data as from_data
+from jaxenv._stack_data import to_data as to_data
+from jaxenv._wrapper_bases import ActionWrapper as ActionWrapper
+from jaxenv._wrapper_bases import BatchWrapper as BatchWrapper
+from jaxenv._wrapper_bases import LaneWrapper as LaneWrapper
+from jaxenv._wrapper_bases import LeafObservationWrapper as LeafObservationWrapper
+from jaxenv._wrapper_bases import ObservationWrapper as ObservationWrapper
+from jaxenv._wrapper_bases import RewardWrapper as RewardWrapper
+from jaxenv._wrapper_bases import RowRewardWrapper as RowRewardWrapper
 from jaxenv.wrappers.action_delay import ActionDelay as ActionDelay
 from jaxenv.wrappers.action_noise import ActionNoise as ActionNoise
 from jaxenv.wrappers.action_offset import ActionOffset as ActionOffset
 from jaxenv.wrappers.action_repeat import ActionRepeat as ActionRepeat
 from jaxenv.wrappers.affine_action import AffineAction as AffineAction
 from jaxenv.wrappers.autoreset import AutoReset as AutoReset
-from jaxenv.wrappers.base import ActionWrapper as ActionWrapper
-from jaxenv.wrappers.base import BatchWrapper as BatchWrapper
-from jaxenv.wrappers.base import LaneWrapper as LaneWrapper
-from jaxenv.wrappers.base import ObservationWrapper as ObservationWrapper
-from jaxenv.wrappers.base import RewardWrapper as RewardWrapper
 from jaxenv.wrappers.channel_first import ChannelFirst as ChannelFirst
 from jaxenv.wrappers.clip_action import ClipAction as ClipAction
 from jaxenv.wrappers.clip_observation import ClipObservation as ClipObservation
@@ -35,7 +39,6 @@ from jaxenv.wrappers.goal_conditioned import GoalConditioned as GoalConditioned
 from jaxenv.wrappers.grayscale_observation import GrayscaleObservation as GrayscaleObservation
 from jaxenv.wrappers.guard_non_finite import GuardNonFinite as GuardNonFinite
 from jaxenv.wrappers.history import History as History
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper as LeafObservationWrapper
 from jaxenv.wrappers.masked_actions import MaskedActions as MaskedActions
 from jaxenv.wrappers.max_and_skip import MaxAndSkip as MaxAndSkip
 from jaxenv.wrappers.noisy_observation import NoisyObservation as NoisyObservation
@@ -46,8 +49,6 @@ from jaxenv.wrappers.normalize_action import NormalizeAction as NormalizeAction
 from jaxenv.wrappers.normalize_observation import NormalizeObservation as NormalizeObservation
 from jaxenv.wrappers.normalize_reward import NormalizeReward as NormalizeReward
 from jaxenv.wrappers.one_hot_action import OneHotAction as OneHotAction
-from jaxenv.wrappers.plain import from_data as from_data
-from jaxenv.wrappers.plain import to_data as to_data
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward
 from jaxenv.wrappers.random_crop import RandomCrop as RandomCrop
 from jaxenv.wrappers.random_first_episode_length import RandomFirstEpisodeLength as RandomFirstEpisodeLength

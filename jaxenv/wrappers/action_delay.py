@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 class ActionDelay(LaneWrapper):
@@ -34,6 +34,7 @@ class ActionDelay(LaneWrapper):
     delay: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"delay": 0}
 
     def check(self):

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.clip_action import clip_continuous
 
 
@@ -38,6 +38,7 @@ class ActionNoise(LaneWrapper):
     past_weight: Any = tree.leaf(default=1.0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"sigma": np.float32(0)}
 
     def check(self):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class ActionOffset(ActionWrapper):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, specs, tree
+from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers.base import BatchWrapper
 
 
 class ActionRepeat(Wrapper):
@@ -39,6 +39,7 @@ class ActionRepeat(Wrapper):
     num: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     multi_step: ClassVar[bool] = True
     noop_kwargs = {"num": 1}
 
@@ -59,9 +60,6 @@ class ActionRepeat(Wrapper):
     @property
     def shows_state(self):
         return self.env.shows_state
-
-    def observation_spec(self):
-        return self.env.observation_spec()
 
     def reward_spec(self):
         inner = self.env.reward_spec()

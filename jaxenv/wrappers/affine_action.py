@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class AffineAction(ActionWrapper):

@@ -6,7 +6,7 @@ import jax
 
 from jaxenv import specs
 from jaxenv._numeric import clip
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class ClipAction(ActionWrapper):

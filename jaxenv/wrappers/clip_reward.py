@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._bounds import bounds
 from jaxenv._numeric import clip
-from jaxenv.wrappers.base import RewardWrapper
-from jaxenv.wrappers.reward_rows import bounded, bounds
+from jaxenv._reward import bounded_reward
+from jaxenv._wrapper_bases import RewardWrapper
 
 
 class ClipReward(RewardWrapper):
@@ -53,7 +54,7 @@ class ClipReward(RewardWrapper):
 
     def reward_spec(self):
         spec = self.env.reward_spec()
-        return bounded(spec, *(np.clip(bound, *self._limits()) for bound in bounds(spec)))
+        return bounded_reward(spec, *(np.clip(bound, *self._limits()) for bound in bounds(spec)))
 
     def reward(self, reward):
         low, high = (specs.aligned(limit, reward.ndim) for limit in self._limits())

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from jaxenv import tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, rearranged
+from jaxenv._bounds import rearranged
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class CropObservation(LeafObservationWrapper):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.frame_stack import filled, pushed
 
 
@@ -37,14 +37,12 @@ class DelayObservation(LaneWrapper):
     delay: int = tree.static(default=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"delay": 0}
 
     def check(self):
         if self.delay < 0:
             raise ValueError(f"DelayObservation: delay must be at least 0, got {self.delay}")
-
-    def observation_spec(self):
-        return self.env.observation_spec()
 
     def init(self, timestep, stream):
         if self.delay == 0:

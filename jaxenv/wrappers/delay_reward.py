@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._bounds import bounds
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import LaneWrapper
-from jaxenv.wrappers.reward_rows import bounded, bounds
+from jaxenv._reward import bounded_reward
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 @tree.struct
@@ -47,7 +48,7 @@ class DelayReward(LaneWrapper):
         """A sum of nobody knows how many rewards: of their bounds only the sign is left."""
         spec = self.env.reward_spec()
         low, high = bounds(spec)
-        return bounded(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
+        return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
 
     def init(self, timestep, stream):
         return Unpaid(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.env_id))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DiscretizeObservation(LeafObservationWrapper):

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _numeric, specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds
+from jaxenv._bounds import bounds
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DtypeObservation(LeafObservationWrapper):

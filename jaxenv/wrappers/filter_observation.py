@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import ObservationWrapper
-from jaxenv.wrappers.leaf_observation import rearranged
+from jaxenv._bounds import rearranged
+from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class FilterObservation(ObservationWrapper):

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._bounds import bounds
 from jaxenv._numeric import clip
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class FlattenAction(ActionWrapper):
@@ -52,7 +53,7 @@ class FlattenAction(ActionWrapper):
         size = sum(s.numel for s in leaves)
         if not any(isinstance(s, specs.Bounded) for s in leaves):
             return specs.Array((size,), dtype, "action")
-        low, high = (np.concatenate(bounds) for bounds in zip(*(_bounds(s) for s in leaves), strict=True))
+        low, high = (np.concatenate([bounds(s)[end].reshape(-1) for s in leaves]) for end in (0, 1))
         return specs.Bounded((size,), dtype, low, high, "action")
 
     def action(self, action):
@@ -61,19 +62,9 @@ class FlattenAction(ActionWrapper):
         return structure.unflatten([_part(s, part) for s, part in zip(wanted, parts, strict=True)])
 
 
-def _bounds(spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of all elements as vectors, infinite or those of the dtype where there are none."""
-    if isinstance(spec, specs.Bounded):
-        return spec.minimum.reshape(-1), spec.maximum.reshape(-1)
-    ends: tuple[float, float] = (-np.inf, np.inf)
-    if spec.is_discrete:
-        ends = (0, 1) if spec.dtype.kind == "b" else (np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max)
-    return np.full(spec.numel, ends[0]), np.full(spec.numel, ends[1])
-
-
 def _part(spec: specs.Array, part: jax.Array) -> jax.Array:
     """The elements of one leaf, in its shape and dtype."""
     part = part.reshape(part.shape[0], *spec.shape)
     if spec.is_discrete and jnp.issubdtype(part.dtype, jnp.floating):
-        part = clip(jnp.round(part), *(specs.aligned(b.reshape(spec.shape), part.ndim) for b in _bounds(spec)))
+        part = clip(jnp.round(part), *(specs.aligned(bound, part.ndim) for bound in bounds(spec)))
     return part.astype(spec.dtype)

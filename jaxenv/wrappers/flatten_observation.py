@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import ObservationWrapper
-from jaxenv.wrappers.leaf_observation import bounds
+from jaxenv._bounds import bounds
+from jaxenv._fields import field_paths, select
+from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class FlattenObservation(ObservationWrapper):
@@ -40,19 +41,12 @@ class FlattenObservation(ObservationWrapper):
     one_hot: bool = tree.static(default=True)
 
     def check(self):
-        names = jax.tree.map(lambda _: 0, self.env.observation_spec())  # of specs their attributes could be named
-        try:
-            found = self._parts(names)
-        except ValueError as unknown:
-            raise ValueError(f"FlattenObservation: fields: {unknown}") from None
-        if not found:
-            raise ValueError(f"FlattenObservation: there must be at least one array, got fields {self.fields!r}")
+        select("FlattenObservation", self.env.observation_spec(), self.fields)
 
     def _parts(self, observation):
-        if self.fields is None:
-            return jax.tree.leaves(observation)
-        paths = (self.fields,) if isinstance(self.fields, str) else self.fields
-        return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, str(path)))]
+        """The leaves of the vector, in its order."""
+        paths = field_paths("FlattenObservation", self.fields)
+        return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 
     def _is_choice(self, spec):
         return self.one_hot and isinstance(spec, specs.Bounded) and spec.shape == () and spec.dtype.kind in "iu"

@@ -8,8 +8,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import LaneWrapper
-from jaxenv.wrappers.leaf_observation import Leafwise
+from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 
 
 @tree.struct
@@ -63,7 +62,7 @@ class FlipObservation(Leafwise, LaneWrapper):
             x = jnp.where(tree.expand(own.vertical, x.ndim), x[:, ::-1], x)
             return jnp.where(tree.expand(own.horizontal, x.ndim), x[:, :, ::-1], x)
 
-        observation = jax.tree.map(flip, self._chosen(), timestep.observation)
+        observation = jax.tree.map(flip, self._marks(), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
     def map_spec(self, spec):

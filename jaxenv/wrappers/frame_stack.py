@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import LaneWrapper, chosen
+from jaxenv._fields import select
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 class FrameStack(LaneWrapper):
@@ -43,7 +44,7 @@ class FrameStack(LaneWrapper):
     num: int = tree.static(default=4)
     axis: int | None = tree.static(default=None)
     padding: Literal["reset", "zero"] = tree.static(default="reset")
-    fields: tuple[str, ...] | None = tree.static(default=None)
+    fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
@@ -61,7 +62,7 @@ class FrameStack(LaneWrapper):
                 raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} of {leaf}, got {self.axis}")
 
     def _chosen(self, observation):
-        return chosen("FrameStack", observation, self.fields)
+        return select("FrameStack", observation, self.fields)
 
     @property
     def shows_state(self):

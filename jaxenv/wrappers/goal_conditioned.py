@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
+from jaxenv._bounds import mapped_spec
+from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.random import Stream
-from jaxenv.wrappers.base import LaneWrapper, mapped_spec
 
 
 class GoalConditioned(LaneWrapper):

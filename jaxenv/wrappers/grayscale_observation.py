@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
+from jaxenv._bounds import fit
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 # ITU-R BT.709 luma, as Gymnasium rounds it: the shares of red, green and blue.
 _SHARES = (0.2125, 0.7154, 0.0721)

@@ -30,6 +30,7 @@ class GuardNonFinite(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def check(self):
         inside = layers(self.env)[:-1]
@@ -37,12 +38,6 @@ class GuardNonFinite(Wrapper):
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
         if not self.env.shows_state:  # then the observation of the state before cannot be made again
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
-
-    def observation_spec(self):
-        return self.env.observation_spec()
-
-    def reward_spec(self):
-        return self.env.reward_spec()
 
     @property
     def shows_state(self):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.frame_stack import filled, pushed, repeated
 from jaxenv.wrappers.previous_action_and_reward import shown_action, shown_action_spec
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 @tree.struct
@@ -48,6 +48,7 @@ class MaskedActions(LaneWrapper):
     replacement: Literal["random", "first"] = tree.static(default="random")
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action", "env_info"})
+    rewrites_action: ClassVar[bool] = True
 
     def check(self):
         if self.replacement not in ("random", "first"):

@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import LaneWrapper, chosen
+from jaxenv._fields import select_floats
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 class NoisyObservation(LaneWrapper):
@@ -34,7 +35,7 @@ class NoisyObservation(LaneWrapper):
     """
 
     scale: Any = tree.leaf(default=np.float32(0.1))
-    fields: tuple[str, ...] | None = tree.static(default=None)
+    fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"scale": 0.0}
@@ -45,7 +46,7 @@ class NoisyObservation(LaneWrapper):
         self._chosen(self.env.observation_spec())
 
     def _chosen(self, observation):
-        return chosen("NoisyObservation", observation, self.fields, floats=True)
+        return select_floats("NoisyObservation", observation, self.fields)
 
     def observation_spec(self):
         spec = self.env.observation_spec()

@@ -35,6 +35,7 @@ class NoopReset(Wrapper):
     noop: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     multi_step: ClassVar[bool] = True
     reset_strategy = "compact"
 
@@ -57,9 +58,6 @@ class NoopReset(Wrapper):
         given = np.asarray(self.noop)
         same_kind = specs.is_spec(spec) and np.can_cast(given.dtype, spec.dtype, "same_kind")
         return given.astype(spec.dtype) if same_kind else given
-
-    def observation_spec(self):
-        return self.env.observation_spec()
 
     @property
     def shows_state(self):

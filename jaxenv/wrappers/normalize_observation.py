@@ -8,8 +8,10 @@ import numpy as np
 
 from jaxenv import _moments, specs, tree
 from jaxenv._checks import is_concrete
+from jaxenv._fields import select_floats
 from jaxenv._numeric import clip
-from jaxenv.wrappers.base import BatchWrapper, chosen, map_observation, summable
+from jaxenv._observation import map_observation
+from jaxenv._wrapper_bases import BatchWrapper
 
 
 class NormalizeObservation(BatchWrapper):
@@ -48,7 +50,7 @@ class NormalizeObservation(BatchWrapper):
 
     epsilon: Any = tree.leaf(default=np.float32(1e-8))
     clip: float | None = tree.static(default=None)
-    fields: tuple[str, ...] | None = tree.static(default=None)
+    fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
@@ -60,7 +62,7 @@ class NormalizeObservation(BatchWrapper):
         self._chosen(self.env.observation_spec())
 
     def _chosen(self, observation):
-        return chosen("NormalizeObservation", observation, self.fields, floats=True)
+        return select_floats("NormalizeObservation", observation, self.fields)
 
     def observation_spec(self):
         spec = self.env.observation_spec()
@@ -86,11 +88,11 @@ class NormalizeObservation(BatchWrapper):
             shared = self._learned(shared, timestep.observation, jnp.ones_like(timestep.is_last()))
             if "final_observation" in timestep.env_info:
                 shared = self._learned(shared, timestep.env_info["final_observation"], timestep.is_last())
-        return shared, lanes, map_observation(lambda observation: self._shown(shared, observation), timestep)
+        return shared, lanes, map_observation(lambda x: tree.strong(self._shown(shared, x)), timestep)
 
     def _learned(self, shared, observation, valid):
         def learn(x, moments):
-            return _moments.update(moments, x, valid & summable(x), self.axis_name)
+            return _moments.update(moments, x, valid & _moments.summable(x), self.axis_name)
 
         return self._map(learn, observation, shared, otherwise=lambda x, moments: ())
 

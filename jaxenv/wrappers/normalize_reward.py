@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import _moments, specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv._numeric import clip
-from jaxenv.wrappers.base import BatchWrapper, summable
+from jaxenv._wrapper_bases import BatchWrapper
 
 
 class NormalizeReward(BatchWrapper):
@@ -87,7 +87,7 @@ class NormalizeReward(BatchWrapper):
         reward = timestep.reward
         returns = tree.expand(jnp.asarray(self.gamma), reward.ndim) * lanes + reward
         if learn:
-            shared = _moments.update(shared, returns, summable(returns) & ~timestep.is_first(), self.axis_name)
+            shared = _moments.update(shared, returns, _moments.summable(returns) & ~timestep.is_first(), self.axis_name)
         return shared, returns, dataclasses.replace(timestep, reward=self._paid(shared, reward))
 
     def _paid(self, shared, reward):

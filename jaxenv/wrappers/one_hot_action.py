@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class OneHotAction(ActionWrapper):

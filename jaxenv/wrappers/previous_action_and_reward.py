@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import _actions, specs, tree
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.frame_stack import with_zero
 
 

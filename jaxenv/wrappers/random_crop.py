@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.wrappers.base import LaneWrapper
-from jaxenv.wrappers.leaf_observation import Leafwise
+from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 
 
 @tree.struct
@@ -59,7 +58,7 @@ class RandomCrop(Leafwise, LaneWrapper):
         return f"have {self.height} rows and {self.width} columns"
 
     def init(self, timestep, stream):
-        marks = jax.tree.leaves(self._chosen())
+        marks = jax.tree.leaves(self._marks())
         draws = 1 if self.shared else sum(marks)
         return tuple(Corner(*random.separate_bits(random.fold_in(stream, i) if i else stream, 2)) for i in range(draws))
 
@@ -70,7 +69,7 @@ class RandomCrop(Leafwise, LaneWrapper):
         def crop(mark, x):
             return self._crop(x, shared if self.shared else next(left)) if mark else x
 
-        observation = jax.tree.map(crop, self._chosen(), timestep.observation)
+        observation = jax.tree.map(crop, self._marks(), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
     def _crop(self, x, corner: Corner):

@@ -10,10 +10,10 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._declared import Declared, declared_leaves
+from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers.base import LaneState
 
 
 class ResampleParams(Wrapper):
@@ -44,6 +44,7 @@ class ResampleParams(Wrapper):
     distributions: Any = tree.static()
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def __post_init__(self):
         if isinstance(self.distributions, Mapping):
@@ -100,12 +101,6 @@ class ResampleParams(Wrapper):
     def _of(self, state: LaneState) -> Environment:
         """The environment as it is in the lanes of a state."""
         return self._with(state.own, self.clock(state).env_id.shape[0])
-
-    def observation_spec(self):
-        return self.env.observation_spec()
-
-    def reward_spec(self):
-        return self.env.reward_spec()
 
     @property
     def shows_state(self):

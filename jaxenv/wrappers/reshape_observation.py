@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from jaxenv import tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, rearranged
+from jaxenv._bounds import rearranged
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ReshapeObservation(LeafObservationWrapper):

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, fit
+from jaxenv._bounds import fit
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ResizeObservation(LeafObservationWrapper):

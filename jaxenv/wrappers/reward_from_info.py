@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxenv import specs, tree
+from jaxenv._reward import check_reward_spec
+from jaxenv._wrapper_bases import RowRewardWrapper
 from jaxenv.environment import Environment
-from jaxenv.wrappers.reward_rows import RowRewardWrapper, stated
 
 
 class RewardFromInfo(RowRewardWrapper):
@@ -31,7 +32,7 @@ class RewardFromInfo(RowRewardWrapper):
             raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
         found = Environment.reward_spec(self)  # traces fn: what is wrong with it shows here
         if self.spec is not None:
-            stated("RewardFromInfo", self.spec, found)
+            check_reward_spec("RewardFromInfo", self.spec, found)
 
     def reward_spec(self):
         return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")

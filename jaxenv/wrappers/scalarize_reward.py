@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import RewardWrapper
+from jaxenv._wrapper_bases import RewardWrapper
 
 
 class ScalarizeReward(RewardWrapper):

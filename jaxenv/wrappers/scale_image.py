@@ -6,7 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds, fit
+from jaxenv._bounds import bounds, fit
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ScaleImage(LeafObservationWrapper):

@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.wrappers.base import RewardWrapper
-from jaxenv.wrappers.reward_rows import bounded, bounds
+from jaxenv._bounds import bounds
+from jaxenv._reward import bounded_reward
+from jaxenv._wrapper_bases import RewardWrapper
 
 
 class SignReward(RewardWrapper):
@@ -20,7 +21,7 @@ class SignReward(RewardWrapper):
 
     def reward_spec(self):
         spec = self.env.reward_spec()
-        return bounded(spec, *(np.sign(bound) for bound in bounds(spec)))
+        return bounded_reward(spec, *(np.sign(bound) for bound in bounds(spec)))
 
     def reward(self, reward):
         return jnp.sign(reward)

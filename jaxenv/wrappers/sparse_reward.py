@@ -3,8 +3,8 @@
 from typing import Any
 
 from jaxenv import tree
-from jaxenv.wrappers.base import RewardWrapper
-from jaxenv.wrappers.reward_rows import bounded
+from jaxenv._reward import bounded_reward
+from jaxenv._wrapper_bases import RewardWrapper
 
 
 class SparseReward(RewardWrapper):
@@ -25,7 +25,7 @@ class SparseReward(RewardWrapper):
     threshold: Any = tree.leaf(default=0.0)
 
     def reward_spec(self):
-        return bounded(self.env.reward_spec(), 0, 1)
+        return bounded_reward(self.env.reward_spec(), 0, 1)
 
     def reward(self, reward):
         return (reward > tree.expand(self.threshold, reward.ndim)).astype(reward.dtype)

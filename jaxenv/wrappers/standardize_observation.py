@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.leaf_observation import LeafObservationWrapper, bounds, fit
+from jaxenv._bounds import bounds, fit
+from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class StandardizeObservation(LeafObservationWrapper):

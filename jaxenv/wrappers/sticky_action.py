@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import is_concrete
-from jaxenv.wrappers.base import LaneWrapper
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 @tree.struct
@@ -50,6 +50,7 @@ class StickyAction(LaneWrapper):
     duration: Any = tree.static(default=(1, 1))
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"probability": np.float32(0)}
 
     def check(self):

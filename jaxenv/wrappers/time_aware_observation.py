@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import LaneWrapper
-from jaxenv.wrappers.leaf_observation import bounds
+from jaxenv._bounds import bounds
+from jaxenv._wrapper_bases import LaneWrapper
 
 
 class TimeAwareObservation(LaneWrapper):

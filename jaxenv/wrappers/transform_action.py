@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxenv import tree
-from jaxenv.wrappers.base import ActionWrapper
+from jaxenv._wrapper_bases import ActionWrapper
 
 
 class TransformAction(ActionWrapper):

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import ObservationWrapper, mapped_spec
+from jaxenv._bounds import mapped_spec
+from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class TransformObservation(ObservationWrapper):

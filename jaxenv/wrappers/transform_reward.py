@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.wrappers.base import RewardWrapper
-from jaxenv.wrappers.reward_rows import stated
+from jaxenv._reward import check_reward_spec
+from jaxenv._wrapper_bases import RewardWrapper
 
 
 class TransformReward(RewardWrapper):
@@ -44,7 +44,7 @@ class TransformReward(RewardWrapper):
                 f"{lanes} lanes it returns {found.shape}"
             )
         if self.spec is not None:
-            stated("TransformReward", self.spec, specs.unbatched(found))
+            check_reward_spec("TransformReward", self.spec, specs.unbatched(found))
 
     def reward_spec(self):
         return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")

@@ -494,7 +494,7 @@ class PaidAtFirst(RewardWrapper):
     def reward(self, reward):
         return reward + 1
 
-    def _paid(self, timestep):
+    def _with_reward(self, timestep):
         return dataclasses.replace(timestep, reward=self.reward(timestep.reward))
 
 

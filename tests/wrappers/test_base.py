@@ -64,6 +64,7 @@ class Echoes(LaneWrapper):
     """Plays the action before the one given; 0 at the start of an episode."""
 
     owns = frozenset({"prev_action"})
+    rewrites_action = True
 
     def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)
@@ -260,6 +261,35 @@ def test_acting_outside_same_step_is_refused_even_if_prev_action_is_not_declared
 
     with pytest.raises(ValueError, match="Undeclared: it rewrites prev_action"):
         Undeclared(AutoReset(counting(), "same_step"))
+
+
+def test_overriding_before_without_declaring_that_it_rewrites_the_action_is_refused():
+    with pytest.raises(TypeError, match="Silent: a wrapper that overrides before must declare rewrites_action = True"):
+
+        class Silent(LaneWrapper):
+            def before(self, own, action, stream):
+                return own, action
+
+
+def test_a_subclass_inherits_the_declaration_that_it_rewrites_the_action():
+    class Louder(Echoes):
+        def before(self, own, action, stream):
+            return action, own + 1
+
+    assert Louder(counting()).rewrites == {"prev_action"}
+
+
+def test_a_wrapper_that_keeps_specs_has_those_of_its_environment():
+    class Kept(LaneWrapper):
+        owns = frozenset({"reward", "observation"})
+        keeps_specs = frozenset({"observation"})
+
+        def init(self, timestep, stream):
+            return ()
+
+    env = jaxenv.spec("CartPole-v1").make(num_envs=3)
+    assert Kept(env).observation_spec() == env.observation_spec()
+    assert Kept(env).reward_spec() == specs.Array((), np.float32)
 
 
 def test_specs_follow_what_a_wrapper_owns():

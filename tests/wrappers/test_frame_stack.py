@@ -230,7 +230,7 @@ def test_the_frames_are_carried_once():
         (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis must be one of the 1 of Bounded\(\(7,\).*, got 1"),
         (lambda e: FrameStack(e, 2, axis=0.5), "FrameStack: axis must be None or an integer, got 0.5"),
         (lambda e: FrameStack(e, 2, fields=("eye",)), "FrameStack: field 'eye': no 'eye' here, the fields are"),
-        (lambda e: FrameStack(e, 2, fields="image"), "FrameStack: fields must be a tuple of dotted paths, got 'image'"),
+        (lambda e: FrameStack(e, 2, fields=(3,)), r"FrameStack: fields must be None, a dotted path or .*, got \(3,\)"),
         (lambda e: FrameStack(e, 2, fields=()), r"FrameStack: fields must name at least one part, got \(\)"),
         (lambda e: History(e, 0), "History: num must be at least 1, got 0"),
         (lambda e: History(e, 2, padding="zero"), "History: padding must be 'zeros' or 'first', got 'zero'"),

@@ -308,7 +308,7 @@ def test_the_statistics_of_two_runs_merge():
     [
         (lambda e: NormalizeObservation(e, -1.0), "NormalizeObservation: epsilon must be at least 0, got -1.0"),
         (lambda e: NormalizeObservation(e, clip=0.0), "NormalizeObservation: clip must be None or positive, got 0.0"),
-        (lambda e: NormalizeObservation(e, fields=("n",)), "NormalizeObservation: there must be a float array in n"),
+        (lambda e: NormalizeObservation(e, fields=("n",)), "NormalizeObservation: n must be an array of floats, got"),
         (lambda e: NormalizeObservation(e, fields=("z",)), "NormalizeObservation: field 'z': no 'z' here"),
         (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must lie in \[0, 1\], got 1.5"),
         (lambda e: NormalizeReward(e, epsilon=-1.0), "NormalizeReward: epsilon must be at least 0, got -1.0"),

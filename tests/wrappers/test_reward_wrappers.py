@@ -158,7 +158,10 @@ def test_a_delayed_vector_reward_is_summed_by_component():
         (lambda e: TransformReward(e, 3), "TransformReward: fn must be a function of rewards, got 3"),
         (lambda e: TransformReward(e, jnp.sum), r"TransformReward: fn must return .* 4 lanes it returns \(\)"),
         (lambda e: TransformReward(e, jnp.sign, specs.discrete(2)), r"TransformReward: spec must be .*, got Bounded"),
-        (lambda e: TransformReward(e, jnp.exp, scalar(1, 2)), "TransformReward: spec must hold 0, the reward of FIRST"),
+        (
+            lambda e: TransformReward(e, jnp.exp, scalar(1, 2)),
+            "TransformReward: spec must include 0, the reward",
+        ),
         (lambda e: RewardFromInfo(e, None), "RewardFromInfo: fn must be a function of env_info, got None"),
         (lambda e: RewardFromInfo(e, lambda info: 1.0), r"RewardFromInfo: the reward must have shape .* got \(\)"),
         (lambda e: SparseReward(e, "low"), "threshold must be a number"),

@@ -180,8 +180,8 @@ def test_noise_is_added_to_the_named_fields_alone_which_lose_their_bounds():
         (lambda e: DelayObservation(e, -1), "DelayObservation: delay must be at least 0, got -1"),
         (lambda e: DelayObservation(e, 1.5), "DelayObservation.*: delay must be of type int, got 1.5"),
         (lambda e: NoisyObservation(e, -0.1), r"NoisyObservation: scale must be at least 0, got -0.1"),
-        (lambda e: NoisyObservation(e, fields=("n",)), "NoisyObservation: there must be a float array in n, got"),
-        (lambda e: NoisyObservation(counting()), "NoisyObservation: there must be a float array in the observation"),
+        (lambda e: NoisyObservation(e, fields=("n",)), "NoisyObservation: n must be an array of floats, got"),
+        (lambda e: NoisyObservation(counting()), "NoisyObservation: observation must hold an array of floats"),
         (lambda e: DelayObservation(AutoReset(e, "same_step")), "DelayObservation: .* put it inside AutoReset"),
     ],
 )

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._fields import select
 from jaxenv.data.transformers.base import Transformer, check_fields, with_timestep
 from jaxenv.timestep import StepType
-from jaxenv.wrappers.base import chosen
 from jaxenv.wrappers.frame_stack import filled, pushed, repeated
 
 
@@ -155,9 +155,9 @@ class FrameStacker(Transformer):
                 "FrameStacker: the rows hold env_info['final_observation']: the LAST rows of a same_step stream show "
                 "the next episode, and no row the last stack of this one. Take wrappers.FrameStack inside AutoReset"
             )
-        marks = chosen("FrameStacker", timestep.observation, self.fields)
-        if not jax.tree.leaves(marks):
+        if not jax.tree.leaves(timestep.observation):
             raise ValueError("FrameStacker: the rows hold no observation, keep it in unroll(fields=...)")
+        marks = select("FrameStacker", timestep.observation, self.fields)
         for mark, x in zip(jax.tree.leaves(marks), jax.tree.leaves(timestep.observation), strict=True):
             rank = len(x.shape) - outer
             if mark and self.axis is not None and rank and not -rank <= self.axis < rank:

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._fields import select
+from jaxenv._observation import map_observation
 from jaxenv.data.transformers.base import RowTransformer, check_fields, check_number, map_observation_spec
-from jaxenv.wrappers.base import chosen, map_observation
 from jaxenv.wrappers.scale_image import scaled, scaled_spec
 
 
@@ -41,7 +42,7 @@ class ImageScale(RowTransformer):
 
     def _images(self, observation):
         """Which leaves of an observation (arrays or specs) are mapped."""
-        named = chosen("ImageScale", observation, self.fields)
+        named = select("ImageScale", observation, self.fields)
         if self.fields is None:
             named = jax.tree.map(lambda x: bool(x.dtype == np.uint8), observation)
             if not any(jax.tree.leaves(named)):

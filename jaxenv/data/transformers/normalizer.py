@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, tree
-from jaxenv._moments import Moments
+from jaxenv._moments import Moments, summable
 from jaxenv._numeric import clip
 from jaxenv.data.transformers.base import Transformer, check_number, on_windows, rows_of, vary_like
 from jaxenv.timestep import TimeStep
-from jaxenv.wrappers.base import summable
 
 Mode = Literal["adaptive", "window", "exponential"]
 Update = Literal["rollout", "replay", "never"]

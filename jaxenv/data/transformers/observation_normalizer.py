@@ -5,9 +5,10 @@ import dataclasses
 import jax
 
 from jaxenv import specs, tree
+from jaxenv._fields import select_floats
+from jaxenv._observation import map_observation
 from jaxenv.data.transformers.base import check_fields, map_observation_spec
 from jaxenv.data.transformers.normalizer import Normalizer
-from jaxenv.wrappers.base import chosen, map_observation
 from jaxenv.wrappers.normalize_observation import normalized_spec
 
 
@@ -71,4 +72,4 @@ class ObservationNormalizer(Normalizer):
         return jax.tree.map(lambda mark, x, e: self._update(e, x, valid) if mark else (), marks, observation, estimates)
 
     def _chosen(self, observation):
-        return chosen("ObservationNormalizer", observation, self.fields, floats=True)
+        return select_floats("ObservationNormalizer", observation, self.fields)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._bounds import mapped_spec
+from jaxenv._reward import with_reward
 from jaxenv.data.transformers.base import RowTransformer
 from jaxenv.timestep import TimeStep
-from jaxenv.wrappers.base import mapped_spec
-from jaxenv.wrappers.reward_rows import with_reward
 
 
 class RewardTransformer(RowTransformer):

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._bounds import bounds
 from jaxenv._numeric import clip
+from jaxenv._reward import bounded_reward
 from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
-from jaxenv.wrappers.reward_rows import bounded, bounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,4 +48,4 @@ class RewardClipping(RewardTransformer):
 
     def reward_spec(self, spec):
         low, high = self._limits(spec.shape)
-        return bounded(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))
+        return bounded_reward(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))

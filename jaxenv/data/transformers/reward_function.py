@@ -7,8 +7,8 @@ from typing import Any
 import jax
 
 from jaxenv import specs
+from jaxenv._reward import check_reward_spec
 from jaxenv.data.transformers.reward import RewardTransformer
-from jaxenv.wrappers.reward_rows import stated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,4 +41,4 @@ class RewardFunction(RewardTransformer):
 
     def reward_spec(self, spec):
         found = super().reward_spec(spec)
-        return found if self.spec is None else stated("RewardFunction", self.spec, found)
+        return found if self.spec is None else check_reward_spec("RewardFunction", self.spec, found)

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._reward import with_reward
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.reward import present
-from jaxenv.wrappers.reward_rows import with_reward
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._bounds import bounds
+from jaxenv._reward import bounded_reward
 from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
-from jaxenv.wrappers.reward_rows import bounded, bounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,4 +34,4 @@ class RewardScaling(RewardTransformer):
 
     def reward_spec(self, spec):
         ends = [bound * components("RewardScaling", "scale", self.scale, spec.shape) for bound in bounds(spec)]
-        return bounded(spec, np.minimum(*ends), np.maximum(*ends))
+        return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))

@@ -4,8 +4,9 @@ import dataclasses
 from typing import Any
 
 from jaxenv import specs
+from jaxenv._bounds import bounds
+from jaxenv._reward import bounded_reward
 from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
-from jaxenv.wrappers.reward_rows import bounded, bounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,4 +32,4 @@ class RewardShifting(RewardTransformer):
 
     def reward_spec(self, spec):
         bias = components("RewardShifting", "bias", self.bias, spec.shape)
-        return bounded(spec, *(bound + bias for bound in bounds(spec)))
+        return bounded_reward(spec, *(bound + bias for bound in bounds(spec)))

@@ -5,11 +5,11 @@ from typing import Any
 
 import jax
 
+from jaxenv._fields import select
 from jaxenv.data.transformers.base import Transformer
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
 from jaxenv.data.transformers.identity import Identity
-from jaxenv.wrappers.base import chosen
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -94,7 +94,7 @@ class Sequential(Transformer):
     def _check_goals(self, observation: Any) -> None:
         """Refuses stacks of a goal that hindsight replaces: frames from before the window would keep the old one."""
         for stacker in (t for t in self.transformers if isinstance(t, FrameStacker)):
-            stacked = chosen("FrameStacker", observation, stacker.fields)
+            stacked = select("FrameStacker", observation, stacker.fields)
             for hindsight in (t for t in self.transformers if isinstance(t, Hindsight)):
                 if any(jax.tree.leaves(hindsight.goals(stacked)[1])):
                     raise ValueError(

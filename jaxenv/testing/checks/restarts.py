@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.testing.compare import ROUNDING, host, require_equal, steps
 from jaxenv.testing.report import Failure, NotApplicable
@@ -16,7 +17,6 @@ from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
 from jaxenv.wrappers.autoreset import AutoResetState
-from jaxenv.wrappers.base import LaneState
 
 
 @jax.jit

@@ -52,7 +52,7 @@ def _comparable(layer: Wrapper) -> bool:
 def _acts(layer: Wrapper) -> bool:
     """Whether a wrapper chooses actions of its own: what it hands in cannot be told from outside."""
     owns = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
-    return owns or (isinstance(layer, LaneWrapper) and type(layer).before is not LaneWrapper.before)
+    return owns or (isinstance(layer, LaneWrapper) and layer.rewrites_action)
 
 
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:

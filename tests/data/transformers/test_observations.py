@@ -243,7 +243,7 @@ def test_wrong_arguments_are_refused_by_name(make, message):
     ("transformer", "message"),
     [
         (ObservationNormalizer(fields=("speed",)), "ObservationNormalizer: field 'speed': no 'speed' here"),
-        (ObservationNormalizer(fields=("camera",)), "ObservationNormalizer: there must be a float array in camera"),
+        (ObservationNormalizer(fields=("camera",)), "ObservationNormalizer: camera must be an array of floats"),
         (ImageScale(fields=("lidar",)), "ImageScale: field 'lidar': no 'lidar' here, the fields are"),
         (ImageScale(fields=("place",)), "ImageScale: place must be uint8, got float32"),
     ],

@@ -163,5 +163,5 @@ def test_rows_without_reward_are_refused(transformer):
 
 def test_a_spec_that_does_not_fit_what_the_function_returns_is_refused():
     transformer = RewardFunction(lambda r: r, bounded([0, 0], [1, 1]))
-    with pytest.raises(ValueError, match=r"RewardFunction: spec must be one of shape \(\) and float32"):
+    with pytest.raises(ValueError, match=r"RewardFunction: spec must be that of a reward of shape \(\)"):
         transformer.transform_spec(TimeStep(reward=unbounded()))

@@ -39,7 +39,7 @@ def test_names_are_those_of_the_library_or_say_where_they_come_from():
     assert [name for name, _ in to_data(stack())] == [
         "TimeLimit",
         "RescaleAction",
-        "tests.wrappers.test_plain:Halved",
+        "tests.test_stack_data:Halved",
         "AutoReset",
         "NormalizeObservation",
     ]
@@ -54,7 +54,7 @@ def test_make_takes_the_same_data():
 
 def test_what_is_no_data_is_refused_by_wrapper_and_argument():
     env = wrappers.TransformReward(jaxenv.spec("CartPole-v1").make(), abs)
-    with pytest.raises(ValueError, match="to_data: TransformReward's fn is no data"):
+    with pytest.raises(ValueError, match="to_data: TransformReward's fn is not plain data"):
         to_data(env)
 
 

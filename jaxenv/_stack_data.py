@@ -1,4 +1,4 @@
-"""Stacks of wrappers as plain data, names and arguments, which JSON can hold."""
+"""Stacks of wrappers as plain data, names and arguments, that JSON can store."""
 
 import dataclasses
 import importlib
@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
-import jaxenv.wrappers
 from jaxenv._checks import is_concrete
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
+# Where a name without a module is looked up. Imported when it is needed: it exports `to_data` and `from_data`.
+_PUBLIC = "jaxenv.wrappers"
+
 
 def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
-    """The wrappers of a stack, innermost first: names and constructor arguments, as ``make(wrappers=...)`` takes them.
+    """The wrappers of a stack, innermost first, as names and constructor arguments for ``make(wrappers=...)``.
 
-    Arguments are numbers, text, ``None``, and lists and dicts of those; one value per lane (``[B]``) is a list. A
-    wrapper that is not in ``jaxenv.wrappers`` is named ``"module:Class"``.
+    Arguments are numbers, strings, ``None``, and lists and dicts of these; an array with one value per lane (``[B]``)
+    becomes a list. A wrapper that is not in ``jaxenv.wrappers`` is named ``"module:Class"``.
 
     Raises:
-        ValueError: for an argument that is no data, a function say; the message names wrapper and argument.
+        ValueError: for an argument that is not plain data, such as a function; the message names wrapper and argument.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 200))
@@ -39,35 +41,38 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
 
 
 def from_data(env: Environment, data: Sequence[tuple[str, dict[str, Any]]]) -> Environment:
-    """The environment inside the wrappers that ``to_data`` wrote down, innermost first; shapes as they were there.
+    """Wraps ``env`` in the wrappers of ``data``, innermost first, as `to_data` returns them.
+
+    Values per lane must have the shape ``[B]`` of the lanes of ``env``.
 
     Raises:
-        ValueError: for a name that is no wrapper, or whatever the wrapper refuses.
+        ValueError: for a name that is not a wrapper, or an argument that the wrapper refuses.
     """
     for name, arguments in data:
         env = wrapper_class(name, "from_data")(env, **arguments)
     return env
 
 
-def _name(cls: type) -> str:
-    if getattr(jaxenv.wrappers, cls.__name__, None) is cls:
-        return cls.__name__
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
 def wrapper_class(name: str, owner: str) -> type[Wrapper]:
-    """The wrapper called ``name`` in ``jaxenv.wrappers``, or ``"module:Class"``; errors name the ``owner``."""
+    """The wrapper called ``name`` in ``jaxenv.wrappers``, or ``"module:Class"``; errors start with ``owner``."""
     module, _, qualified = name.rpartition(":")
     try:
-        found: Any = importlib.import_module(module) if module else jaxenv.wrappers
+        found: Any = importlib.import_module(module or _PUBLIC)
         for part in qualified.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):
         found = None
     if not (isinstance(found, type) and issubclass(found, Wrapper)):
-        known = sorted(n for n, c in vars(jaxenv.wrappers).items() if isinstance(c, type) and issubclass(c, Wrapper))
+        public = vars(importlib.import_module(_PUBLIC)).items()
+        known = sorted(n for n, c in public if isinstance(c, type) and issubclass(c, Wrapper))
         raise ValueError(f"{owner}: no wrapper {name!r}, the wrappers are {', '.join(known)}, or 'module:Class'")
     return found
+
+
+def _name(cls: type) -> str:
+    if getattr(importlib.import_module(_PUBLIC), cls.__name__, None) is cls:
+        return cls.__name__
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _plain(owner: str, name: str, value: Any) -> Any:
@@ -79,4 +84,4 @@ def _plain(owner: str, name: str, value: Any) -> Any:
         return [_plain(owner, name, x) for x in value]
     if is_concrete(value) and np.asarray(value).dtype.kind in "biuf":
         return np.asarray(value).tolist()
-    raise ValueError(f"to_data: {owner}'s {name} is no data: {value!r}")
+    raise ValueError(f"to_data: {owner}'s {name} is not plain data: {value!r}")

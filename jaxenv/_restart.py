@@ -1,0 +1,141 @@
+"""Restart strategies: ways of starting the next episode in some lanes of a batch.
+
+``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask has a lane. ``compact`` gathers
+the lanes of the mask and starts episodes in those, a block at a time. All three agree in the lanes of the mask.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _xla, tree
+from jaxenv._declared import Declared, declared_leaves, map_declared
+from jaxenv.environment import Environment, ResetStrategy
+from jaxenv.random import Clock
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+
+def start_episodes(
+    env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep, strategy: ResetStrategy | Any, block: int
+) -> tuple[Tree, TimeStep]:
+    """State and FIRST row of the next episode in the lanes of ``mask``; other lanes hold placeholders.
+
+    Args:
+        env: the environment whose lanes restart.
+        mask: bool ``[B]``.
+        state: the state in which the lanes ended, leaves ``[B, ...]``.
+        timestep: rows ``[B]`` of ``env``, for shapes and placeholders.
+        strategy: ``"select"``, ``"cond"``, ``"compact"``, or one of them per platform.
+        block: number of lanes that ``compact`` starts at a time.
+
+    Raises:
+        ValueError: at trace time, if ``begin`` and ``step`` of ``env`` return different trees.
+    """
+    strategies = {
+        "select": _select,
+        "cond": _merging_batches(_cond),
+        "compact": _merging_batches(functools.partial(_compact, block)),
+    }
+    # Gradients stop at the start of an episode, and must not enter a branch or a loop of unknown length.
+    arguments = tree.detach((env, mask, *_xla.vary_like(mask, (state, timestep))))
+    if isinstance(strategy, str):
+        fresh = strategies[strategy](*arguments)
+    else:
+        per_platform = {platform: strategies[name] for platform, name in strategy.items()}
+        fresh = jax.lax.platform_dependent(*arguments, **per_platform)
+    try:
+        chex.assert_trees_all_equal_shapes_and_dtypes((state, timestep), fresh)
+    except AssertionError as difference:
+        raise ValueError(f"{env}: begin and step must return the same tree: {difference}") from None
+    return fresh
+
+
+def _select(env, mask, state, timestep):
+    clock = env.clock(state)
+    return _xla.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
+
+
+def _cond(env, mask, state, timestep):
+    return jax.lax.cond(jnp.any(mask), _select, lambda env, mask, *current: current, env, mask, state, timestep)
+
+
+def _compact(block, env, mask, state, timestep):
+    lanes = mask.shape[0]
+    block = min(block, lanes)
+    count = jnp.sum(mask, dtype=jnp.int32)
+    slots = -(-lanes // block) * block
+
+    def no_lanes(mask):
+        return _xla.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
+
+    def lanes_of_mask(mask):
+        slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
+        numbers = jnp.arange(lanes, dtype=jnp.int32)
+        return no_lanes(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
+
+    ended = jax.lax.cond(count > 0, lanes_of_mask, no_lanes, mask)
+
+    def start_block(i, buffers):
+        index = jax.lax.dynamic_slice(ended, (i * block,), (block,))
+        previous = tree.gather(buffers[0], index)
+        clock = env.clock(previous)
+        fresh = env.take(index).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
+        return _scatter(buffers, fresh, index)
+
+    blocks = (count + np.int32(block - 1)) // np.int32(block)
+    return jax.lax.fori_loop(np.int32(0), blocks, start_block, (state, timestep))
+
+
+def _scatter(buffers: Tree, values: Tree, index: jax.Array) -> Tree:
+    """Writes ``values`` ``[K, ...]`` at the lanes ``index`` (int32 ``[K]``) and drops those with an index out of range.
+
+    Keys and ids of lanes never change and are not written.
+    """
+
+    def write(buffer, value):
+        if isinstance(buffer, Clock):
+            episode, step = write(buffer.episode, value.episode), write(buffer.step, value.step)
+            return dataclasses.replace(buffer, episode=episode, step=step)
+        return buffer.at[index].set(value, mode="drop")
+
+    return jax.tree.map(write, buffers, values, is_leaf=lambda node: isinstance(node, Clock))
+
+
+def _merging_batches(start: Callable) -> Callable:
+    """``start`` with a rule for ``vmap`` that treats S batches of B lanes as one batch of S * B lanes.
+
+    JAX's own rule would turn ``cond`` into a selection between both branches, and would run a loop for all batches
+    until the last one is done.
+    """
+    start = jax.custom_batching.custom_vmap(start)
+
+    @start.def_vmap
+    def merge(size, batched, env, *values):
+        lanes = values[0].shape[-1]
+        batched_env, *batched_values = batched
+        is_batched = {flag.path: flag.value for flag in declared_leaves(batched_env)}
+
+        def merged(x, batched):
+            x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
+            return x.reshape(size * lanes, *x.shape[2:])
+
+        def merged_leaf(d: Declared):
+            batched = is_batched[d.path]
+            if not batched and not d.per_lane:
+                return d.value
+            one_per_batch = batched and d.value.ndim == d.rank + 1
+            return jnp.repeat(d.value, lanes, axis=0) if one_per_batch else merged(d.value, batched)
+
+        values = jax.tree.map(merged, values, tuple(batched_values))
+        fresh = start(map_declared(merged_leaf, env), *values)
+        fresh = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), fresh)
+        return fresh, jax.tree.map(lambda _: True, fresh)
+
+    return start

@@ -1,0 +1,32 @@
+"""The base of wrappers that map the action by a function."""
+
+import dataclasses
+from typing import ClassVar
+
+from jaxenv import _actions, specs
+from jaxenv._wrapper_bases.prev_action import num_lanes, with_prev_action
+from jaxenv.tree import Tree
+from jaxenv.wrapper import Wrapper
+
+
+class ActionWrapper(Wrapper):
+    """Maps the agent's action to the action for ``env``. Subclasses implement ``action`` and ``action_spec``.
+
+    Owns ``prev_action``, a tree of ``[B, ...]``: the action as the agent gave it, zeros at FIRST.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+
+    def action(self, action: Tree) -> Tree:
+        """The action for ``env``, given one ``[B, ...]`` that fits ``action_spec``; discrete actions are in bounds."""
+        raise NotImplementedError(f"{type(self).__name__}.action")
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
+
+    def step(self, state, action):
+        spec = self.action_spec()
+        given = _actions.conform(spec, action, num_lanes(self, state), str(self))
+        state, timestep = self.env.step(state, self.action(_actions.clip_discrete(spec, given)))
+        return state, with_prev_action(self, timestep, given)

@@ -1,0 +1,125 @@
+"""The base of wrappers with state per lane."""
+
+import dataclasses
+from typing import ClassVar
+
+from jaxenv import _actions, _xla, specs, tree
+from jaxenv._wrapper_bases.ownership import check_owned
+from jaxenv._wrapper_bases.prev_action import num_lanes, with_prev_action
+from jaxenv.random import Stream
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrapper import Wrapper, layers
+
+
+@tree.struct
+class LaneState:
+    """State of a lane wrapper: the state of ``env`` and the wrapper's own, every leaf ``[B, ...]``."""
+
+    inner: Tree
+    own: Tree
+
+
+class LaneWrapper(Wrapper):
+    """Carries state per lane that is initialised at the start of every episode.
+
+    Subclasses implement ``init`` and override ``before``, ``after`` or both. A subclass that overrides ``before``
+    declares ``rewrites_action = True``; ``owns`` names the fields that ``after`` rewrites.
+
+    The base calls ``init`` under a mask wherever an episode starts, so a wrapper is correct inside and outside
+    ``AutoReset``. In ``same_step`` mode a lane wrapper that rewrites observations or actions must be inside. Each hook
+    receives its own stream, a function of the clock, the wrapper's class and the number of wrappers of this class
+    further inside.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset()
+    # Whether `before` changes the action. The agent's action is then checked, and recorded in prev_action.
+    rewrites_action: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.before is not LaneWrapper.before and not cls.rewrites_action:
+            raise TypeError(f"{cls.__name__}: a wrapper that overrides before must declare rewrites_action = True")
+
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
+        """The wrapper's state for an episode whose first observation is on ``timestep``: leaves ``[B, ...]``."""
+        raise NotImplementedError(f"{type(self).__name__}.init")
+
+    def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
+        """Runs before every step of ``env``: returns the new state of the wrapper and the action for ``env``.
+
+        Returns its arguments by default.
+        """
+        return own, action
+
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
+        """Runs on every row, FIRST included: returns the new state of the wrapper and the new row.
+
+        Returns its arguments by default.
+        """
+        return own, timestep
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.autoreset == "same_step" and self.rewrites:
+            raise ValueError(
+                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.rewrites))}, and a LAST row of a same_step "
+                "AutoReset shows two episodes, of which it could rewrite only one: put it inside AutoReset"
+            )
+
+    def inner(self, state):
+        return state.inner
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        clock = self.env.clock(state)
+        own = tree.strong(self.init(timestep, self._stream(clock, "init")))
+        own, timestep = self._after(own, timestep, clock)
+        if self.rewrites_action:
+            zeros = specs.zeros(self.action_spec(), env_id.shape)
+            timestep = dataclasses.replace(timestep, prev_action=zeros)
+        return _xla.unshare((LaneState(state, tree.strong(own)), timestep))
+
+    def step(self, state, action):
+        own, inner_action = state.own, action
+        if self.rewrites_action:
+            spec = self.action_spec()
+            action = _actions.conform(spec, action, num_lanes(self, state), str(self))
+            stream = self._stream(self.clock(state), "before")
+            own, inner_action = self.before(own, _actions.clip_discrete(spec, action), stream)
+        inner, timestep = self.env.step(state.inner, inner_action)
+        own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
+        if self.rewrites_action:
+            timestep = with_prev_action(self, timestep, action)
+        return _xla.unshare((LaneState(inner, tree.strong(own)), timestep))
+
+    def _advance(self, own, timestep, ticked, clock):
+        """The wrapper's state and the row after a step.
+
+        ``ticked`` is the clock before the step, advanced by one step; ``clock`` is the clock after it. They differ
+        where an episode starts.
+        """
+        if self.autoreset is None:  # Episodes start in `begin` only.
+            return self._after(own, timestep, ticked)
+        fresh = tree.strong(self.init(timestep, self._stream(clock, "init")))
+        if self.autoreset == "next_step":
+            first = timestep.is_first()
+            return self._after(tree.where(first, fresh, own), timestep, tree.where(first, clock, ticked))
+        # same_step: the LAST row still belongs to the episode that it ends.
+        own, row = self._after(own, timestep, ticked)
+        return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), row
+
+    def _after(self, own, timestep, clock):
+        own, row = self.after(own, timestep, self._stream(clock, "after"))
+        check_owned(self, timestep, row)
+        return own, row
+
+    @property
+    def rewrites(self) -> frozenset[str]:
+        """The fields among ``observation`` and ``prev_action`` that require a place inside ``same_step`` AutoReset."""
+        return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self.rewrites_action else frozenset())
+
+    def _stream(self, clock, hook: str) -> Stream:
+        name = type(self).__name__
+        ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
+        return clock.stream("wrapper", f"{name}/{ordinal}/{hook}")

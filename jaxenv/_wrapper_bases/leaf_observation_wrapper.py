@@ -1,0 +1,30 @@
+"""The base of stateless wrappers that map an observation leaf by leaf."""
+
+import jax
+
+from jaxenv import specs
+from jaxenv._bounds import mapped_spec
+from jaxenv._wrapper_bases.leafwise import Leafwise
+from jaxenv._wrapper_bases.observation_wrapper import ObservationWrapper
+
+
+class LeafObservationWrapper(Leafwise, ObservationWrapper):
+    """Maps leaves ``[B, ...]`` of the observation one by one. Subclasses implement ``map_leaf``.
+
+    Implement ``map_spec`` as well if the bounds of the result are known. ``applies``, ``kind`` and ``fault`` define
+    which leaves the wrapper maps; the argument ``fields`` selects among them.
+
+    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    """
+
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
+        """The new leaf for a batch ``[B, ...]`` of old ones, each of which fits ``spec``."""
+        raise NotImplementedError(f"{type(self).__name__}.map_leaf")
+
+    def map_spec(self, spec):
+        """Shape and dtype of what ``map_leaf`` returns, without bounds."""
+        return mapped_spec(lambda x: self.map_leaf(x, spec), spec, self.spec_lanes)
+
+    def observation(self, observation):
+        marks, spec = self._marks(), self.env.observation_spec()
+        return jax.tree.map(lambda mark, s, x: self.map_leaf(x, s) if mark else x, marks, spec, observation)
