@@ -97,7 +97,7 @@ def ours(kind: str, work: str, scale: int = 1) -> Side:
     """This library's buffer."""
     doing, number, length = WORK[work]
     num_envs, capacity = _sizes(kind, scale)
-    prioritised = {"priority_exponent": 0.6, "priority_length": length} if work.startswith("prioritised") else {}
+    prioritised = {"sampling": data.PrioritizedSampling(0.6, length)} if work.startswith("prioritised") else {}
     replay = data.Replay(capacity, num_envs, **prioritised)
     fields = jax.tree.map(jnp.asarray, _block(kind, number if doing == "add" else 32, num_envs))
     action = fields.pop("action")

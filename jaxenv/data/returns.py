@@ -34,17 +34,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
-from jaxenv._checks import is_concrete
-from jaxenv.data.rows import (
-    StreamMode,
-    as_number,
-    check_rows,
-    check_steps,
-    check_stream,
-    coefficient,
-    next_rows,
-    transition_mask,
-)
+from jaxenv._checks import check_integer, is_concrete
+from jaxenv.data._checks import StreamMode, as_number, check_rows, check_stream, coefficient
+from jaxenv.data.transition_mask import transition_mask
+from jaxenv.data.with_last import next_rows
 from jaxenv.timestep import StepType, TimeStep
 
 
@@ -119,7 +112,7 @@ def n_step_return(
         ValueError: for an ``n`` that is no whole number from 1, and for arguments of other shapes than the module
             states.
     """
-    n = check_steps("n_step_return", n)
+    check_integer("n_step_return", "n", n, 1)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
     end = jnp.asarray(values, x.value.dtype)[-1:]
 
@@ -128,7 +121,7 @@ def n_step_return(
         target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
         return jnp.where(x.known, target, x.value)
 
-    return jax.lax.fori_loop(0, min(n, x.value.shape[0]), one_more, x.value)
+    return jax.lax.fori_loop(0, min(int(n), x.value.shape[0]), one_more, x.value)
 
 
 def td_lambda(

@@ -317,7 +317,7 @@ def test_an_argument_that_does_not_fit_is_named_with_both_shapes(change, message
         call(change)
 
 
-@pytest.mark.parametrize(("n", "rule"), [(0, "at least 1"), (2.0, "a whole number"), (True, "a whole number")])
+@pytest.mark.parametrize(("n", "rule"), [(0, "at least 1"), (2.0, "an integer"), (True, "an integer")])
 def test_a_return_over_no_number_of_steps_is_refused(n, rule):
     rows, values, _, _ = stream("next_step")
     with pytest.raises(ValueError, match=f"n_step_return: n must be {rule}, got {n}"):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.data.batches import episode_mask
+from jaxenv.data.replay.batch import episode_mask
 from jaxenv.data.transformers.base import Transformer, check_number, with_timestep
 
 

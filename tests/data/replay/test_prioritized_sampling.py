@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from jaxenv import random, tree
-from jaxenv.data import Batch, Replay, priorities
+from jaxenv.data import Batch, PrioritizedSampling, Replay
+from jaxenv.data.replay import _sum_tree
+from jaxenv.data.replay._sum_tree import SumTree
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
@@ -34,7 +36,7 @@ def chosen(env_id, position):
 def known(replay, state):
     """Priorities above 0: (lane, position) -> number."""
     size = replay.capacity * replay.num_envs
-    found = np.asarray(state.priorities.sums)[:size].reshape(replay.capacity, replay.num_envs)
+    found = np.asarray(state.sampling.sum_tree.sums)[:size].reshape(replay.capacity, replay.num_envs)
     end = np.broadcast_to(state.position, replay.num_envs)
     newest = {(lane, p % replay.capacity): p for lane in range(replay.num_envs) for p in range(max(end[lane], 0))}
     return {(lane, newest[lane, slot]): found[slot, lane] for slot, lane in zip(*np.nonzero(found), strict=True)}
@@ -42,7 +44,7 @@ def known(replay, state):
 
 def assert_summed(state):
     """Every sum is that of what lies below it."""
-    sums, sizes = np.asarray(state.priorities.sums), state.priorities.sizes
+    sums, sizes = np.asarray(state.sampling.sum_tree.sums), state.sampling.sum_tree.sizes
     levels = np.split(sums, np.cumsum(sizes)[:-1])
     for low, high in itertools.pairwise(levels):
         expected = low.reshape(-1, 8).sum(axis=1)
@@ -60,7 +62,7 @@ def assert_summed(state):
 def test_what_may_be_drawn_is_every_whole_window_and_no_other(aligned, length, ignored, lanes):
     capacity, counts = 9, [1, 3, 9, 2, 5, 1, 8]
     replay = Replay(
-        capacity, lanes, aligned=aligned, ignore_earliest=ignored, priority_exponent=1.0, priority_length=length
+        capacity, lanes, aligned=aligned, ignore_earliest=ignored, sampling=PrioritizedSampling(1.0, length)
     )
 
     @jax.jit
@@ -82,7 +84,7 @@ def test_what_may_be_drawn_is_every_whole_window_and_no_other(aligned, length, i
 
 
 def test_lanes_of_different_sizes_have_their_own_windows():
-    replay = Replay(6, 3, aligned=False, priority_exponent=1.0)
+    replay = Replay(6, 3, aligned=False, sampling=PrioritizedSampling(1.0))
     state = init(replay, block(0, 1))
     for first, count, lane in ((0, 5, 0), (0, 4, 1), (5, 4, 0)):
         state = add(replay, state, block(first, count, [lane]), np.array([lane]))
@@ -94,14 +96,14 @@ def test_lanes_of_different_sizes_have_their_own_windows():
 
 
 def test_clear_leaves_no_window():
-    replay = Replay(9, 3, priority_exponent=1.0)
+    replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
     state = replay.clear(add(replay, init(replay, block(0, 1)), block(0, 9)))
     assert known(replay, state) == {}
     assert sorted(known(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
 
 
 def test_clear_leaves_the_windows_of_the_rows_that_are_kept():
-    replay = Replay(9, 3, priority_exponent=1.0)
+    replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 9)), block(9, 2))
     state = update(replay, state, chosen([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
     state = jax.device_get(jax.jit(lambda state: replay.clear(state, keep=3))(state))
@@ -116,7 +118,7 @@ def test_clear_leaves_the_windows_of_the_rows_that_are_kept():
 @functools.cache
 def weighted(exponent):
     """A full ring of 3 lanes and 6 rows whose priorities are 1, 2, ... in the order of lanes, one of them 0."""
-    replay = Replay(6, 3, priority_exponent=exponent)
+    replay = Replay(6, 3, sampling=PrioritizedSampling(exponent))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 6)), block(6, 3))
     env_id, position = np.repeat(np.arange(3), 5), np.tile(np.arange(3, 8), 3)
     priority = np.arange(15, dtype=np.float32)
@@ -159,8 +161,8 @@ def test_a_draw_from_a_million_priorities_finds_the_few_that_are_not_zero():
 
     @jax.jit
     def draws(key):
-        kept = priorities.change(priorities.empty(1_000_000), where, jnp.array([1, 2, 3, 4, 5, 1e-3], jnp.float32))
-        return priorities.draw(kept, random.stream(key), 4096)
+        values = SumTree.zeros(1_000_000).put_max(where, jnp.array([1, 2, 3, 4, 5, 1e-3], jnp.float32))
+        return values.draw(random.stream(key), 4096)
 
     place, priority = jax.device_get(draws(jax.random.key(0)))
     assert set(place) <= set(where)
@@ -170,14 +172,14 @@ def test_a_draw_from_a_million_priorities_finds_the_few_that_are_not_zero():
 
 
 def test_millions_of_places_beside_one_that_outweighs_them_are_drawn_alike():
-    kept = priorities.empty(2**23)
+    kept = SumTree.zeros(2**23)
     levels = [np.ones(kept.sizes[0], np.float32)]
     levels[0][0] = 7 * 2**23
     for size in kept.sizes[1:]:
         levels.append(np.zeros(size, np.float32))
         levels[-1][: len(levels[-2]) // 8] = levels[-2].reshape(-1, 8).sum(axis=1)
     kept = tree.rebuild(kept, sums=np.concatenate(levels))
-    place, _ = jax.device_get(jax.jit(priorities.draw, static_argnums=2)(kept, random.stream(jax.random.key(1)), 2**15))
+    place, _ = jax.device_get(jax.jit(SumTree.draw, static_argnums=2)(kept, random.stream(jax.random.key(1)), 2**15))
     others = place[place > 0]
     assert abs(len(others) - 2**12) <= 2
     for below in (1, 8, 64):
@@ -190,14 +192,14 @@ def test_millions_of_places_beside_one_that_outweighs_them_are_drawn_alike():
 def test_what_rounding_leaves_beyond_the_last_priority_belongs_to_it():
     node = jnp.array([[0, 1, 2, 0, 3, 0, 0, 0]], jnp.float32)
     for rest, branch in [(0.0, 1), (0.9, 1), (1.0, 2), (3.0, 4), (6.0, 4), (6.5, 4)]:
-        assert priorities._branch(node, jnp.array([rest], jnp.float32))[0].tolist() == [branch]
+        assert _sum_tree._choose_branch(node, jnp.array([rest], jnp.float32))[0].tolist() == [branch]
 
 
 # --- what a change changes -------------------------------------------------------------------------------------------
 
 
 def test_new_rows_get_the_greatest_priority_so_far():
-    replay = Replay(8, 2, priority_exponent=2.0)
+    replay = Replay(8, 2, sampling=PrioritizedSampling(2.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([1, 0], [0, 2]), np.array([3.0, 0.5], np.float32))
     state = add(replay, state, block(4, 1, 2))
@@ -208,48 +210,48 @@ def test_new_rows_get_the_greatest_priority_so_far():
 
 
 def test_windows_that_are_gone_or_not_whole_keep_what_came_in_their_place():
-    replay = Replay(4, 2, priority_exponent=1.0, ignore_earliest=1)
+    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0), ignore_earliest=1)
     state = add(replay, add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2)), block(4, 2, 2))
     before = known(replay, state)
     assert sorted(before) == [(0, 3), (0, 4), (1, 3), (1, 4)]
     # Overwritten, overwritten, ignored, the newest row.
     state = update(replay, state, chosen([0, 1, 0, 1], [0, 1, 2, 5]), np.full(4, 7, np.float32))
     assert known(replay, state) == before
-    assert state.priorities.greatest == 1.0
+    assert state.sampling.greatest == 1.0
 
 
 def test_of_a_window_that_comes_twice_the_greater_priority_counts():
-    replay = Replay(4, 2, priority_exponent=1.0)
+    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 0], [1, 1, 1]), np.array([0.2, 0.5, 0.3], np.float32))
     assert known(replay, state)[0, 1] == 0.5
 
 
 def test_numbers_that_are_no_priority_do_no_harm():
-    replay = Replay(4, 2, priority_exponent=0.5)
+    replay = Replay(4, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([np.nan, np.inf, -4.0], np.float32))
     found = known(replay, state)
     assert found[0, 0] == found[0, 1] == 1.0
     assert (1, 0) not in found
-    assert np.isfinite(state.priorities.sums).all()
+    assert np.isfinite(state.sampling.sum_tree.sums).all()
 
 
 def test_the_greatest_numbers_of_all_have_a_finite_sum():
-    replay = Replay(4, 2, priority_exponent=1.0)
+    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
     found = known(replay, state)
     assert found[0, 0] == found[0, 1] == found[1, 0] == 2.0**96
-    assert np.isfinite(state.priorities.sums).all()
-    squared = Replay(8, 2, priority_exponent=2.0)
+    assert np.isfinite(state.sampling.sum_tree.sums).all()
+    squared = Replay(8, 2, sampling=PrioritizedSampling(2.0))
     state = add(squared, init(squared, block(0, 1, 2)), block(0, 4, 2))
     state = update(squared, state, chosen([1, 0], [0, 2]), np.array([1e30, 0.5], np.float32))
-    assert known(squared, state)[1, 0] == state.priorities.greatest == 2.0**96
+    assert known(squared, state)[1, 0] == state.sampling.greatest == 2.0**96
 
 
 def test_windows_that_all_have_priority_zero_are_no_windows():
-    replay = Replay(4, 2, priority_exponent=1.0)
+    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     assert replay.can_sample(state)
     for lane in (0, 1):
@@ -260,7 +262,7 @@ def test_windows_that_all_have_priority_zero_are_no_windows():
 
 
 def test_sums_do_not_drift_over_many_changes():
-    replay = Replay(64, 5, priority_exponent=1.0)
+    replay = Replay(64, 5, sampling=PrioritizedSampling(1.0))
     generator = np.random.default_rng(0)
     steps = 300
     # From the very small to the very large: differences would be lost among the sums.
@@ -279,9 +281,9 @@ def test_sums_do_not_drift_over_many_changes():
 
 
 def test_what_does_not_fit_is_refused():
-    replay = Replay(8, 3, priority_exponent=1.0, priority_length=3)
+    replay = Replay(8, 3, sampling=PrioritizedSampling(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
-    with pytest.raises(ValueError, match=r"sample: length must be the priority_length of 3, got 2"):
+    with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):
         replay.sample(state, jax.random.key(0), 4)
     with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
         replay.update_priorities(state, chosen([0, 1], [0, 1]), jnp.ones(3))

@@ -277,7 +277,7 @@ def test_rows_and_their_time_steps_are_not_confused():
 
 
 def test_arguments_out_of_range_are_refused():
-    for n, rule in ((0, "at least 1"), (2.0, "a whole number"), (True, "a whole number")):
+    for n, rule in ((0, "at least 1"), (2.0, "an integer"), (True, "an integer")):
         with pytest.raises(ValueError, match=f"to_n_step_transitions: n must be {rule}, got {n}"):
             data.to_n_step_transitions(*unrolled("next_step"), n, 0.9)
     with pytest.raises(ValueError, match=r"to_n_step_transitions: gamma must be in \[0, 1\], got 1.5"):

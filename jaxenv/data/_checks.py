@@ -1,0 +1,93 @@
+"""Checks of the arguments that functions of rollouts share: rows, stream modes, coefficients, keys."""
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv._checks import check_choice, is_concrete
+from jaxenv.rollout import Experience
+from jaxenv.timestep import TimeStep
+
+StreamMode: TypeAlias = Literal["next_step", "same_step"]
+
+
+def check_stream(owner: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
+    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows are of a ``same_step`` stream.
+
+    Rows of a ``same_step`` stream are recognised by ``env_info["final_observation"]``.
+    """
+    check_choice(owner, "mode", mode, get_args(StreamMode))
+    if mode == "next_step" and "final_observation" in timestep.env_info:
+        raise ValueError(f"{owner}: the rows hold env_info['final_observation'], {remedy}")
+
+
+def check_timesteps(owner: str, timestep: Any, last: Any) -> None:
+    """Raises a ``ValueError`` unless both are TimeSteps."""
+    for name, x in (("timestep", timestep), ("last", last)):
+        if not isinstance(x, TimeStep):
+            raise ValueError(f"{owner}: {name} must be a TimeStep, got {type(x).__name__}")
+
+
+def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
+    """Raises a ``ValueError`` if a field that returns read is missing, or the shapes of rows and last row differ."""
+    check_timesteps(owner, timestep, last)
+    batch = jnp.shape(timestep.step_type)[1:]
+    for field in ("step_type", "reward", "discount"):
+        x, y = getattr(timestep, field), getattr(last, field)
+        if isinstance(x, tuple):
+            raise ValueError(f"{owner}: timestep.{field} is missing, keep it in unroll(fields=...)")
+        if jnp.shape(x)[:1] != jnp.shape(timestep.step_type)[:1] or jnp.shape(x)[1:][: len(batch)] != batch:
+            raise ValueError(
+                f"{owner}: timestep.{field} has shape {jnp.shape(x)}, "
+                f"timestep.step_type {jnp.shape(timestep.step_type)}: both must lead with [T, B]"
+            )
+        if jnp.shape(y) != jnp.shape(x)[1:]:
+            raise ValueError(
+                f"{owner}: last.{field} must have the shape {jnp.shape(x)[1:]} of a row, got {jnp.shape(y)}"
+            )
+
+
+def rows_of(owner: str, experience: Experience, last: TimeStep, mode: StreamMode) -> TimeStep:
+    """The TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit them."""
+    if not isinstance(experience, Experience):
+        raise ValueError(
+            f"{owner}: experience must be an Experience as unroll returns it, got {type(experience).__name__}"
+        )
+    check_rows(owner, experience.timestep, last)
+    check_stream(owner, experience.timestep, mode)
+    return experience.timestep
+
+
+def check_fraction(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` for concrete numbers outside [0, 1]."""
+    if is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
+        raise ValueError(f"{owner}: {name} must be in [0, 1], got {value}")
+
+
+def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Array:
+    """A number in [0, 1], or one per lane ``[B]``, as float32 that broadcasts to the shape of the reward."""
+    batch, rank = jnp.shape(timestep.step_type)[1:], jnp.ndim(timestep.reward)
+    number = as_number(owner, name, value)
+    if number.shape not in ((), batch):
+        raise ValueError(f"{owner}: {name} must be one number or have shape {batch}, got {number.shape}")
+    check_fraction(owner, name, value)
+    return tree.expand(number[None], rank) if number.ndim else number
+
+
+def as_number(owner: str, name: str, value: Any) -> jax.Array:
+    """Numbers as float32; raises a ``ValueError`` for anything else."""
+    try:
+        return jnp.asarray(value, jnp.float32)
+    except (TypeError, ValueError):
+        raise ValueError(f"{owner}: {name} must be a number, got {value!r}") from None
+
+
+def single_stream(owner: str, key: Any) -> random.Stream:
+    """The stream of one key; raises a ``ValueError`` for a batch of keys."""
+    stream = random.stream(key)
+    if stream.shape != ():
+        raise ValueError(f"{owner}: key must be one key or a stream of shape (), got shape {stream.shape}")
+    return stream

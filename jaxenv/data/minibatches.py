@@ -1,0 +1,62 @@
+"""Shuffled minibatches."""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import random
+from jaxenv._checks import check_integer
+from jaxenv.data._checks import single_stream
+
+T = TypeVar("T")
+
+
+def minibatches(
+    key: jax.Array | random.Stream, batch: T, num_minibatches: int | None = None, *, size: int | None = None
+) -> T:
+    """Shuffles the leading axis of all leaves and splits it: ``[N, ...]`` to ``[num_minibatches, size, ...]``.
+
+    All leaves are shuffled in the same order. Every entry is used exactly once.
+
+    Args:
+        key: one typed key, or a stream of shape ``()``.
+        batch: any tree of arrays that lead with the same N.
+        num_minibatches: how many; it must divide N.
+        size: the least size of a minibatch, instead of their number: ``N // size`` minibatches are made, for example 8
+            of 33 for ``size=32`` and N = 264. Their number must divide N.
+
+    Raises:
+        ValueError: if N cannot be split equally; the message names the nearest number of minibatches that is possible.
+
+    >>> import jax
+    >>> rows = jax.numpy.arange(264)
+    >>> minibatches(jax.random.key(0), {"rows": rows}, size=32)["rows"].shape
+    (8, 33)
+    """
+    shapes = {jnp.shape(x)[:1] for x in jax.tree.leaves(batch)}
+    if len(shapes) != 1 or () in shapes:
+        raise ValueError(f"minibatches: all leaves must lead with the same axis, got {sorted(shapes)}")
+    ((count,),) = shapes
+    if size is not None and num_minibatches is None:
+        check_integer("minibatches", "size", size, 1, count)
+        number = count // size
+        reason = f"size {size} makes {number} minibatches"
+    elif num_minibatches is not None and size is None:
+        check_integer("minibatches", "num_minibatches", num_minibatches, 1)
+        number = int(num_minibatches)
+        reason = f"num_minibatches is {num_minibatches}"
+    else:
+        raise ValueError(f"minibatches: pass either num_minibatches or size, got {num_minibatches!r} and {size!r}")
+    if count % number:
+        near = nearest_divisor(count, number)
+        raise ValueError(
+            f"minibatches: {count} rows cannot be split equally, {reason}; {near} minibatches of {count // near} can"
+        )
+    order = random.permutation(single_stream("minibatches", key), count)
+    return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, -1, *x.shape[1:]), batch)
+
+
+def nearest_divisor(total: int, target: int) -> int:
+    """The divisor of ``total`` that is nearest to ``target``."""
+    return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - target))

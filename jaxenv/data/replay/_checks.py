@@ -1,0 +1,75 @@
+"""Checks of the rows, lanes and keys that a replay buffer is given. They raise while the call is traced."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _xla, tree
+from jaxenv._checks import is_concrete
+from jaxenv.data.replay import _ring
+from jaxenv.rollout import Experience
+
+
+def without_env_id(owner: str, rows: Experience) -> Experience:
+    """The rows ``[T, B, ...]`` without ``env_id``, which follows from where a row is stored."""
+    if not isinstance(rows, Experience):
+        raise ValueError(f"{owner}: rows must be an Experience as unroll returns it, got {type(rows).__name__}")
+    if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
+        raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=()))
+
+
+def check_first_rows(owner: str, rows: Experience, num_envs: int) -> None:
+    """Raises a ``ValueError`` unless every leaf leads with time and ``num_envs`` lanes."""
+    for path, x in tree.flatten_with_path(rows)[0]:
+        if len(x.shape) < 2 or x.shape[1] != num_envs:
+            raise ValueError(
+                f"{owner}: {tree.path_name(path)} must lead with time and {num_envs} lanes, got shape {x.shape}"
+            )
+
+
+def check_more_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
+    """Raises a ``ValueError`` if structure, shapes or dtypes differ from the buffer's, or there are too many rows."""
+    given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, buffer))
+    if tree.structure(rows) != tree.structure(buffer):
+        different = sorted(tree.path_name(path) for path in given.keys() ^ stored.keys())
+        raise ValueError(
+            f"{owner}: the rows have another structure than those in the buffer, "
+            f"different: {', '.join(different) or 'types of nodes'}"
+        )
+    num_rows = jnp.shape(rows.timestep.step_type)[0]
+    for path, x in given.items():
+        name, shape = tree.path_name(path), (num_rows, num_lanes, *_ring.row_shape(stored[path]))
+        if jnp.shape(x) != shape:
+            raise ValueError(f"{owner}: {name} must have shape {shape}, got {jnp.shape(x)}")
+        if jnp.result_type(x) != stored[path].dtype:
+            raise ValueError(f"{owner}: {name} must be {stored[path].dtype}, got {jnp.result_type(x)}")
+    if num_rows > capacity:
+        raise ValueError(f"{owner}: rows must be at most as many as the capacity of {capacity}, got {num_rows}")
+
+
+def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:
+    """Distinct lanes as int32 ``[K]``.
+
+    Concrete values raise a ``ValueError`` if they are repeated or out of range. Traced values out of range, and all but
+    the last of repeated ones, become distinct lanes from ``num_envs`` on: writes to them are dropped.
+    """
+    lanes = jnp.asarray(env_id)
+    if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
+        raise ValueError(f"{owner}: env_id must be integers [K], got {lanes.dtype}{list(lanes.shape)}")
+    if is_concrete(env_id):
+        values = np.asarray(env_id)
+        if values.size and (values.min() < 0 or values.max() >= num_envs):
+            raise ValueError(f"{owner}: env_id must be in 0 .. {num_envs - 1}, got {values.tolist()}")
+        if len(np.unique(values)) < values.size:
+            raise ValueError(f"{owner}: env_id must name each lane once, got {values.tolist()}")
+        return lanes.astype(jnp.int32)
+    lanes, order = lanes.astype(jnp.int32), np.arange(lanes.shape[0], dtype=np.int32)
+    is_known = (lanes >= 0) & (lanes < np.int32(num_envs))
+    # A negative index would count from the end.
+    lane = jnp.where(is_known, lanes, np.int32(num_envs))
+    last = _xla.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+    return jnp.where(is_known & (last.at[lane].get(mode="clip") == order), lane, np.int32(num_envs) + order)

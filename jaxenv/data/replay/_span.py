@@ -1,0 +1,100 @@
+"""Which rows a replay buffer holds of every lane."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv._checks import is_concrete
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, that of the next row.
+
+    Attributes:
+        capacity: C, rows stored per lane.
+        num_envs: B, lanes.
+        aligned: whether all lanes hold the same positions.
+        ignore_earliest: how many of the oldest rows of a lane never start a window.
+        origin: int32, ``()`` if aligned, ``[B]`` otherwise: rows before it were cleared.
+        end: int32, in the shape of ``origin``.
+    """
+
+    capacity: int
+    num_envs: int
+    aligned: bool
+    ignore_earliest: int
+    origin: jax.Array
+    end: jax.Array
+
+    @property
+    def begin(self) -> jax.Array:
+        """The oldest position stored, int32 in the shape of ``end``."""
+        return jnp.maximum(self.end - np.int32(self.capacity), self.origin)
+
+    @property
+    def size(self) -> jax.Array:
+        """Rows stored per lane, int32."""
+        return self.end - self.begin
+
+    def of(self, x: jax.Array, env_id: Any) -> jax.Array:
+        """Entries of lanes ``[*S]`` of an array in the shape of ``end``: ``()`` if aligned, ``[*S]`` otherwise."""
+        return x if self.aligned else jnp.asarray(x).at[env_id].get(mode="clip")
+
+    def begin_of(self, env_id: Any) -> jax.Array:
+        """``begin`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
+        return self.of(self.begin, env_id)
+
+    def end_of(self, env_id: Any) -> jax.Array:
+        """``end`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
+        return self.of(self.end, env_id)
+
+    def num_windows(self, length: int) -> jax.Array:
+        """How many windows of ``length`` rows each lane has, uint32 in the shape of ``end``."""
+        count = self.size - np.int32(self.ignore_earliest + length - 1)
+        return jnp.maximum(count, np.int32(0)).astype(jnp.uint32)
+
+    def starts_window(self, position: jax.Array, env_id: Any, length: int) -> jax.Array:
+        """Whether a window of ``length`` rows starts at positions of lanes, bool ``[*S]``."""
+        return (position >= self.begin_of(env_id) + np.int32(self.ignore_earliest)) & (
+            position <= self.end_of(env_id) - np.int32(length)
+        )
+
+    def slot_of(self, position: jax.Array) -> jax.Array:
+        """The slot of the ring that holds a position."""
+        return position % np.int32(self.capacity)
+
+    def position_of(self, slot: Any, env_id: Any) -> jax.Array:
+        """The newest position in a slot of a lane, int32 ``[*S]``; negative if the slot was never written."""
+        newest = self.end_of(env_id) - 1
+        return newest - (newest - slot) % np.int32(self.capacity)
+
+    def locate(self, owner: str, env_id: Any, position: Any) -> tuple[jax.Array, jax.Array]:
+        """Lanes and positions of stored rows, int32 ``[*S]`` both.
+
+        Concrete values raise a ``ValueError`` if a row is not stored. Traced values are replaced by the nearest row.
+        """
+        env_id, position = jnp.asarray(env_id), jnp.asarray(position)
+        if env_id.shape != position.shape:
+            raise ValueError(
+                f"{owner}: env_id and position must have the same shape, got {env_id.shape} and {position.shape}"
+            )
+        for name, x in (("env_id", env_id), ("position", position)):
+            if not jnp.issubdtype(x.dtype, jnp.integer):
+                raise ValueError(f"{owner}: {name} must be integers, got {x.dtype}")
+        env_id, position = env_id.astype(jnp.int32), position.astype(jnp.int32)
+        lane = jnp.clip(env_id, np.int32(0), np.int32(self.num_envs - 1))
+        begin, end = self.begin_of(lane), self.end_of(lane)
+        nearest = jnp.clip(position, begin, jnp.maximum(end - 1, begin))
+        is_missing = (env_id != lane) | (position < begin) | (position >= end)
+        if is_concrete(is_missing) and np.any(is_missing):
+            first = int(np.argmax(np.asarray(is_missing)))
+            raise ValueError(
+                f"{owner}: position {position.reshape(-1)[first]} of lane {env_id.reshape(-1)[first]} is not stored, "
+                f"the buffer has {self.num_envs} lanes and positions {np.asarray(begin).reshape(-1).tolist()[:4]} "
+                f"to {(np.asarray(end) - 1).reshape(-1).tolist()[:4]}"
+            )
+        return lane, nearest

@@ -1,0 +1,91 @@
+"""Uniform stratified draws of integers, with one random word per draw.
+
+N draws below ``total`` take one integer from each of N equal parts of the range and are shifted cyclically by a common
+random amount. Every draw is then uniform, all are distinct if there are at least N integers, and otherwise no integer
+occurs more than twice as often as another. All arithmetic is in 32 bits, because JAX has no wider integers by default.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random
+
+
+def draw_from_equal_lanes(
+    stream: random.Stream, number: int, num_lanes: int, num_windows: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Draws lanes, and a window in each; every lane gives ``number // num_lanes`` windows or one more.
+
+    Args:
+        stream: of shape ``()``.
+        number: N, static.
+        num_lanes: B, static.
+        num_windows: uint32 ``()``, windows in every lane, at least 1.
+
+    Returns:
+        Lane int32 ``[N]`` and window uint32 ``[N]``.
+    """
+    index = np.arange(number)
+    lane, next_lane = index * num_lanes // number, (index + 1) * num_lanes // number
+    lane_shift = random.bits(random.fold_in(stream, "lanes"))
+    words = random.bits(random.fold_in(stream, "windows"), (number,))
+    if number > num_lanes:
+        first = -(-lane * number // num_lanes)
+        num_parts = -(-(lane + 1) * number // num_lanes) - first
+        # The windows of each lane are shifted by an amount of their own.
+        window_shifts = random.bits(random.fold_in(stream, "turns"), (num_lanes,))[lane]
+        window = _shift(_draw_from_part(words, num_windows, index - first, num_parts), window_shifts, num_windows)
+        drawn = jnp.asarray(lane, jnp.uint32)
+    else:
+        window = _scale(words, num_windows)
+        width = jnp.asarray(next_lane - lane, jnp.uint32)
+        drawn = jnp.asarray(lane, jnp.uint32) + random.high_product(random.bits(stream, (number,)), width)
+    return _shift(drawn, lane_shift, jnp.asarray(num_lanes, jnp.uint32)).astype(jnp.int32), window
+
+
+def draw_from_unequal_lanes(stream: random.Stream, number: int, num_windows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws uniformly from the windows of all lanes together.
+
+    Args:
+        stream: of shape ``()``.
+        number: N, static.
+        num_windows: uint32 ``[B]``, windows in each lane; their sum is below 2**31.
+
+    Returns:
+        Lane int32 ``[N]`` and window uint32 ``[N]``; lane 0 and window 0 if there are no windows.
+    """
+    ends = jax.lax.cumsum(num_windows)
+    total = jnp.maximum(ends[-1], np.uint32(1))
+    shift = random.bits(random.fold_in(stream, "turns"))
+    words = random.bits(random.fold_in(stream, "windows"), (number,))
+    drawn = _shift(_draw_from_part(words, total, np.arange(number), np.full(number, number)), shift, total)
+    lane = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
+    lane = jnp.where(lane < num_windows.shape[0], lane, np.int32(0))
+    return lane, drawn - (ends - num_windows)[lane]
+
+
+def _scale(word: jax.Array, total: jax.Array) -> jax.Array:
+    """Maps uint32 words uniformly to 0 .. total - 1."""
+    return random.high_product(word, jnp.broadcast_to(total, word.shape))
+
+
+def _shift(drawn: jax.Array, word: jax.Array, total: jax.Array) -> jax.Array:
+    """Shifts integers below ``total`` cyclically by the amount that a word stands for."""
+    return (drawn + _scale(word, total)) % total
+
+
+def _draw_from_part(word: jax.Array, total: jax.Array, part: np.ndarray, num_parts: np.ndarray) -> jax.Array:
+    """An integer from part ``part`` of ``num_parts`` equal parts of 0 .. total - 1; an empty part's lower bound."""
+    low = _lower_bound(part, num_parts, total)
+    high = jnp.where(part + 1 == num_parts, total, _lower_bound(part + 1, num_parts, total))
+    return low + random.high_product(word, high - low)
+
+
+def _lower_bound(part: np.ndarray, num_parts: np.ndarray, total: jax.Array) -> jax.Array:
+    """``part * total // num_parts``; 0 for ``part == num_parts``.
+
+    The result may be greater by one if ``total * num_parts`` is 2**32 or more.
+    """
+    fraction = [-(-(int(i) << 32) // int(n)) % 2**32 for i, n in zip(part, num_parts, strict=True)]
+    return _scale(jnp.asarray(np.array(fraction, np.uint32)), total)

@@ -1,0 +1,84 @@
+"""Windows of consecutive rows, as a replay buffer returns them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.data._checks import StreamMode, check_stream
+from jaxenv.data.minibatches import nearest_divisor
+from jaxenv.rollout import Experience
+from jaxenv.timestep import StepType, TimeStep
+
+
+@tree.struct
+class Batch:
+    """N windows of L consecutive rows of one lane each, as they were added.
+
+    Attributes:
+        experience: leaves ``[N, L, ...]``. ``timestep.env_id`` is restored from the lane; it is never stored.
+        env_id: int32 ``[N]``, the lane of each window.
+        position: int32 ``[N]``, the position of its first row. The rows of a lane are numbered from 0 since ``init``.
+        weight: float32 ``[N]``, importance weights to multiply the losses by; 1 if sampling is uniform.
+    """
+
+    experience: Experience
+    env_id: jax.Array
+    position: jax.Array
+    weight: jax.Array
+
+    @property
+    def length(self) -> int:
+        """L, rows in a window."""
+        return self.experience.timestep.step_type.shape[1]
+
+    def split(self) -> tuple[Experience, TimeStep]:
+        """Rows ``[L - 1, N, ...]`` and the TimeStep ``[N, ...]`` after them: time first, as from `jaxenv.unroll`.
+
+        Raises:
+            ValueError: if the windows have one row.
+        """
+        if self.length < 2:
+            raise ValueError("Batch.split: windows must have at least 2 rows, got 1")
+        rows = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), self.experience)
+        return jax.tree.map(lambda x: x[:-1], rows), jax.tree.map(lambda x: x[-1], rows.timestep)
+
+    def windows(self, length: int) -> "Batch":
+        """Splits every window into consecutive windows of ``length`` rows: leaves ``[N * L / length, length]``.
+
+        Raises:
+            ValueError: if ``length`` does not divide L; the message names the nearest length that does.
+        """
+        if length < 1 or self.length % length:
+            near = nearest_divisor(self.length, length)
+            raise ValueError(f"Batch.windows: length must divide the {self.length} rows, got {length}; {near} does")
+        parts = self.length // length
+        offset = np.arange(parts, dtype=np.int32) * np.int32(length)
+        return Batch(
+            jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[2:]), self.experience),
+            jnp.repeat(self.env_id, parts),
+            (self.position[:, None] + offset[None]).reshape(-1),
+            jnp.repeat(self.weight, parts),
+        )
+
+
+def episode_mask(timestep: TimeStep, mode: StreamMode = "next_step") -> jax.Array:
+    """Rows of the same episode as the first row of their window, bool ``[N, L]``.
+
+    A row belongs to the episode of its observation: in ``same_step`` streams a LAST row starts the next episode.
+
+    Args:
+        timestep: windows ``[N, L]``; ``step_type`` is read.
+        mode: of the stream's ``AutoReset``.
+
+    >>> from jaxenv import TimeStep
+    >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()
+    [[True, True, False, False], [True, False, False, False]]
+    """
+    check_stream("episode_mask", timestep, mode)
+    step_type = jnp.asarray(timestep.step_type)
+    starts = step_type == np.int32(StepType.FIRST)
+    if mode == "same_step":
+        starts |= step_type == np.int32(StepType.LAST)
+    is_later_episode = jax.lax.cumsum(starts[:, 1:].astype(jnp.int32), axis=1) > 0
+    return jnp.concatenate([jnp.ones_like(starts[:, :1]), ~is_later_episode], axis=1)

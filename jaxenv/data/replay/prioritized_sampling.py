@@ -1,0 +1,154 @@
+"""Windows drawn in proportion to their priorities."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv._checks import check_integer, check_real, is_concrete
+from jaxenv.data.replay._span import Span
+from jaxenv.data.replay._sum_tree import SumTree, level_sizes
+from jaxenv.data.replay.sampling import Draw, Sampling
+
+# Upper bound of a priority after it was raised to the exponent: float32 holds the sum of 2**31 of them.
+LARGEST = np.float32(2.0**96)
+
+
+@tree.struct
+class Priorities:
+    """State of `PrioritizedSampling`.
+
+    Attributes:
+        sum_tree: the priorities, raised to the exponent. Leaf ``slot * B + lane`` is that of the window that starts in
+            this slot of this lane, 0 if there is none.
+        greatest: float32 ``()``, the greatest priority ever set, at least 1: that of new windows.
+        saved_settings: float32 ``[3]``, the values of ``settings``. Checkpoints hold arrays and no static fields.
+        settings: names and values of the options that the priorities depend on.
+    """
+
+    sum_tree: SumTree
+    greatest: jax.Array
+    saved_settings: jax.Array
+    settings: tuple[tuple[str, float], ...] = tree.static()
+
+
+@dataclasses.dataclass(frozen=True)
+class PrioritizedSampling(Sampling):
+    """Draws windows ``[N, L]`` in proportion to their priority to the power of ``exponent``.
+
+    Schaul et al. (2016), "Prioritized Experience Replay", arXiv:1511.05952. Draws are stratified: one window is drawn
+    from each of N equal parts of the sum of all priorities. It takes 4.6 bytes per row.
+
+    Args:
+        exponent: alpha in the paper, at least 0; 0 makes all windows equally likely.
+        length: L, rows in a window.
+
+    Raises:
+        ValueError: for an argument out of range.
+    """
+
+    exponent: float
+    length: int = 2
+
+    def __post_init__(self):
+        check_real("PrioritizedSampling", "exponent", self.exponent, 0)
+        check_integer("PrioritizedSampling", "length", self.length, 1)
+
+    def check_buffer(self, capacity, num_envs, ignore_earliest):
+        check_integer("PrioritizedSampling", "length", self.length, 1, capacity - ignore_earliest)
+        if sum(level_sizes(capacity * num_envs)) >= 2**31:
+            raise ValueError(
+                f"PrioritizedSampling: the sum tree must have fewer than 2**31 numbers, got {capacity} rows of "
+                f"{num_envs} lanes"
+            )
+
+    def check_state(self, owner, state, ignore_earliest):
+        if not isinstance(state, Priorities):
+            raise ValueError(f"{owner}: the state was made with UniformSampling, this Replay has PrioritizedSampling")
+        for (name, value), (_, expected) in zip(_settings(state), self._settings(ignore_earliest), strict=True):
+            if value != expected:
+                raise ValueError(f"{owner}: the state was made with {name}={value}, this Replay has {expected}")
+
+    def init(self, capacity, num_envs, ignore_earliest):
+        settings = self._settings(ignore_earliest)
+        values = jnp.asarray(np.array([value for _, value in settings], np.float32))
+        return Priorities(SumTree.zeros(capacity * num_envs), jnp.ones((), jnp.float32), values, settings)
+
+    def extend(self, state: Priorities, span: Span, env_id: jax.Array, num_rows: int) -> Priorities:
+        # Windows that the new rows may complete, the new rows, and the oldest rows, which no longer start a window.
+        count = min(num_rows + self.length - 1 + span.ignore_earliest, span.capacity)
+        first = span.end_of(env_id[None]) - np.int32(num_rows + self.length - 1)
+        position = first + np.arange(count, dtype=np.int32)[:, None]
+        starts = span.starts_window(position, env_id[None], self.length)
+        place = _place(span, position, env_id[None])
+        place = jnp.where(env_id[None] < span.num_envs, place, state.sum_tree.out_of_range)
+        priority = jnp.broadcast_to(jnp.where(starts, state.greatest, np.float32(0)), place.shape)
+        return dataclasses.replace(state, sum_tree=state.sum_tree.put(place, priority, contiguous=span.aligned))
+
+    def clear(self, state, span, keep):
+        if not keep:
+            return dataclasses.replace(state, sum_tree=state.sum_tree.cleared())
+        slot = np.arange(span.capacity, dtype=np.int32)[:, None]
+        env_id = np.arange(span.num_envs, dtype=np.int32)[None]
+        remains = span.position_of(slot, env_id) >= span.begin_of(env_id) + np.int32(span.ignore_earliest)
+        remains = jnp.broadcast_to(remains, (span.capacity, span.num_envs)).reshape(-1)
+        return dataclasses.replace(state, sum_tree=state.sum_tree.masked(remains))
+
+    def can_sample(self, state, num_windows):
+        return super().can_sample(state, num_windows) & (state.sum_tree.total > 0)
+
+    def sample(
+        self,
+        state: Priorities,
+        span: Span,
+        stream: random.Stream,
+        batch_size: int,
+        length: int,
+        num_windows: jax.Array,
+        importance_exponent: Any,
+    ) -> Draw:
+        if length != self.length:
+            raise ValueError(f"Replay.sample: length must be that of PrioritizedSampling, {self.length}, got {length}")
+        total = state.sum_tree.total
+        if is_concrete(total) and not total > 0:
+            raise ValueError("Replay.sample: all windows have priority 0")
+        place, priority = state.sum_tree.draw(stream, batch_size)
+        slot, env_id = place // np.int32(span.num_envs), place % np.int32(span.num_envs)
+        # The number M of windows and the sum of priorities cancel in (1 / (M P)) ** beta over the batch's greatest.
+        priority = jnp.maximum(priority, np.finfo(np.float32).tiny)
+        weight = (jnp.min(priority) / priority) ** jnp.asarray(importance_exponent, jnp.float32)
+        return Draw(env_id, span.position_of(slot, env_id), weight)
+
+    def update(self, state, span, env_id, position, priority):
+        base = jnp.maximum(jnp.asarray(priority, jnp.float32), np.float32(0))
+        # The power may overflow where the base is finite.
+        power = jnp.minimum(base ** np.float32(self.exponent), LARGEST)
+        power = jnp.where(jnp.isfinite(base), power, state.greatest)
+        starts = span.starts_window(position, env_id, self.length)
+        place = jnp.where(starts, _place(span, position, env_id), state.sum_tree.out_of_range)
+        greatest = jnp.maximum(state.greatest, jnp.max(jnp.where(starts, power, np.float32(0)), initial=np.float32(0)))
+        return dataclasses.replace(state, sum_tree=state.sum_tree.put_max(place, power), greatest=greatest)
+
+    def _settings(self, ignore_earliest: int) -> tuple[tuple[str, float], ...]:
+        return (("exponent", self.exponent), ("length", self.length), ("ignore_earliest", ignore_earliest))
+
+
+def _place(span: Span, position: jax.Array, env_id: jax.Array) -> jax.Array:
+    return span.slot_of(position) * np.int32(span.num_envs) + env_id
+
+
+def _settings(state: Priorities) -> list[tuple[str, float]]:
+    """The options that a state was made with, read from the array where its values are known.
+
+    A restored state has the static settings of the tree it was restored into, and the array that was saved.
+    """
+    if not is_concrete(state.saved_settings):
+        return list(state.settings)
+    saved = np.asarray(state.saved_settings).reshape(-1, len(state.settings))[0]
+    return [
+        (name, value if np.float32(value) == number else type(value)(float(str(number))))
+        for (name, value), number in zip(state.settings, saved, strict=True)
+    ]

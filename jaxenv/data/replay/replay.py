@@ -1,0 +1,395 @@
+"""A replay buffer on the device: a ring of rows for every lane, as pure functions.
+
+The buffer takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to
+is that of the next row. Samples are windows of consecutive rows. docs/replay.md describes its use and its cost.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _xla, random, tree
+from jaxenv._checks import check_bool, check_integer, is_concrete
+from jaxenv.data._checks import StreamMode, check_fraction, single_stream
+from jaxenv.data.replay import _checks, _ring
+from jaxenv.data.replay._episode_index import EpisodeIndex
+from jaxenv.data.replay._span import Span
+from jaxenv.data.replay.batch import Batch
+from jaxenv.data.replay.replay_state import ReplayState
+from jaxenv.data.replay.sampling import Sampling
+from jaxenv.data.replay.uniform_sampling import UniformSampling
+from jaxenv.data.transitions import Transitions, to_n_step_transitions, to_transitions
+from jaxenv.rollout import Experience
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """A ring buffer for every lane, which stores the newest ``capacity`` rows and samples windows of them.
+
+    It is hashable and holds no array: close over it, or pass it as a static argument. The rows of a lane are numbered
+    from 0 since ``init``. Such a *position* names the same row however many rows were added since.
+
+    Args:
+        capacity: C, rows stored per lane.
+        num_envs: B, lanes.
+        aligned: whether rows are always added to all lanes together, in one write. Otherwise rows can be added to some
+            lanes, by number.
+        ignore_earliest: how many of the oldest rows of a lane never start a sampled window, because something that
+            reads rows before the window (a frame stack) needs them.
+        index_episodes: whether to store what `episode_begin` and `episode_end` need, 8 bytes per row.
+        sampling: how windows are chosen: `UniformSampling` or `PrioritizedSampling`.
+
+    Raises:
+        ValueError: for an argument out of range.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012(num_envs=4))
+    >>> policy, replay = jaxenv.rollout.random_policy(env), Replay(capacity=100, num_envs=4)
+    >>> @jax.jit
+    ... def batch(key):
+    ...     state, timestep = env.reset(key)
+    ...     (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 8)
+    ...     return replay.sample(replay.add(replay.init(rows), rows), key, batch_size=6, length=3)
+    >>> batch(jax.random.key(0)).experience.timestep.observation.shape
+    (6, 3)
+    """
+
+    capacity: int
+    num_envs: int
+    aligned: bool = True
+    ignore_earliest: int = 0
+    index_episodes: bool = False
+    sampling: Sampling = UniformSampling()
+
+    def __post_init__(self):
+        check_integer("Replay", "capacity", self.capacity, 1)
+        check_integer("Replay", "num_envs", self.num_envs, 1)
+        if self.capacity * self.num_envs >= 2**31:
+            raise ValueError(
+                f"Replay: capacity * num_envs must be below 2**31, got {self.capacity} rows of {self.num_envs} lanes"
+            )
+        check_bool("Replay", "aligned", self.aligned)
+        check_integer("Replay", "ignore_earliest", self.ignore_earliest, 0, self.capacity - 1)
+        check_bool("Replay", "index_episodes", self.index_episodes)
+        if not isinstance(self.sampling, Sampling):
+            raise ValueError(
+                f"Replay: sampling must be UniformSampling(...) or PrioritizedSampling(...), got {self.sampling!r}"
+            )
+        self.sampling.check_buffer(self.capacity, self.num_envs, self.ignore_earliest)
+
+    # --- adding rows -------------------------------------------------------------------------------------------------
+
+    def init(self, rows: Experience) -> ReplayState:
+        """An empty buffer for rows like these.
+
+        Args:
+            rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
+                matter. ``timestep.step_type`` is required.
+
+        Raises:
+            ValueError: if a leaf does not lead with time and ``num_envs`` lanes, or ``step_type`` is missing.
+        """
+        rows = _checks.without_env_id("Replay.init", rows)
+        _checks.check_first_rows("Replay.init", rows, self.num_envs)
+        if self.index_episodes and "final_observation" in rows.timestep.env_info:
+            raise ValueError(
+                "Replay.init: index_episodes is for streams with FIRST rows; the rows hold "
+                "env_info['final_observation'], whose LAST rows belong to two episodes"
+            )
+        zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
+        state = ReplayState(
+            rows=_ring.empty(self.capacity, rows),
+            position=zero,
+            origin=jnp.zeros_like(zero),
+            episodes=EpisodeIndex.empty(self.capacity, self.num_envs) if self.index_episodes else (),
+            sampling=self.sampling.init(self.capacity, self.num_envs, self.ignore_earliest),
+        )
+        step_type = rows.timestep.step_type
+        return _xla.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
+
+    def add(self, state: ReplayState, rows: Experience, env_id: Any = None) -> ReplayState:
+        """Appends rows to lanes and overwrites the oldest ones of full lanes.
+
+        Args:
+            state: the buffer. Donate it (``jax.jit(replay.add, donate_argnums=0)``) or carry it through a scan: the
+                rows are then written in place.
+            rows: leaves ``[T, B, ...]``, or ``[T, K, ...]`` for the lanes of ``env_id``; T is at most ``capacity``.
+            env_id: int32 ``[K]``, distinct lanes, for buffers that are not aligned; all lanes by default. Outside
+                jitted code repeated and unknown lanes raise. In jitted code the rows of unknown lanes are dropped, and
+                of a repeated lane all but the last ones.
+
+        Raises:
+            ValueError: for rows of another structure, shape or dtype than those of ``init``, naming the leaf; more rows
+                than the capacity; another number of lanes; or ``env_id`` for an aligned buffer.
+        """
+        span = self._span("add", state)
+        rows = _checks.without_env_id("Replay.add", rows)
+        if env_id is not None and self.aligned:
+            raise ValueError("Replay.add: rows are added to all lanes of an aligned buffer together, pass no env_id")
+        lanes = np.arange(self.num_envs, dtype=np.int32) if env_id is None else env_id
+        lanes = _checks.distinct_lanes("Replay.add", lanes, self.num_envs)
+        _checks.check_more_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
+        num_rows = rows.timestep.step_type.shape[0]
+        if num_rows == 0:
+            return state
+        position = span.end_of(lanes[None]) + np.arange(num_rows, dtype=np.int32)[:, None]  # [T, K] or [T, 1]
+        slot = span.slot_of(position)
+
+        def write(ring, new):
+            return _ring.write(ring, new, slot[:, 0]) if self.aligned else _ring.write_lanes(ring, new, slot, lanes)
+
+        if self.aligned:
+            end = state.position + np.int32(num_rows)
+        else:
+            end = jnp.asarray(state.position).at[lanes].add(np.int32(num_rows), mode="drop")
+        episodes = state.episodes
+        if self.index_episodes:
+            episodes = episodes.extend(rows.timestep.step_type, position, lanes, write)
+        sampling = self.sampling.extend(state.sampling, dataclasses.replace(span, end=end), lanes, num_rows)
+        return ReplayState(write(state.rows, rows), end, state.origin, episodes, sampling)
+
+    def clear(self, state: ReplayState, keep: int = 0) -> ReplayState:
+        """Removes all rows but the newest ``keep`` of each lane. Positions continue to count up.
+
+        With ``keep=1`` the last row before the call is followed by the next row added, so that no transition between
+        two unrolls is lost.
+
+        Raises:
+            ValueError: if ``keep`` is not in 0 .. ``capacity``.
+        """
+        span = self._span("clear", state)
+        check_integer("Replay.clear", "keep", keep, 0, self.capacity)
+        origin = jnp.maximum(span.end - np.int32(keep), span.begin)
+        sampling = self.sampling.clear(state.sampling, dataclasses.replace(span, origin=origin), keep)
+        return dataclasses.replace(state, origin=origin, sampling=sampling)
+
+    def update_priorities(self, state: ReplayState, batch: Batch, priority: jax.Array) -> ReplayState:
+        """Sets new priorities of sampled windows. Windows that were overwritten since are skipped.
+
+        A window that occurs twice in the batch gets the greater priority. Values that are not finite count as the
+        greatest priority so far and negative values as 0. Windows of priority 0 are not sampled again. After raising
+        to the exponent, priorities are clipped to 2**96, so that sums stay finite.
+
+        Args:
+            state: the buffer.
+            batch: as sampled, from this state or an earlier one; ``env_id`` and ``position`` are read.
+            priority: float32 ``[N]``, for example the absolute value error of each window. It is raised to the
+                exponent here.
+
+        Raises:
+            ValueError: if sampling is uniform, or ``priority`` has another shape.
+        """
+        span = self._span("update_priorities", state)
+        if jnp.shape(priority) != batch.position.shape:
+            raise ValueError(
+                f"Replay.update_priorities: priority must have shape {batch.position.shape}, got {jnp.shape(priority)}"
+            )
+        sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority)
+        return dataclasses.replace(state, sampling=sampling)
+
+    # --- contents ----------------------------------------------------------------------------------------------------
+
+    def size(self, state: ReplayState) -> jax.Array:
+        """Rows stored per lane, int32: ``()`` if the buffer is aligned, ``[B]`` otherwise."""
+        return self._span("size", state, batched=True).size
+
+    def earliest(self, state: ReplayState) -> jax.Array:
+        """The position of the oldest row stored, int32 in the shape of `size`."""
+        return self._span("earliest", state, batched=True).begin
+
+    def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
+        """Whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
+        num_windows = self._num_windows(self._span("can_sample", state), length)
+        return self.sampling.can_sample(state.sampling, num_windows)
+
+    def bytes_per_row(self, state: ReplayState) -> float:
+        """Bytes of the whole buffer divided by ``capacity * num_envs``; for arrays or ``ShapeDtypeStruct``."""
+        total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
+        return total / (self.capacity * self.num_envs)
+
+    # --- reading rows ------------------------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        state: ReplayState,
+        key: jax.Array | random.Stream,
+        batch_size: int,
+        length: int = 2,
+        importance_exponent: Any = 1.0,
+    ) -> Batch:
+        """Samples windows of consecutive rows: leaves ``[N, L, ...]``.
+
+        No window crosses the position of the next row to be written. Windows may cross the end of an episode, see
+        `episode_mask` and `to_transitions`.
+
+        Args:
+            state: the buffer.
+            key: one typed key, or a stream of shape ``()``.
+            batch_size: N.
+            length: L, rows in a window; 2 hold one transition.
+            importance_exponent: beta in [0, 1], for prioritised sampling: how far the weights correct its bias. They
+                are ``(1 / (M P)) ** beta`` for M windows of probability P, divided by the greatest of the batch.
+
+        Raises:
+            ValueError: for a window longer than ``capacity - ignore_earliest``, or of another length than that of
+                `PrioritizedSampling`. Outside jitted code also if there is no window of that length yet, or all have
+                priority 0. In jitted code rows are then repeated: check `can_sample`.
+        """
+        span = self._span("sample", state)
+        check_integer("Replay.sample", "batch_size", batch_size, 1)
+        num_windows = self._num_windows(span, length)
+        if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
+            raise ValueError(
+                f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds {np.max(span.size)} rows "
+                f"per lane, and the {self.ignore_earliest} oldest ones start no window"
+            )
+        stream = single_stream("Replay.sample", key)
+        draw = self.sampling.sample(
+            state.sampling, span, stream, int(batch_size), length, num_windows, importance_exponent
+        )
+        return self._read(state, span, draw.env_id, draw.position, length, draw.weight)
+
+    def sample_transitions(
+        self,
+        state: ReplayState,
+        key: jax.Array | random.Stream,
+        batch_size: int,
+        n: int = 1,
+        gamma: Any = None,
+        mode: StreamMode = "next_step",
+        importance_exponent: Any = 1.0,
+    ) -> tuple[Transitions, Batch]:
+        """Samples windows of n + 1 rows and makes each a transition over up to ``n`` steps: leaves ``[N, ...]``.
+
+        ``Transitions.valid`` marks those that are transitions. ``Batch`` holds the importance weights, and is what
+        `update_priorities` takes.
+
+        Args:
+            state: the buffer.
+            key: one typed key, or a stream of shape ``()``.
+            batch_size: N.
+            n: number of steps, as in `to_n_step_transitions`.
+            gamma: discount rate, required for more than one step.
+            mode: of the stream's ``AutoReset``.
+            importance_exponent: as in `sample`.
+
+        Raises:
+            ValueError: as `sample` and `to_n_step_transitions`, and without ``gamma`` for more than one step.
+        """
+        check_integer("Replay.sample_transitions", "n", n, 1)
+        if n > 1 and gamma is None:
+            raise ValueError(f"Replay.sample_transitions: gamma is required to discount the rewards of {n} steps")
+        check_fraction("Replay.sample_transitions", "gamma", gamma)
+        batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
+        rows, last = batch.split()
+        make = to_transitions if n == 1 else functools.partial(to_n_step_transitions, n=n, gamma=gamma)
+        return jax.tree.map(lambda x: x[0], make(rows, last, mode=mode)), batch
+
+    def get(self, state: ReplayState, path: str, env_id: Any, position: Any) -> Any:
+        """Reads a field of any rows: leaves ``[*S, ...]``.
+
+        Args:
+            state: the buffer.
+            path: dotted path of a field of `Experience`: ``"timestep.observation.camera"``, ``"action"``.
+            env_id: int32 of any shape S, lanes.
+            position: int32 of the same shape, positions.
+
+        Raises:
+            ValueError: for a field that is not stored, or shapes that differ. Outside jitted code also for positions
+                that are not stored. In jitted code the nearest row of the lane is read instead.
+        """
+        span = self._span("get", state)
+        if not isinstance(path, str):
+            raise ValueError(f"Replay.get: path must be a dotted path, got {path!r}")
+        ring = state.rows if path == "timestep.env_id" else tree.get_field(state.rows, path)
+        if isinstance(ring, tuple) and ring == ():
+            raise ValueError(f"Replay.get: {path!r} is not stored, keep it in unroll(fields=...)")
+        env_id, position = span.locate("Replay.get", env_id, position)
+        if path == "timestep.env_id":
+            return env_id
+        rows = _ring.read(ring, span.slot_of(position), env_id)
+        if path in ("", "timestep"):
+            rows = tree.set_field(rows, "env_id" if path else "timestep.env_id", env_id)
+        return rows
+
+    def episode_begin(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
+        """Position of the first row of the episode of rows, or of the oldest row stored; int32 ``[*S]``.
+
+        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        """
+        span, env_id, position = self._locate_in_episode("episode_begin", state, env_id, position)
+        begin = state.episodes.begin_of(env_id, span.slot_of(position))
+        # If every stored episode has one row, the entry of the previous one may have been overwritten by a later one.
+        return jnp.clip(begin, span.begin_of(env_id), position)
+
+    def episode_end(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
+        """Position of the LAST row of the episode of rows, or of its newest row if it is unfinished; int32 ``[*S]``.
+
+        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        """
+        span, env_id, position = self._locate_in_episode("episode_end", state, env_id, position)
+        return state.episodes.end_of(env_id, span.slot_of(position))
+
+    def gather_all(self, state: ReplayState) -> Batch:
+        """Reads all rows, oldest first, as one window per lane: leaves ``[B, n, ...]``. Outside jitted code only.
+
+        Raises:
+            ValueError: in jitted code, if lanes hold different numbers of rows, or if the buffer is empty.
+        """
+        span = self._span("gather_all", state)
+        size = span.size
+        if not is_concrete(size):
+            raise ValueError("Replay.gather_all: the number of rows must be known, call it outside jitted code")
+        sizes = np.unique(np.asarray(size))
+        if len(sizes) > 1 or sizes[0] == 0:
+            raise ValueError(
+                f"Replay.gather_all: all lanes must hold the same number of rows, at least 1, got {sizes.tolist()}"
+            )
+        env_id = jnp.arange(self.num_envs, dtype=jnp.int32)
+        position = jnp.broadcast_to(span.begin, self.num_envs)
+        return self._read(state, span, env_id, position, int(sizes[0]), jnp.ones(self.num_envs, jnp.float32))
+
+    # --- internals ---------------------------------------------------------------------------------------------------
+
+    def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
+        """The rows that a state holds; raises a ``ValueError`` for the state of a Replay with other arguments."""
+        owner = f"Replay.{method}"
+        if not isinstance(state, ReplayState):
+            raise ValueError(f"{owner}: state must be a ReplayState, got {type(state).__name__}")
+        if state.batch_shape and not batched:
+            raise ValueError(f"{owner}: the state is a batch of buffers of shape {state.batch_shape}, use jax.vmap")
+        for name, value in state.arguments.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{owner}: the state was made with {name}={value}, this Replay has {getattr(self, name)}"
+                )
+        self.sampling.check_state(owner, state.sampling, self.ignore_earliest)
+        return Span(self.capacity, self.num_envs, self.aligned, self.ignore_earliest, state.origin, state.position)
+
+    def _num_windows(self, span: Span, length: int) -> jax.Array:
+        check_integer("Replay", "length", length, 1, self.capacity - self.ignore_earliest)
+        return span.num_windows(length)
+
+    def _locate_in_episode(
+        self, method: str, state: ReplayState, env_id: Any, position: Any
+    ) -> tuple[Span, jax.Array, jax.Array]:
+        if not self.index_episodes:
+            raise ValueError(f"Replay.{method}: episodes are not indexed, make the Replay with index_episodes=True")
+        span = self._span(method, state)
+        return span, *span.locate(f"Replay.{method}", env_id, position)
+
+    def _read(
+        self, state: ReplayState, span: Span, env_id: jax.Array, position: jax.Array, length: int, weight: jax.Array
+    ) -> Batch:
+        row = position[:, None] + np.arange(length, dtype=np.int32)[None]
+        # In jitted code, windows may have been requested that do not exist.
+        row = jnp.clip(row, np.int32(0), jnp.maximum(span.end_of(env_id[:, None]) - 1, np.int32(0)))
+        lane = jnp.broadcast_to(env_id[:, None], row.shape)
+        rows = _ring.read(state.rows, span.slot_of(row), lane)
+        rows = dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=lane))
+        return Batch(rows, env_id, position, weight)

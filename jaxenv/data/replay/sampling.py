@@ -1,0 +1,72 @@
+"""The interface between a replay buffer and its way of choosing windows."""
+
+import abc
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import random
+from jaxenv.data.replay._span import Span
+
+
+class Draw(NamedTuple):
+    """N sampled windows.
+
+    Attributes:
+        env_id: int32 ``[N]``, the lane of each window.
+        position: int32 ``[N]``, the position of its first row.
+        weight: float32 ``[N]``, its importance weight.
+    """
+
+    env_id: jax.Array
+    position: jax.Array
+    weight: jax.Array
+
+
+class Sampling(abc.ABC):
+    """How a `Replay` chooses windows ``[N, L]``: `UniformSampling` or `PrioritizedSampling`.
+
+    The object holds static options and is hashable. What changes is a tree of arrays, ``ReplayState.sampling``.
+    """
+
+    @abc.abstractmethod
+    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
+        """Raises a ``ValueError`` if the options do not fit a buffer with these arguments."""
+
+    @abc.abstractmethod
+    def check_state(self, owner: str, state: Any, ignore_earliest: int) -> None:
+        """Raises a ``ValueError`` for a state that was made with other options."""
+
+    def init(self, capacity: int, num_envs: int, ignore_earliest: int) -> Any:
+        """The state for an empty buffer; ``()`` by default."""
+        return ()
+
+    def extend(self, state: Any, span: Span, env_id: jax.Array, num_rows: int) -> Any:
+        """The state after ``num_rows`` rows were added to lanes ``env_id`` (int32 ``[K]``); ``span`` includes them."""
+        return state
+
+    def clear(self, state: Any, span: Span, keep: int) -> Any:
+        """The state after all but the newest ``keep`` rows of each lane were removed; ``span`` is what remains."""
+        return state
+
+    def can_sample(self, state: Any, num_windows: jax.Array) -> jax.Array:
+        """Whether any window can be drawn, bool ``()``; ``num_windows`` is that of `Span.num_windows`."""
+        return jnp.any(num_windows > 0)
+
+    @abc.abstractmethod
+    def sample(
+        self,
+        state: Any,
+        span: Span,
+        stream: random.Stream,
+        batch_size: int,
+        length: int,
+        num_windows: jax.Array,
+        importance_exponent: Any,
+    ) -> Draw:
+        """Draws ``batch_size`` windows of ``length`` rows with a stream of shape ``()``."""
+
+    @abc.abstractmethod
+    def update(self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array) -> Any:
+        """The state with new priorities, float32 ``[N]``, of windows ``[N]``."""

@@ -1,0 +1,76 @@
+"""Rollouts in TF-Agents' layout."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.data._checks import StreamMode, rows_of
+from jaxenv.data.with_last import next_rows
+from jaxenv.rollout import Experience
+from jaxenv.timestep import StepType, TimeStep
+
+
+@tree.struct
+class Trajectory:
+    """Rows in the layout of TF-Agents' ``Trajectory``: leaves ``[T, B, ...]``.
+
+    Observation, action and ``step_type`` are those of row t; reward, discount and ``next_step_type`` those of row
+    t + 1, which the action of row t led to.
+    """
+
+    step_type: Any
+    observation: Any
+    action: Any
+    policy_info: Any
+    next_step_type: Any
+    reward: Any
+    discount: Any
+
+    def is_first(self) -> jax.Array:
+        """Rows that start an episode, bool in the shape of ``step_type``."""
+        return self.step_type == np.int32(StepType.FIRST)
+
+    def is_mid(self) -> jax.Array:
+        """Rows with more rows of the episode on either side."""
+        middle = np.int32(StepType.MID)
+        return (self.step_type == middle) & (self.next_step_type == middle)
+
+    def is_last(self) -> jax.Array:
+        """Rows whose action ended the episode."""
+        return self.next_step_type == np.int32(StepType.LAST)
+
+    def is_boundary(self) -> jax.Array:
+        """Rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
+        return self.step_type == np.int32(StepType.LAST)
+
+
+def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Trajectory:
+    """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
+
+    LAST rows of a ``next_step`` stream are kept as boundaries. LAST rows of a ``same_step`` stream become FIRST: they
+    start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
+    next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
+    stream; use `to_transitions` there.
+
+    Args:
+        experience: rows ``[T, B, ...]``.
+        last: the TimeStep after them, as `jaxenv.unroll` returns it.
+        mode: of the stream's ``AutoReset``.
+
+    Raises:
+        ValueError: if the mode or ``last`` does not fit the rows.
+    """
+    rows = rows_of("to_trajectory", experience, last, mode)
+    starts = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())
+    return Trajectory(
+        step_type=jnp.where(starts, np.int32(StepType.FIRST), rows.step_type),
+        observation=rows.observation,
+        action=experience.action,
+        policy_info=experience.policy_info,
+        next_step_type=next_rows(rows.step_type, last.step_type),
+        reward=next_rows(rows.reward, last.reward),
+        discount=next_rows(rows.discount, last.discount),
+    )

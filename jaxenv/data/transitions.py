@@ -1,0 +1,143 @@
+"""Rollouts as transitions over one or several steps."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _xla, tree
+from jaxenv._checks import check_integer
+from jaxenv.data._checks import StreamMode, coefficient, rows_of
+from jaxenv.data.transition_mask import transition_mask
+from jaxenv.data.with_last import next_rows
+from jaxenv.rollout import Experience
+from jaxenv.timestep import StepType, TimeStep
+
+
+@tree.struct
+class Transitions:
+    """T transitions of every lane: leaves ``[T, B, ...]``. Fields that were not unrolled hold ``()``.
+
+    Attributes:
+        step_type: int32, of the row on which the action was taken.
+        observation: the observation of that row.
+        action: the action.
+        policy_info: what the policy returned with the action.
+        reward: float32 (or ``[T, B, R]``), of this action.
+        discount: float32, 0 where the action ended the task. A learner's target is ``reward + gamma * discount *
+            V(next_observation)``, whatever the step types.
+        next_step_type: int32, LAST where the episode ended, for either reason.
+        next_observation: the observation that the action led to. Where the action ended the episode, it is the
+            episode's final observation, in either mode.
+        valid: bool, whether the row is a transition (see `transition_mask`). Drop or mask the others.
+    """
+
+    step_type: Any = ()
+    observation: Any = ()
+    action: Any = ()
+    policy_info: Any = ()
+    reward: Any = ()
+    discount: Any = ()
+    next_step_type: Any = ()
+    next_observation: Any = ()
+    valid: Any = ()
+
+
+def to_transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Transitions:
+    """Pairs each row of an unroll with the next one: leaves ``[T, B, ...]``.
+
+    Every action that the environment executed is one valid transition. A ``same_step`` stream therefore yields the same
+    transitions as a ``next_step`` stream of the same episodes.
+
+    Args:
+        experience: rows ``[T, B, ...]``.
+        last: the TimeStep after them, as `jaxenv.unroll` returns it.
+        mode: of the stream's ``AutoReset``. In ``"same_step"`` streams ``next_observation`` is read from
+            ``env_info["final_observation"]``.
+
+    Raises:
+        ValueError: if the mode or ``last`` does not fit the rows.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> (_, last, _), rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, 4)
+    >>> transitions = to_transitions(rows, last)
+    >>> transitions.next_observation[:, 0].tolist(), transitions.valid[:, 0].tolist()
+    ([1, 2, 0, 1], [True, True, False, True])
+    """
+    return _one_step("to_transitions", experience, last, mode)
+
+
+def to_n_step_transitions(
+    experience: Experience, last: TimeStep, n: int, gamma: Any, mode: StreamMode = "next_step"
+) -> Transitions:
+    """Transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
+
+    ``reward = sum_{k<m} gamma^k D[k] r[t+k+1]`` and ``discount = gamma^(m-1) D[m]`` with ``D[k] = d[t+1] ... d[t+k]``,
+    so the learner's target has the same form as for one step: ``reward + gamma * discount * V(next_observation)``.
+    The number of steps ``m`` is ``n``, or less where the episode ends, the rows end, or the next row is not valid.
+
+    Args:
+        experience: rows ``[T, B, ...]``.
+        last: the TimeStep after them.
+        n: number of steps, at least 1; static.
+        gamma: discount rate in [0, 1], one number or ``[B]``.
+        mode: of the stream's ``AutoReset``.
+
+    Raises:
+        ValueError: if ``n`` is not an integer of at least 1, ``gamma`` is out of range, or ``last`` or the mode does
+            not fit the rows.
+    """
+    check_integer("to_n_step_transitions", "n", n, 1)
+    one = _one_step("to_n_step_transitions", experience, last, mode)
+    gamma = coefficient("to_n_step_transitions", "gamma", gamma, experience.timestep)
+    rate = gamma.reshape(gamma.shape[: one.discount.ndim]) * one.discount
+    num_rows = rate.shape[0]
+    row = jnp.broadcast_to(tree.expand(jnp.arange(num_rows, dtype=jnp.int32), rate.ndim), rate.shape)
+    # A window extends over that of the next row, if that row is in the same episode and a transition itself.
+    next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
+    continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
+    start = (one.reward, one.discount, _xla.vary_like(rate, row))
+
+    def add_step(_, window):
+        reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
+        longer = (one.reward + tree.expand(rate, reward.ndim) * reward, rate * discount, end)
+        return tree.where(continues, longer, start)
+
+    reward, discount, end = jax.lax.fori_loop(1, min(int(n), max(num_rows, 1)), add_step, start)
+
+    def at_end(x):
+        return jnp.take_along_axis(x, tree.expand(end, x.ndim), axis=0, mode="clip")
+
+    return tree.rebuild(
+        one,
+        reward=reward,
+        discount=discount,
+        next_step_type=at_end(one.next_step_type),
+        next_observation=jax.tree.map(at_end, one.next_observation),
+    )
+
+
+def _one_step(owner: str, experience: Experience, last: TimeStep, mode: StreamMode) -> Transitions:
+    rows = rows_of(owner, experience, last, mode)
+    if mode == "same_step":
+        if "final_observation" not in rows.env_info:
+            raise ValueError(
+                f"{owner}: mode 'same_step' needs env_info['final_observation'], keep it in unroll(fields=...)"
+            )
+        next_observation = next_rows(rows.env_info["final_observation"], last.env_info["final_observation"])
+    else:
+        next_observation = next_rows(rows.observation, last.observation)
+    return Transitions(
+        step_type=rows.step_type,
+        observation=rows.observation,
+        action=experience.action,
+        policy_info=experience.policy_info,
+        reward=next_rows(rows.reward, last.reward),
+        discount=next_rows(rows.discount, last.discount),
+        next_step_type=next_rows(rows.step_type, last.step_type),
+        next_observation=next_observation,
+        valid=transition_mask(rows, last, mode),
+    )
