@@ -223,7 +223,7 @@ class Environment(Module, abc.ABC):
         """The environment below all wrappers: a `Task`, or a `Multitask` of several."""
 
     @property
-    def opt_outs(self) -> Mapping[int, str]:
+    def opt_outs(self) -> Mapping[str, str]:
         """Properties of ``jaxenv.testing.PROPERTIES`` that this class does not have, each with its reason.
 
         A class declares them by a plain attribute: ``opt_outs = {"gradients_sound": "its reward is a table"}``.

@@ -38,7 +38,18 @@ class BatchWrapper(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset()
-    opt_outs = dict.fromkeys((17, 18, 19, 20, 21, 22, 23), "all lanes share its state")
+    opt_outs = dict.fromkeys(
+        (
+            "sharding_invariant",
+            "batch_equals_single_lanes",
+            "permutation_equivariant",
+            "lane_independent",
+            "nan_contained",
+            "any_number_of_lanes",
+            "growth_invariant",
+        ),
+        "all lanes share its state",
+    )
 
     frozen: bool = tree.static(default=False, kw_only=True)
     axis_name: str | None = tree.static(default=None, kw_only=True)

@@ -149,8 +149,10 @@ class GymnaxEnvironment(Task):
 
     @property
     def opt_outs(self):
-        alike = dict.fromkeys((27, 28), "gymnax starts all its episodes alike")
-        looping = {17: "gymnax looks for a free slot by a loop that runs until the last lane is through"}
+        alike = dict.fromkeys(("lanes_differ", "episodes_differ"), "gymnax starts all its episodes alike")
+        looping = {
+            "sharding_invariant": "gymnax searches for a free slot in a loop that runs until the last lane has finished"
+        }
         return {
             **(looping if self.id in gymnax_tasks.LOOPING else {}),
             **(alike if self._starts_alike else {}),

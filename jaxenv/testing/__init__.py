@@ -1,11 +1,11 @@
 """Toy environments whose streams can be written down, and checks for environments of one's own."""
 
+from jaxenv.testing.check_env import check_env as check_env
+from jaxenv.testing.check_wrapper import check_wrapper as check_wrapper
 from jaxenv.testing.checked import checked as checked
-from jaxenv.testing.conformance import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
-from jaxenv.testing.conformance import PROPERTIES as PROPERTIES
-from jaxenv.testing.conformance import check_env as check_env
-from jaxenv.testing.conformance import check_wrapper as check_wrapper
 from jaxenv.testing.match import check_environments_match as check_environments_match
+from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
+from jaxenv.testing.properties import PROPERTIES as PROPERTIES
 from jaxenv.testing.report import Report as Report
 from jaxenv.testing.toys import Chain as Chain
 from jaxenv.testing.toys import Counting as Counting

@@ -1,4 +1,4 @@
-"""What a check of an environment found: one result for every property, and the table of them."""
+"""The result of a check: one `Result` per property, and the `Report` that holds and prints them."""
 
 import dataclasses
 import enum
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class Status(enum.StrEnum):
-    """How a property came out."""
+    """The outcome of checking one property."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -16,43 +16,47 @@ class Status(enum.StrEnum):
 
 
 class Failure(AssertionError):
-    """Raised by a check whose property does not hold; the text is the evidence: lane, step and both values."""
+    """Raised by a check whose property does not hold; the message is the evidence: step, lane and both values."""
 
 
 class NotApplicable(Exception):
-    """Raised by a check that has nothing to look at; the text is the reason."""
+    """Raised by a check that has nothing to check; the message is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What the check of one property found.
+    """The result of checking one property.
 
     Attributes:
-        number: the number of the property.
-        name: its short name.
+        name: the key of the property in ``PROPERTIES``.
+        number: its position in the tables.
+        title: a short phrase.
         status: a `Status`.
-        evidence: what was seen: for a failure the place (step, lane) and both values, else a remark or the reason why
-            the property does not apply, or was declared not to hold.
+        evidence: for a failure the place (step, lane) and both values; otherwise a remark, or the reason why the
+            property does not apply or the class opts out of it.
     """
 
-    number: int
     name: str
+    number: int
+    title: str
     status: Status
     evidence: str = ""
 
     def raise_if_failed(self) -> None:
         """Raises an ``AssertionError`` with the evidence if the property failed."""
         if self.status is Status.FAILED:
-            raise AssertionError(f"property {self.number}, {self.name}: {self.evidence}")
+            raise AssertionError(f"{self.name} ({self.title}): {self.evidence}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The results of one environment; ``str(report)`` is a table of them, ``report[18]`` the one of property 18.
+    """The results for one environment.
+
+    ``report["lane_independent"]`` is the `Result` of one property, and ``str(report)`` is a table.
 
     Attributes:
-        target: what was looked at.
-        results: one `Result` for each property, in the order of their numbers.
+        target: what was checked.
+        results: one `Result` per property, in the order of their numbers.
     """
 
     target: str
@@ -73,11 +77,11 @@ class Report:
         if not self.ok:
             raise AssertionError(f"{self._summary()}\n{_table(self.failed)}")
 
-    def __getitem__(self, number: int) -> Result:
+    def __getitem__(self, name: str) -> Result:
         for result in self.results:
-            if result.number == number:
+            if result.name == name:
                 return result
-        raise KeyError(f"no property {number}, the report has {[r.number for r in self.results]}")
+        raise KeyError(f"the report has no property {name!r}, it has {', '.join(r.name for r in self.results)}")
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -92,13 +96,13 @@ class Report:
 
 
 def _table(results: tuple[Result, ...], width: int = 120) -> str:
-    """Number, status, name and evidence in columns; long evidence goes on below itself."""
+    """Columns of name, number, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
     names, statuses = max(len(r.name) for r in results), max(len(r.status) for r in results)
     lines = []
     for r in results:
-        head = f"  {r.number:>2}  {r.status.ljust(statuses)}  {r.name.ljust(names)}  "
+        head = f"  {r.name.ljust(names)}  {r.number:>2}  {r.status.ljust(statuses)}  "
         lines.append(
             textwrap.fill(
                 " ".join(r.evidence.split()) or "-",

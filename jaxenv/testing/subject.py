@@ -139,12 +139,12 @@ class Subject:
         return tree.rebuild(self.auto_reset, mode=mode, strategy=strategy or self.auto_reset.strategy)
 
     @functools.cached_property
-    def opt_outs(self) -> dict[int, str]:
-        """The promises that layers of the stack declare not to make: number to layer and reason."""
+    def opt_outs(self) -> dict[str, str]:
+        """The properties that layers of the stack opt out of: name to layer and reason."""
         return {
-            number: f"{type(layer).__name__}: {reason}"
+            name: f"{type(layer).__name__}: {reason}"
             for layer in layers(self.stack)
-            for number, reason in layer.opt_outs.items()
+            for name, reason in layer.opt_outs.items()
         }
 
     # --- rollouts ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class TerminalOnInfo(Wrapper):
     flag: str = tree.static()
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
-    opt_outs = {42: "a flag sets the discount of MID rows to 0, which is what it is for"}
+    opt_outs = {"discount_zero_only_at_last": "a flag sets the discount of MID rows to 0 by design"}
 
     def check(self):
         entries = self.env.env_info_spec().items()

@@ -36,19 +36,43 @@ def counting_report() -> Report:
     return check_env(Counting(np.array([1, 3, 2])))
 
 
-@pytest.mark.parametrize("number", PROPERTIES)
-def test_a_counting_toy_has_the_property(number):
-    counting_report()[number].raise_if_failed()
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_a_counting_toy_has_the_property(name):
+    counting_report()[name].raise_if_failed()
 
 
 def test_no_property_falls_silent_that_applies_to_a_counting_toy():
-    assert silent(counting_report()) == {17, 21, 27, 28, 29, 30, 38, 40, 43, 48, 50, 52, 53, 54}
+    assert silent(counting_report()) == {
+        "sharding_invariant",
+        "nan_contained",
+        "lanes_differ",
+        "episodes_differ",
+        "no_word_reused",
+        "starts_distribution",
+        "nan_action_contained",
+        "mask_leaves_an_action",
+        "time_limit_exact",
+        "owned_fields_only",
+        "autoreset_commutes",
+        "noop_settings",
+        "statistics_exact",
+        "repeat_stops_at_end",
+    }
 
 
 # The others are gone through by `jaxenv check --all`.
 def test_cart_pole_has_every_property_that_applies():
     report = check_env(jaxenv.make("CartPole-v1"), raise_on_failure=True)
-    assert silent(report) == {17, 38, 40, 48, 50, 52, 53, 54}
+    assert silent(report) == {
+        "sharding_invariant",
+        "nan_action_contained",
+        "mask_leaves_an_action",
+        "owned_fields_only",
+        "autoreset_commutes",
+        "noop_settings",
+        "statistics_exact",
+        "repeat_stops_at_end",
+    }
 
 
 # MinAtar's games share what restarts do with Breakout.
@@ -62,15 +86,40 @@ def test_cart_pole_has_every_property_that_applies():
     ],
 )
 def test_every_environment_has_the_shapes_that_it_says(id, autoreset):
-    check_env(jaxenv.make(id, 2, autoreset=autoreset), properties=[1, 2, 3], raise_on_failure=True)
+    check_env(
+        jaxenv.make(id, 2, autoreset=autoreset),
+        properties=["same_tree", "leading_lanes", "rows_match_specs"],
+        raise_on_failure=True,
+    )
 
 
-def silent(report: Report) -> set[int]:
-    return {r.number for r in report if r.status is Status.NOT_APPLICABLE}
+def silent(report: Report) -> set[str]:
+    return {r.name for r in report if r.status is Status.NOT_APPLICABLE}
 
 
 # Those that cost little once the shared rollout is compiled.
-CHEAP = (1, 2, 3, 5, 6, 11, 12, 15, 20, 21, 24, 26, 28, 35, 36, 37, 38, 41, 42, 44)
+CHEAP = (
+    "same_tree",
+    "leading_lanes",
+    "rows_match_specs",
+    "strict_promotion",
+    "cond_compatible",
+    "loop_compatible",
+    "no_callback",
+    "donation_safe",
+    "lane_independent",
+    "nan_contained",
+    "wrong_actions_refused",
+    "reproducible",
+    "episodes_differ",
+    "within_specs",
+    "stays_finite",
+    "actions_clipped",
+    "nan_action_contained",
+    "episode_grammar",
+    "discount_zero_only_at_last",
+    "both_ends_on_one_step",
+)
 
 
 class Shifted(wrappers.ObservationWrapper):
@@ -164,8 +213,21 @@ def test_a_sound_stack_passes(name):
 
 # Shapes for all, and streams for those that carry something; all 55 properties of every wrapper are gone through by
 # `python -m tests.wrappers.catalogue`.
-OF_WRAPPERS = (1, 2, 3, 5, 6, 24)
-OF_WRAPPERS_WITH_STATE = (20, 35, 41, 42, 49)
+OF_WRAPPERS = (
+    "same_tree",
+    "leading_lanes",
+    "rows_match_specs",
+    "strict_promotion",
+    "cond_compatible",
+    "wrong_actions_refused",
+)
+OF_WRAPPERS_WITH_STATE = (
+    "lane_independent",
+    "within_specs",
+    "episode_grammar",
+    "discount_zero_only_at_last",
+    "restart_is_reset",
+)
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
@@ -190,7 +252,16 @@ STANDARD = [
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1"])
 def test_a_stack_of_many_wrappers_around_a_real_environment_passes(id):
-    properties = (1, 2, 3, 24, 35, 41, 42, 49)
+    properties = (
+        "same_tree",
+        "leading_lanes",
+        "rows_match_specs",
+        "wrong_actions_refused",
+        "within_specs",
+        "episode_grammar",
+        "discount_zero_only_at_last",
+        "restart_is_reset",
+    )
     check_env(jaxenv.make(id, wrappers=STANDARD), properties=properties, raise_on_failure=True)
 
 
@@ -205,28 +276,34 @@ def test_no_wrapper_is_left_out():
 
 
 def test_a_wrapper_is_checked_around_all_toys_that_it_fits():
-    report = check_wrapper(lambda env: wrappers.RescaleAction(env, 0, 1), properties=[1, 3, 40])
+    report = check_wrapper(
+        lambda env: wrappers.RescaleAction(env, 0, 1),
+        properties=["same_tree", "rows_match_specs", "mask_leaves_an_action"],
+    )
     assert report.target == "RescaleAction around <RandomEnvironment>"
     assert [r.status for r in report] == [Status.PASSED, Status.PASSED, Status.NOT_APPLICABLE]
-    everywhere = check_wrapper(lambda env: wrappers.TimeLimit(env, 5), properties=[1])
+    everywhere = check_wrapper(lambda env: wrappers.TimeLimit(env, 5), properties=["same_tree"])
     assert everywhere.target.count(",") == 3
 
 
 def test_a_failure_around_one_environment_is_one_and_names_it():
     report = check_wrapper(
-        lambda env: Doubled(env) if isinstance(env, Chain) else PaysAndEnds(env), Chain(), Walk(), properties=[48]
+        lambda env: Doubled(env) if isinstance(env, Chain) else PaysAndEnds(env),
+        Chain(),
+        Walk(),
+        properties=["owned_fields_only"],
     )
-    assert report[48].evidence.startswith("around <Walk>: ")
-    assert "discount" in report[48].evidence
+    assert report["owned_fields_only"].evidence.startswith("around <Walk>: ")
+    assert "discount" in report["owned_fields_only"].evidence
     with pytest.raises(AssertionError, match="PaysAndEnds around <Walk>: 0 passed, 1 failed"):
-        check_wrapper(PaysAndEnds, Walk(), properties=[48], raise_on_failure=True)
+        check_wrapper(PaysAndEnds, Walk(), properties=["owned_fields_only"], raise_on_failure=True)
 
 
 def test_a_wrapper_that_fits_nowhere_is_refused_with_its_own_words():
     def fussy(env):
         raise ValueError(f"fussy: not around {env}")
 
-    with pytest.raises(ValueError, match=r"refuses all toys.*fussy: not around <Counting>"):
+    with pytest.raises(ValueError, match=r"refuses all toy environments.*fussy: not around <Counting>"):
         check_wrapper(fussy)
 
 
@@ -234,20 +311,22 @@ def test_a_wrapper_that_fits_nowhere_is_refused_with_its_own_words():
 
 
 class OptsOut(Walk):
-    opt_outs = {16: "its reward is drawn from a table", 41: "it begins as it likes"}
+    opt_outs = {"gradients_sound": "its reward is drawn from a table", "episode_grammar": "it begins as it likes"}
 
 
 def test_what_is_declared_not_to_hold_is_listed_with_its_reason_and_counted():
-    report = check_env(OptsOut(), properties=[1, 16])
-    assert report[16].status is Status.OPTED_OUT
-    assert report[16].evidence == "OptsOut: its reward is drawn from a table"
+    report = check_env(OptsOut(), properties=["same_tree", "gradients_sound"])
+    assert report["gradients_sound"].status is Status.OPTED_OUT
+    assert report["gradients_sound"].evidence == "OptsOut: its reward is drawn from a table"
     assert str(report).startswith("<OptsOut>: 1 passed, 0 failed, 0 not applicable, 1 opted out")
     assert report.ok
 
 
 def test_nobody_may_opt_out_of_the_contract():
-    assert 41 not in ALLOWED_OPT_OUTS
-    assert check_env(OptsOut(), properties=[41])[41].evidence.startswith("nobody may opt out of it: OptsOut: it begins")
+    assert "episode_grammar" not in ALLOWED_OPT_OUTS
+    assert check_env(OptsOut(), properties=["episode_grammar"])["episode_grammar"].evidence.startswith(
+        "no class may opt out of it: OptsOut: it begins"
+    )
 
 
 def test_allowed_opt_outs_are_properties_with_reasons():
@@ -262,8 +341,8 @@ import jax
 jax.config.update("jax_num_cpu_devices", 4)
 from jaxenv.testing import check_env
 from tests.testing.twins import SumOfNothing, Walk
-print(check_env(Walk(), properties=[17], raise_on_failure=True)[17].status)
-print(check_env(SumOfNothing(), properties=[17])[17].evidence)
+print(check_env(Walk(), properties=["sharding_invariant"], raise_on_failure=True)["sharding_invariant"].status)
+print(check_env(SumOfNothing(), properties=["sharding_invariant"])["sharding_invariant"].evidence)
 """
 
 
@@ -274,7 +353,7 @@ def test_lanes_are_spread_over_simulated_devices_and_a_word_between_them_is_a_fa
 
 
 def test_on_one_device_it_is_not_applicable_and_says_what_to_do():
-    result = check_env(Walk(), properties=[17])[17]
+    result = check_env(Walk(), properties=["sharding_invariant"])["sharding_invariant"]
     assert result.status is Status.NOT_APPLICABLE
     assert "jax.config.update('jax_num_cpu_devices', 4)" in result.evidence
 
@@ -283,13 +362,13 @@ def test_on_one_device_it_is_not_applicable_and_says_what_to_do():
 
 
 @functools.cache
-def sound_passes(make, number: int) -> bool:
-    return check_env(make(), properties=[number])[number].status is Status.PASSED
+def sound_passes(make, name: str) -> bool:
+    return check_env(make(), properties=[name])[name].status is Status.PASSED
 
 
 def one_for_each_property():
     """Names of twins; those that break nothing but what one before them breaks are left to thorough runs."""
-    seen: set[int] = set()
+    seen: set[str] = set()
     for name, twin in TWINS.items():
         again = seen.issuperset(twin.rejected_by)
         seen |= set(twin.rejected_by)
@@ -300,17 +379,17 @@ def one_for_each_property():
 def test_a_broken_twin_is_rejected_and_its_sound_one_is_not(name):
     twin = TWINS[name]
     report = check_env(twin.broken(), properties=twin.rejected_by)
-    assert [r.number for r in report.failed] == list(twin.rejected_by), str(report)
-    assert all(sound_passes(twin.sound, number) for number in twin.rejected_by)
+    assert [r.name for r in report.failed] == list(twin.rejected_by), str(report)
+    assert all(sound_passes(twin.sound, property) for property in twin.rejected_by)
 
 
 def test_every_property_rejects_some_twin():
-    # The twin of 17 needs several devices: above.
-    assert {number for twin in TWINS.values() for number in twin.rejected_by} == set(PROPERTIES) - {17}
+    # The twin of sharding_invariant needs several devices: above.
+    assert {name for twin in TWINS.values() for name in twin.rejected_by} == set(PROPERTIES) - {"sharding_invariant"}
 
 
 def test_a_batch_mean_passes_permutation_and_fails_independence():
-    report = check_env(TWINS["batch mean leaking"].broken(), properties=[19, 20])
+    report = check_env(TWINS["batch mean leaking"].broken(), properties=["permutation_equivariant", "lane_independent"])
     assert [r.status for r in report] == [Status.PASSED, Status.FAILED]
 
 
@@ -318,37 +397,39 @@ def test_a_batch_mean_passes_permutation_and_fails_independence():
 
 
 def test_evidence_names_field_step_lane_and_both_values():
-    report = check_env(TWINS["terminal reward lost"].broken(), properties=[45])
-    assert report[45].evidence.startswith("reward without AutoReset and in next_step at step 1, lane 0: ")
-    assert report[45].evidence.endswith(" and 0.0")
+    report = check_env(TWINS["terminal reward lost"].broken(), properties=["boundary_keeps_step"])
+    assert report["boundary_keeps_step"].evidence.startswith(
+        "reward without AutoReset and in next_step at step 1, lane 0: "
+    )
+    assert report["boundary_keeps_step"].evidence.endswith(" and 0.0")
 
 
 def test_the_report_is_a_table():
     results = (
-        Result(1, "short", Status.PASSED),
-        Result(20, "a longer name", Status.FAILED, "at step 3, lane 1: " + "0.25 and 0.5 " * 12),
-        Result(40, "masks", Status.NOT_APPLICABLE, "no mask"),
+        Result("short", 1, "a title", Status.PASSED),
+        Result("a_longer_name", 20, "another title", Status.FAILED, "at step 3, lane 1: " + "0.25 and 0.5 " * 12),
+        Result("masks", 40, "a third title", Status.NOT_APPLICABLE, "no mask"),
     )
     report = Report("<Toy>", results)
     title, first, *long, last = str(report).splitlines()
     assert title == "<Toy>: 1 passed, 1 failed, 1 not applicable"
-    assert first == "   1  passed          short"
-    assert last == "  40  not applicable  masks          no mask"
+    assert first == "  short           1  passed"
+    assert last == "  masks          40  not applicable  no mask"
     assert len(long) > 1
     assert {len(line) - len(line.lstrip()) for line in long[1:]} == {long[0].index("at step 3")}
-    assert (report.ok, report.failed, report[40]) == (False, results[1:2], results[2])
-    with pytest.raises(AssertionError, match=r"1 failed.*\n  20  failed"):
+    assert (report.ok, report.failed, report["masks"]) == (False, results[1:2], results[2])
+    with pytest.raises(AssertionError, match=r"1 failed.*\n  a_longer_name  20  failed"):
         report.raise_if_failed()
-    with pytest.raises(AssertionError, match="property 20, a longer name: at step 3, lane 1"):
+    with pytest.raises(AssertionError, match=r"a_longer_name \(another title\): at step 3, lane 1"):
         results[1].raise_if_failed()
-    with pytest.raises(KeyError, match="no property 7"):
-        report[7]
+    with pytest.raises(KeyError, match="no property 'shorter', it has short, a_longer_name, masks"):
+        report["shorter"]
 
 
 def test_failure_of_the_ground_spares_the_rest():
     report = check_env(TWINS["weak types"].broken())
-    assert [r.number for r in report.failed] == [1]
-    assert {r.evidence for r in report if r.number > 1} >= {"not looked at: 1 failed"}
+    assert [r.name for r in report.failed] == ["same_tree"]
+    assert {r.evidence for r in report if r.number > 1} >= {"not checked: same_tree failed"}
     assert len(report.results) == len(PROPERTIES)
 
 
@@ -357,26 +438,32 @@ def test_an_exception_is_evidence_and_no_crash():
         def initial(self, stream):
             raise RuntimeError("out of order")
 
-    report = check_env(Crashes(), properties=[1, 24])
-    assert report[1].evidence == "RuntimeError: out of order"
+    report = check_env(Crashes(), properties=["same_tree", "wrong_actions_refused"])
+    assert report["same_tree"].evidence == "RuntimeError: out of order"
     with pytest.raises(AssertionError, match="out of order"):
-        check_env(Crashes(), properties=[1], raise_on_failure=True)
+        check_env(Crashes(), properties=["same_tree"], raise_on_failure=True)
 
 
 def test_progress_is_told_every_result():
     seen = []
-    report = check_env(Chain(), properties=[24, 1], progress=seen.append)
+    report = check_env(Chain(), properties=["wrong_actions_refused", "same_tree"], progress=seen.append)
     assert tuple(seen) == report.results
-    assert [r.number for r in seen] == [1, 24]
+    assert [r.name for r in seen] == ["same_tree", "wrong_actions_refused"]
 
 
-def test_every_property_says_what_it_promises():
-    assert all(p.says.endswith(".") and p.name for p in PROPERTIES.values())
+def test_every_property_has_a_number_a_title_and_a_description():
+    assert all(p.description.endswith(".") and p.title for p in PROPERTIES.values())
+    assert [p.number for p in PROPERTIES.values()] == list(range(1, 56))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"properties": [56]}, "no property 56, the properties are 1, 2"), ({"num_steps": 3}, "at least 16, got 3")],
+    [
+        ({"properties": ["lane_independence"]}, "'lane_independence', did you mean lane_independent"),
+        ({"properties": [56]}, "unknown property 56, the properties are same_tree, leading_lanes"),
+        ({"properties": "same_tree"}, "must be a sequence of names, got the string 'same_tree'"),
+        ({"num_steps": 3}, "at least 16, got 3"),
+    ],
 )
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -811,7 +811,7 @@ class Twin:
 
     broken: Callable[[], Environment]
     sound: Callable[[], Environment]
-    rejected_by: tuple[int, ...]
+    rejected_by: tuple[str, ...]
 
 
 def glide() -> Environment:
@@ -823,85 +823,105 @@ def elsewhere() -> Environment:
 
 
 TWINS: dict[str, Twin] = {
-    "weak types": Twin(lambda: WeakReward(Walk()), walk, (1,)),
-    "wrong dtype from step": Twin(lambda: HalfReward(Walk()), walk, (1,)),
-    "wrong dtype from step, seen by cond": Twin(lambda: HalfReward(Walk()), walk, (6, 11)),
-    "a leaf without lanes": Twin(lambda: TotalInInfo(Walk()), walk, (2,)),
-    "spec forgotten": Twin(lambda: SpecForgotten(Walk()), walk, (3,)),
-    "zeros of the default float type": Twin(DefaultFloats, walk, (4,)),
-    "mixes dtypes": Twin(MixesTypes, walk, (5,)),
-    "state that cannot be pickled": Twin(LocalState, walk, (7,)),
-    "asks whether it is traced": Twin(KnowsItIsTraced, walk, (8,)),
-    "params in the program": Twin(StaticStride, walk, (9,)),
-    "counts its traces": Twin(Retraced, walk, (10, 14, 26, 55)),
-    "NaN for a gradient": Twin(RootOfNegative, walk, (16,)),
-    "gradient stopped": Twin(GradientStopped, Smooth, (16,)),
-    "gradient passes a restart": Twin(lambda: GradientPassesRestart(Walk()), restarted, (16,)),
+    "weak types": Twin(lambda: WeakReward(Walk()), walk, ("same_tree",)),
+    "wrong dtype from step": Twin(lambda: HalfReward(Walk()), walk, ("same_tree",)),
+    "wrong dtype from step, seen by cond": Twin(
+        lambda: HalfReward(Walk()), walk, ("cond_compatible", "loop_compatible")
+    ),
+    "a leaf without lanes": Twin(lambda: TotalInInfo(Walk()), walk, ("leading_lanes",)),
+    "spec forgotten": Twin(lambda: SpecForgotten(Walk()), walk, ("rows_match_specs",)),
+    "zeros of the default float type": Twin(DefaultFloats, walk, ("x64_invariant",)),
+    "mixes dtypes": Twin(MixesTypes, walk, ("strict_promotion",)),
+    "state that cannot be pickled": Twin(LocalState, walk, ("state_round_trip",)),
+    "asks whether it is traced": Twin(KnowsItIsTraced, walk, ("jit_equals_eager",)),
+    "params in the program": Twin(StaticStride, walk, ("one_trace",)),
+    "counts its traces": Twin(
+        Retraced, walk, ("scan_equals_loop", "checkpoint_invariant", "reproducible", "unroll_in_halves")
+    ),
+    "NaN for a gradient": Twin(RootOfNegative, walk, ("gradients_sound",)),
+    "gradient stopped": Twin(GradientStopped, Smooth, ("gradients_sound",)),
+    "gradient passes a restart": Twin(lambda: GradientPassesRestart(Walk()), restarted, ("gradients_sound",)),
     "gradient passes a restart in same_step": Twin(
-        lambda: GradientPassesRestart(Walk(), "same_step"), lambda: AutoReset(Walk(), "same_step"), (16,)
+        lambda: GradientPassesRestart(Walk(), "same_step"), lambda: AutoReset(Walk(), "same_step"), ("gradients_sound",)
     ),
-    "host callback": Twin(HostCallback, walk, (12,)),
-    "computed by the host": Twin(HostComputes, walk, (12, 13)),
-    "shared leaf on reset": Twin(SharedLeaf, restarted, (15,)),
-    "batch mean leaking": Twin(MeanLeaks, walk, (18, 20)),
-    "neighbours frozen when one lane resets": Twin(lambda: NeighboursFrozen(Walk()), restarted, (18, 20)),
-    "lane told by its place": Twin(PaysByPlace, walk, (18, 19)),
-    "NaN leaking through a batch sum": Twin(SumOfNothing, walk, (21,)),
-    "one lane squeezed away": Twin(Squeezed, walk, (22,)),
-    "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, (23,)),
-    "wrong batch size broadcast": Twin(lambda: BroadcastsActions(Walk()), walk, (24,)),
-    "one lane's params for all": Twin(OneLanesParams, walk, (25,)),
-    "Python's random numbers": Twin(PythonRandom, walk, (26,)),
-    "one key for all lanes": Twin(OneKeyForAll, walk, (27,)),
-    "same start every episode": Twin(SameStart, walk, (28,)),
-    "one stream for two draws": Twin(DrawsTwice, walk, (29,)),
+    "host callback": Twin(HostCallback, walk, ("no_callback",)),
+    "computed by the host": Twin(HostComputes, walk, ("no_callback", "vmap_equals_loop")),
+    "shared leaf on reset": Twin(SharedLeaf, restarted, ("donation_safe",)),
+    "batch mean leaking": Twin(MeanLeaks, walk, ("batch_equals_single_lanes", "lane_independent")),
+    "neighbours frozen when one lane resets": Twin(
+        lambda: NeighboursFrozen(Walk()), restarted, ("batch_equals_single_lanes", "lane_independent")
+    ),
+    "lane told by its place": Twin(PaysByPlace, walk, ("batch_equals_single_lanes", "permutation_equivariant")),
+    "NaN leaking through a batch sum": Twin(SumOfNothing, walk, ("nan_contained",)),
+    "one lane squeezed away": Twin(Squeezed, walk, ("any_number_of_lanes",)),
+    "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, ("growth_invariant",)),
+    "wrong batch size broadcast": Twin(lambda: BroadcastsActions(Walk()), walk, ("wrong_actions_refused",)),
+    "one lane's params for all": Twin(OneLanesParams, walk, ("scalar_equals_per_lane",)),
+    "Python's random numbers": Twin(PythonRandom, walk, ("reproducible",)),
+    "one key for all lanes": Twin(OneKeyForAll, walk, ("lanes_differ",)),
+    "same start every episode": Twin(SameStart, walk, ("episodes_differ",)),
+    "one stream for two draws": Twin(DrawsTwice, walk, ("no_word_reused",)),
     "one stream for two draws, around a repeat": Twin(
-        lambda: TwiceTheLuck(Twice(Walk())), lambda: Lucky(Twice(Walk())), (29,)
+        lambda: TwiceTheLuck(Twice(Walk())), lambda: Lucky(Twice(Walk())), ("no_word_reused",)
     ),
-    "one key for two draws": Twin(UsesAKeyTwice, walk, (29,)),
-    "starts nearer than stated": Twin(NarrowStart, walk, (30,)),
-    "one key for two neighbours": Twin(PairsAlike, walk, (29, 30)),
-    "an array made at import": Twin(lambda: importlib.import_module("tests.testing.eager_import").Eager(), walk, (34,)),
-    "counter in self": Twin(CounterInClass, walk, (31, 33)),
-    "caller's dict mutated": Twin(DictMutated, DictWalk, (32,)),
-    "fields can be assigned": Twin(Assignable, walk, (33,)),
-    "static field compared by identity": Twin(StaticByIdentity, walk, (33,)),
-    "bounds too tight": Twin(TightBounds, walk, (35,)),
-    "bounds vacuous": Twin(VacuousBounds, walk, (35,)),
-    "grows without end": Twin(Runaway, walk, (36,)),
-    "actions modulo their number": Twin(lambda: RoundAndRound(Walk()), walk, (37,)),
-    "NaN shown as prev_action": Twin(lambda: RawActionShown(Glide()), glide, (38,)),
-    "NaN action leaking through a batch mean": Twin(MeanOfActions, glide, (38,)),
-    "NaN past the end": Twin(NothingPastTheEnd, walk, (39,)),
-    "nothing legal": Twin(NothingLegal, walk, (40,)),
-    "reward at FIRST": Twin(lambda: PaidAtFirst(Walk()), walk, (41,)),
-    "prev_action shows the ignored action": Twin(lambda: IgnoredActionShown(Walk()), restarted, (41,)),
-    "prev_action shows another action": Twin(lambda: InnerActionShown(Walk()), walk, (41,)),
-    "no FIRST after LAST": Twin(lambda: NeverFirst(Walk()), restarted, (41,)),
-    "discount 0 amid an episode": Twin(lambda: GammaInside(Walk()), walk, (42,)),
-    "time limit reported as termination": Twin(lambda: LimitTerminates(Walk(), 20), limited, (43,)),
-    "termination reported as time limit": Twin(lambda: LimitWins(Walk(), 20), limited, (43, 44)),
-    "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, (43, 47)),
-    "terminal reward lost": Twin(lambda: RewardLost(Walk()), restarted, (45,)),
-    "final observation lost": Twin(lambda: FinalObservationLost(Walk()), restarted, (45, 46)),
-    "a discount that is not its own": Twin(lambda: PaysAndEnds(Walk()), lambda: Paid(Walk()), (48,)),
-    "start told by the lane's place": Twin(StartsByPlace, walk, (46,)),
-    "params dropped at reset": Twin(lambda: ParamsDropped(Walk(Params(spread=0.1))), elsewhere, (49,)),
+    "one key for two draws": Twin(UsesAKeyTwice, walk, ("no_word_reused",)),
+    "starts nearer than stated": Twin(NarrowStart, walk, ("starts_distribution",)),
+    "one key for two neighbours": Twin(PairsAlike, walk, ("no_word_reused", "starts_distribution")),
+    "an array made at import": Twin(
+        lambda: importlib.import_module("tests.testing.eager_import").Eager(), walk, ("light_import",)
+    ),
+    "counter in self": Twin(CounterInClass, walk, ("step_repeatable", "immutable")),
+    "caller's dict mutated": Twin(DictMutated, DictWalk, ("inputs_unmodified",)),
+    "fields can be assigned": Twin(Assignable, walk, ("immutable",)),
+    "static field compared by identity": Twin(StaticByIdentity, walk, ("immutable",)),
+    "bounds too tight": Twin(TightBounds, walk, ("within_specs",)),
+    "bounds vacuous": Twin(VacuousBounds, walk, ("within_specs",)),
+    "grows without end": Twin(Runaway, walk, ("stays_finite",)),
+    "actions modulo their number": Twin(lambda: RoundAndRound(Walk()), walk, ("actions_clipped",)),
+    "NaN shown as prev_action": Twin(lambda: RawActionShown(Glide()), glide, ("nan_action_contained",)),
+    "NaN action leaking through a batch mean": Twin(MeanOfActions, glide, ("nan_action_contained",)),
+    "NaN past the end": Twin(NothingPastTheEnd, walk, ("finite_past_end",)),
+    "nothing legal": Twin(NothingLegal, walk, ("mask_leaves_an_action",)),
+    "reward at FIRST": Twin(lambda: PaidAtFirst(Walk()), walk, ("episode_grammar",)),
+    "prev_action shows the ignored action": Twin(lambda: IgnoredActionShown(Walk()), restarted, ("episode_grammar",)),
+    "prev_action shows another action": Twin(lambda: InnerActionShown(Walk()), walk, ("episode_grammar",)),
+    "no FIRST after LAST": Twin(lambda: NeverFirst(Walk()), restarted, ("episode_grammar",)),
+    "discount 0 amid an episode": Twin(lambda: GammaInside(Walk()), walk, ("discount_zero_only_at_last",)),
+    "time limit reported as termination": Twin(lambda: LimitTerminates(Walk(), 20), limited, ("time_limit_exact",)),
+    "termination reported as time limit": Twin(
+        lambda: LimitWins(Walk(), 20), limited, ("time_limit_exact", "both_ends_on_one_step")
+    ),
+    "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact", "one_step_episodes")),
+    "terminal reward lost": Twin(lambda: RewardLost(Walk()), restarted, ("boundary_keeps_step",)),
+    "final observation lost": Twin(
+        lambda: FinalObservationLost(Walk()), restarted, ("boundary_keeps_step", "modes_agree")
+    ),
+    "a discount that is not its own": Twin(lambda: PaysAndEnds(Walk()), lambda: Paid(Walk()), ("owned_fields_only",)),
+    "start told by the lane's place": Twin(StartsByPlace, walk, ("modes_agree",)),
+    "params dropped at reset": Twin(lambda: ParamsDropped(Walk(Params(spread=0.1))), elsewhere, ("restart_is_reset",)),
     "carry forgotten": Twin(
-        lambda: CarryForgotten(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), (49,)
+        lambda: CarryForgotten(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), ("restart_is_reset",)
     ),
     "frame stack mixing episodes": Twin(
-        lambda: MixesEpisodes(AutoReset(Walk())), lambda: Stack(AutoReset(Walk())), (49, 50)
+        lambda: MixesEpisodes(AutoReset(Walk())),
+        lambda: Stack(AutoReset(Walk())),
+        ("restart_is_reset", "autoreset_commutes"),
     ),
     "final observation forgotten by a wrapper": Twin(
-        lambda: ForgetsFinal(AutoReset(Walk(), "same_step")), lambda: AutoReset(Walk(), "same_step"), (35, 51)
+        lambda: ForgetsFinal(AutoReset(Walk(), "same_step")),
+        lambda: AutoReset(Walk(), "same_step"),
+        ("within_specs", "specs_at_boundaries"),
     ),
-    "identity that is none": Twin(lambda: ScaledAndMore(Walk()), lambda: Scaled(Walk()), (52,)),
-    "identity that is none at FIRST": Twin(lambda: NudgedAtFirst(Walk()), lambda: Nudged(Walk()), (52,)),
-    "last reward not counted": Twin(lambda: LastRewardNotCounted(Walk()), lambda: EpisodeStatistics(Walk()), (53,)),
-    "repeats an action past the end": Twin(lambda: TwicePastTheEnd(Walk()), lambda: Twice(Walk()), (54,)),
+    "identity that is none": Twin(lambda: ScaledAndMore(Walk()), lambda: Scaled(Walk()), ("noop_settings",)),
+    "identity that is none at FIRST": Twin(lambda: NudgedAtFirst(Walk()), lambda: Nudged(Walk()), ("noop_settings",)),
+    "last reward not counted": Twin(
+        lambda: LastRewardNotCounted(Walk()), lambda: EpisodeStatistics(Walk()), ("statistics_exact",)
+    ),
+    "repeats an action past the end": Twin(
+        lambda: TwicePastTheEnd(Walk()), lambda: Twice(Walk()), ("repeat_stops_at_end",)
+    ),
     "repeats it past the end, uncounted": Twin(
-        lambda: UncountedPastTheEnd(Walk()), lambda: TwiceUncounted(Walk()), (54,)
+        lambda: UncountedPastTheEnd(Walk()), lambda: TwiceUncounted(Walk()), ("repeat_stops_at_end",)
     ),
-    "end of a repeat hidden": Twin(lambda: EndHidden(Walk()), lambda: Twice(Walk()), (54,)),
+    "end of a repeat hidden": Twin(lambda: EndHidden(Walk()), lambda: Twice(Walk()), ("repeat_stops_at_end",)),
 }

@@ -114,7 +114,8 @@ WRAPPERS: dict[str, Entry] = {
     "VectorReward": Entry(bound("VectorReward", ("cost",), (1, -1)), paying),
     "ScalarizeReward": Entry(bound("ScalarizeReward", (1, 2)), lambda: wrappers.VectorReward(paying(), ("cost",))),
     "DelayReward": Entry(bound("DelayReward", 2)),
-    # Every other lane is left alone: property 44 takes the first row on which a task ended for an episode's length.
+    # Every other lane has no limit: the check of both_ends_on_one_step takes the first row on which a task ended for
+    # the length of an episode.
     "RandomFirstEpisodeLength": Entry(bound("RandomFirstEpisodeLength", 3, np.array([2, 0])), lambda: Walk(num_envs=2)),
     "NonEpisodic": Entry(bound("NonEpisodic")),
     "NonTerminating": Entry(bound("NonTerminating")),
@@ -141,7 +142,7 @@ def main(names: list[str]) -> None:
         entry = WRAPPERS[name]
         begun, inner = time.perf_counter(), entry.env()
         report = check_wrapper(entry.wrapper, inner)
-        of = {s: [str(r.number) for r in report if r.status is s] for s in Status}
+        of = {s: [r.name for r in report if r.status is s] for s in Status}
         told = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
         seconds = time.perf_counter() - begun
         print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(told)} | {seconds:.0f} |", flush=True)

@@ -65,7 +65,7 @@ def permutation_equivariant(subject: Subject) -> None:
     require_equal(wanted, moved, "in place and moved", tolerance=ROUNDING, first_step=1)
 
 
-def independent_of_neighbours(subject: Subject) -> str:
+def lane_independent(subject: Subject) -> str:
     """Lane i stays as it is, to the bit, when the others have other keys, actions and so states, and end elsewhere."""
     made, seen = subject.rollout, 0
     for lane in range(LANES):
@@ -156,7 +156,7 @@ def any_number_of_lanes(subject: Subject) -> str:
     return "no lanes: works"
 
 
-def growing_keeps_old_lanes(subject: Subject) -> None:
+def growth_invariant(subject: Subject) -> None:
     """More lanes leave the old ones as they were, from one key: starts, and every step from the same states."""
     reset = jax.jit(lambda env, key: env.reset(key))
     few, many = (host(reset(subject.of_lanes(count), subject.key)) for count in (LANES, MORE_LANES))
@@ -194,7 +194,7 @@ def wrong_actions_refused(subject: Subject) -> None:
         refused(wrong, "a float action for an integer spec", "float32")
 
 
-def scalars_equal_lanes(subject: Subject) -> str:
+def scalar_equals_per_lane(subject: Subject) -> str:
     """A number shared by all lanes equals the same number per lane; lanes with their own equal runs of their own."""
     made = subject.rollout
     names: list[str] = []
@@ -203,7 +203,7 @@ def scalars_equal_lanes(subject: Subject) -> str:
         raise NotApplicable("the environment has no number that all lanes share")
     given = replay(spread, made.before, made.actions)
     require_equal(made.after, given, "one number and one per lane", tolerance=ROUNDING, first_step=1)
-    if 18 in subject.opt_outs:  # its lanes are not what they are alone
+    if "batch_equals_single_lanes" in subject.opt_outs:  # its lanes are not what they are alone
         return ", ".join(names)
     mixed = per_lane(subject.stack, [], varied=True)
     together = replay(mixed, made.before, made.actions)

@@ -18,7 +18,7 @@ from jaxenv.wrappers.autoreset import AutoResetState
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 
 
-def grammar(subject: Subject) -> str:
+def episode_grammar(subject: Subject) -> str:
     """FIRST comes from a reset alone; the rows read FIRST MID* LAST FIRST, in ``same_step`` FIRST (MID or LAST)*.
 
     A FIRST row has reward 0, discount 1, zeros for prev_action and for what env_info says about a transition; the
@@ -61,7 +61,7 @@ def _require_nowhere(wrong: np.ndarray, what: str, values: Any, first_step: int 
         raise Failure(f"{what}{place(at, first_step=first_step)}: {np.asarray(values)[at]}")
 
 
-def discount_marks_the_end(subject: Subject) -> str:
+def discount_zero_only_at_last(subject: Subject) -> str:
     """The discount is in [0, 1], and 0 at LAST only."""
     made = subject.rollout
     kind, discount = np.asarray(made.rows.step_type), np.asarray(made.rows.discount)
@@ -125,7 +125,7 @@ def _without(rows: TimeStep, terminal: bool) -> TimeStep:
     return tree.set_field(rows, "env_info", info)
 
 
-def both_ends_at_once(subject: Subject) -> str:
+def both_ends_on_one_step(subject: Subject) -> str:
     """Where the task ends on the very step on which the limit is reached, the row is LAST with discount 0."""
     made = subject.rollout
     if _steps_several(subject):
@@ -149,7 +149,7 @@ def both_ends_at_once(subject: Subject) -> str:
     return f"in lanes {found}"
 
 
-def boundary_keeps_the_step(subject: Subject) -> str:
+def boundary_keeps_step(subject: Subject) -> str:
     """At a boundary the ended lane's reward, discount and terminal observation are the step's own.
 
     The other lanes are what they are without auto-reset. Both modes are looked at.

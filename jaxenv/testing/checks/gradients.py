@@ -18,7 +18,7 @@ from jaxenv.tree import Tree
 _STEP, _CLOSE, _AGREE = 1e-2, 2e-2, 0.9
 
 
-def checkpoint_changes_nothing(subject: Subject) -> None:
+def checkpoint_invariant(subject: Subject) -> None:
     """``jax.checkpoint`` around the step changes neither what is computed nor its gradients."""
     weights = np.ones(subject.rollout.ends[1:].shape, np.float32)
     plain, saved = (
@@ -38,7 +38,7 @@ def gradients_sound(subject: Subject) -> str:
     made = subject.rollout
     _, gradients = _pulled(subject, np.ones(made.ends[1:].shape, np.float32))
     require_finite(gradients, "gradient with respect to", axes=())
-    if 18 not in subject.opt_outs:  # else all lanes share what came before
+    if "batch_equals_single_lanes" not in subject.opt_outs:  # else all lanes share what came before
         _require_cut(subject)
     other = "select" if subject.strategy == "compact" else "compact"
     # Those of single steps: over a rollout rounding grows with them.

@@ -32,7 +32,7 @@ from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey
 
 
-def same_key_same_bits(subject: Subject) -> None:
+def reproducible(subject: Subject) -> None:
     """The same keys and actions give the same bits again, and tracing again gives the same code."""
     again = subject.roll(subject.keys[0], subject.actions[0])
     made = subject.rollout
@@ -87,7 +87,7 @@ def _busiest_lane(subject: Subject, made: Rollout) -> int:
     return lane
 
 
-def no_word_twice(subject: Subject) -> str:
+def no_word_reused(subject: Subject) -> str:
     """No random word is consumed twice, by two lanes, episodes, steps or consumers, and JAX keys are used once.
 
     Keys are typed: raw ones are refused, and a batch of two keys is a batch.
@@ -164,7 +164,7 @@ def _require_typed_keys(subject: Subject) -> None:
     raise Failure("reset takes a raw uint32 key, which cannot be told from numbers")
 
 
-def starts_as_stated(subject: Subject) -> str:
+def starts_distribution(subject: Subject) -> str:
     """The starts of ten thousand lanes follow one distribution in every episode, lanes and episodes independent.
 
     Where the environment states it (``initial_bounds``), it is the uniform one between these bounds.
@@ -257,14 +257,14 @@ def _numbers(values: Tree) -> list[np.ndarray]:
     return [x for x in jax.tree.leaves(values) if isinstance(x, np.ndarray)]
 
 
-def stepping_twice(subject: Subject) -> None:
+def step_repeatable(subject: Subject) -> None:
     """Stepping twice from one state, and resetting twice, gives the same bits; op by op, so that Python counts."""
     eager = subject.eager
     for what, (first, second) in (("reset", eager.resets), ("step", eager.steps)):
         require_equal(first, second, f"the first {what} and the second", axes=("lane",))
 
 
-def inputs_untouched(subject: Subject) -> None:
+def inputs_unmodified(subject: Subject) -> None:
     """State and action that step was given are afterwards what they were."""
     eager = subject.eager
     before, after = (dict(zip(("state", "action"), pair, strict=True)) for pair in (eager.given, eager.taken))

@@ -27,7 +27,7 @@ def _begun(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep
     )
 
 
-def restart_is_a_reset(subject: Subject) -> str:
+def restart_is_reset(subject: Subject) -> str:
     """A restart leaves what ``begin`` gives for the next episode: nothing of the one before but what ``carry`` keeps.
 
     The lane's key and id survive, and its episodes are counted one by one.
@@ -61,7 +61,7 @@ def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
     return subject.roll(subject.keys[0], sample_actions(env, subject.key, subject.num_steps), env)
 
 
-def either_side_of_restarts(subject: Subject) -> str:
+def autoreset_commutes(subject: Subject) -> str:
     """A wrapper with lane state gives the same stream inside and outside ``AutoReset``, or says where it belongs.
 
     Batch state is refused inside, and what rewrites observations or actions is refused outside of ``same_step``.

@@ -28,7 +28,7 @@ _COLLECTIVES = (
 )
 
 
-def shards_equal_one_device(subject: Subject) -> str:
+def sharding_invariant(subject: Subject) -> str:
     """Lanes spread over 2 and 4 devices give what one device gives, and the step needs no word from another device.
 
     That is so for ``select`` under ``jit`` and for ``compact`` under ``shard_map``.

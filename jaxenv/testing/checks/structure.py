@@ -57,10 +57,10 @@ def leading_lanes(subject: Subject) -> None:
                     raise Failure(f"{method} of {count} lanes: {leaf_name(returned, path)} has shape {x.shape}")
 
 
-def matches_spec(subject: Subject) -> None:
+def rows_match_specs(subject: Subject) -> None:
     """The TimeStep has structure, shapes and dtypes of ``time_step_spec``; step_type int32, reward, discount float32.
 
-    Bounds are looked at by property 35, on all rows of a rollout.
+    Property ``within_specs`` checks the bounds, on all rows of a rollout.
     """
     env = subject.given
     spec = env.time_step_spec()
@@ -80,7 +80,7 @@ def require_rows_of_spec(env: Environment, of: str) -> None:
             raise Failure(f"{method}{of}: {fault}") from None
 
 
-def unchanged_by_wide_types(subject: Subject) -> None:
+def x64_invariant(subject: Subject) -> None:
     """``jax_enable_x64`` changes neither dtypes nor numbers."""
     narrow, made = shapes(subject.given), subject.rollout
     with jax.enable_x64(True):
@@ -91,7 +91,7 @@ def unchanged_by_wide_types(subject: Subject) -> None:
     require_equal(made.after, given, "as usual and under x64", tolerance=ROUNDING, first_step=1)
 
 
-def strict_types(subject: Subject) -> None:
+def strict_promotion(subject: Subject) -> None:
     """Reset and step mix neither dtypes nor ranks by implicit promotion, which hides mistakes."""
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         try:
@@ -100,7 +100,7 @@ def strict_types(subject: Subject) -> None:
             raise Failure(str(fault)) from None
 
 
-def cond_chooses(subject: Subject) -> None:
+def cond_compatible(subject: Subject) -> None:
     """``lax.cond`` may choose between what reset and what step returned."""
 
     def choose(env, key, action, flag):
@@ -114,7 +114,7 @@ def cond_chooses(subject: Subject) -> None:
         raise Failure(f"lax.cond refuses: {fault}") from None
 
 
-def continues_from_a_file(subject: Subject) -> None:
+def state_round_trip(subject: Subject) -> None:
     """A state that was flattened, or pickled and read again, continues to the same bits."""
     made = subject.rollout
     before, actions = made.before, made.actions
@@ -140,7 +140,7 @@ print("started" if xla_bridge.backends_are_initialized() else "idle", *sys.modul
 """
 
 
-def imports_lightly(subject: Subject) -> str:
+def light_import(subject: Subject) -> str:
     """Importing the modules of the stack starts no backend and pulls in no plotting, gym or learning library."""
     names = sorted({type(layer).__module__ for layer in layers(subject.env)} - {"__main__"})
     names = [name for name in names if importlib.util.find_spec(name) is not None]

@@ -83,7 +83,7 @@ def scan_equals_loop(subject: Subject) -> None:
     require_equal(wanted, made.after, "in a loop and in a scan", tolerance=ROUNDING, first_step=1)
 
 
-def loops_carry_it(subject: Subject) -> None:
+def loop_compatible(subject: Subject) -> None:
     """State and TimeStep can be the carry of ``lax.fori_loop`` and of ``lax.while_loop``."""
 
     def looped(env, key, action):
@@ -98,7 +98,7 @@ def loops_carry_it(subject: Subject) -> None:
         raise Failure(f"a loop refuses: {fault}") from None
 
 
-def no_callbacks(subject: Subject) -> None:
+def no_callback(subject: Subject) -> None:
     """The compiled code calls no Python, moves nothing to another device and feeds nothing in or out."""
 
     def traced(env, key, action):

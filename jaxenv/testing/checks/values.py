@@ -19,7 +19,7 @@ _LARGE = np.finfo(np.float32).max / 2
 _MANY_STEPS = 1000
 
 
-def within_spec(subject: Subject) -> None:
+def within_specs(subject: Subject) -> None:
     """Observation, reward and discount are in spec on every row, LAST rows and final observations included.
 
     The bounds say something, and samples of the specs are finite and within them.
@@ -93,7 +93,7 @@ def _held(spec: Any, actions: np.ndarray, end: property) -> np.ndarray:
     return np.broadcast_to(large, actions.shape).astype(actions.dtype)
 
 
-def out_of_range_is_clipped(subject: Subject) -> None:
+def actions_clipped(subject: Subject) -> None:
     """An action out of range acts as the nearest within it: discrete ones always, continuous ones under ClipAction.
 
     ``prev_action`` holds the action as it was given.
@@ -163,7 +163,7 @@ def nan_action_contained(subject: Subject) -> str:
     given = subject.roll(subject.keys[0], actions)
     clean = np.broadcast_to(~np.isin(np.arange(made.ends.shape[1]), list(poisoned)), made.ends.shape)
     text = f"beside clean actions and beside NaN and infinity in lanes {list(poisoned)}"
-    if 18 not in subject.opt_outs:
+    if "batch_equals_single_lanes" not in subject.opt_outs:
         require_equal((made.states, made.rows), (given.states, given.rows), text, where=clean)
     require_finite(given.rows.prev_action, "prev_action after a NaN action")
     guarded = any(isinstance(layer, GuardNonFinite) for layer in layers(subject.stack))
@@ -173,13 +173,13 @@ def nan_action_contained(subject: Subject) -> str:
     if not fresh[:, list(poisoned)].any():
         raise Failure("no poisoned lane began another episode: this shows nothing")
     later = fresh & np.roll(fresh, 1, axis=0) if subject.stack.autoreset == "same_step" else fresh
-    if 18 not in subject.opt_outs:
+    if "batch_equals_single_lanes" not in subject.opt_outs:
         require_finite(given.states, "an episode after a NaN action", where=fresh)
         require_finite(given.rows, "an episode after a NaN action", where=later)
     return "cond" if guarded else "contained"
 
 
-def goes_on_past_the_end(subject: Subject) -> str:
+def finite_past_end(subject: Subject) -> str:
     """Without auto-reset a lane may be stepped past LAST: numbers stay finite, and nothing begins anew."""
     env, made = subject.auto_reset.env, subject.rollout
     begun = start(env, subject.keys[0], np.arange(made.ends.shape[1], dtype=np.int32))

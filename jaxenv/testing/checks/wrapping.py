@@ -29,7 +29,7 @@ from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
 
 
-def owns_what_it_changes(subject: Subject) -> str:
+def owned_fields_only(subject: Subject) -> str:
     """A wrapper changes no field of the TimeStep but those that it owns: each level is compared with the one inside.
 
     ``AutoReset`` and ``TimeLimit`` have properties of their own.
@@ -95,7 +95,7 @@ def _without_info(rows: TimeStep, names: set[str]) -> TimeStep:
     return tree.set_field(rows, "env_info", {n: x for n, x in rows.env_info.items() if n not in names})
 
 
-def specs_hold_at_ends(subject: Subject) -> str:
+def specs_at_boundaries(subject: Subject) -> str:
     """Every level of the stack fits its own specs, and where episodes begin and end observations are in bounds.
 
     So is the final observation of a ``same_step`` stream, whatever stands outside of ``AutoReset``.
@@ -147,7 +147,7 @@ def _require_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray) -> N
 # --- what single wrappers promise ------------------------------------------------------------------------------------
 
 
-def identity_settings(subject: Subject) -> str:
+def noop_settings(subject: Subject) -> str:
     """With the settings that a wrapper declares for its ``noop_kwargs`` (probability 0, repeat 1) it changes nothing.
 
     Entries of env_info that it adds and axes of length 1 aside.
@@ -216,7 +216,7 @@ def _shows_statistics(level: Environment) -> bool:
     return isinstance(shown, Mapping) and {"return", "length"} <= shown.keys()
 
 
-def repeats_stop_at_the_end(subject: Subject) -> str:
+def repeat_stops_at_end(subject: Subject) -> str:
     """A wrapper that takes several steps at once takes none past the end, and shows the end.
 
     Its state is the one where they ended. Where ``env_info["num_env_frames"]`` counts them, its reward is their sum.

@@ -1,0 +1,80 @@
+"""Run the checks of several properties on several environments."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+import jax
+
+from jaxenv.environment import Environment
+from jaxenv.testing.properties import ALLOWED_OPT_OUTS, PROPERTIES, select_properties
+from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status
+from jaxenv.testing.subject import Subject
+from jaxenv.wrapper import layers
+
+# The other checks rely on these and would only crash without them.
+_PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
+
+
+def run_checks(
+    caller: str,
+    target: str,
+    envs: list[Environment],
+    key: jax.Array | None,
+    properties: Iterable[str] | None,
+    num_steps: int,
+    raise_on_failure: bool,
+    progress: Callable[[Result], None] | None,
+) -> Report:
+    """Checks ``envs``; the arguments are those of `check_env`, whose name is ``caller``."""
+    try:
+        names = select_properties(properties)
+    except ValueError as error:
+        raise ValueError(f"{caller}: {error}") from None
+    if num_steps < 16:
+        raise ValueError(f"{caller}: num_steps must be at least 16, got {num_steps}")
+    key = jax.random.key(0) if key is None else key
+    subjects = [Subject(env, key, num_steps) for env in envs]
+    results: list[Result] = []
+    for name in names:
+        broken = [r.name for r in results if r.name in _PREREQUISITES and r.status is Status.FAILED]
+        results.append(_skip(name, broken[0]) if broken else _check_all(name, subjects))
+        if progress is not None:
+            progress(results[-1])
+    report = Report(target, tuple(results))
+    if raise_on_failure:
+        report.raise_if_failed()
+    return report
+
+
+def _skip(name: str, broken: str) -> Result:
+    return _result(name, Status.NOT_APPLICABLE, f"not checked: {broken} failed")
+
+
+def _check_all(name: str, subjects: list[Subject]) -> Result:
+    """A failure if there is one, otherwise a pass, otherwise the first reason for neither."""
+    results = [(_check(name, subject), subject) for subject in subjects]
+    for status in (Status.FAILED, Status.PASSED):
+        for result, subject in results:
+            if result.status is status:
+                around = f"around {layers(subject.env)[-1]!r}: " if len(results) > 1 and result.evidence else ""
+                return dataclasses.replace(result, evidence=around + result.evidence)
+    return results[0][0]
+
+
+def _check(name: str, subject: Subject) -> Result:
+    try:
+        if reason := subject.opt_outs.get(name):
+            if name not in ALLOWED_OPT_OUTS:
+                raise Failure(f"no class may opt out of it: {reason}")
+            return _result(name, Status.OPTED_OUT, reason)
+        return _result(name, Status.PASSED, PROPERTIES[name].check(subject) or "")
+    except NotApplicable as reason:
+        return _result(name, Status.NOT_APPLICABLE, str(reason))
+    except Failure as failure:
+        return _result(name, Status.FAILED, str(failure))
+    except Exception as error:  # a broken environment may raise anything; the other checks still run
+        return _result(name, Status.FAILED, f"{type(error).__name__}: {error}")
+
+
+def _result(name: str, status: Status, evidence: str) -> Result:
+    return Result(name, PROPERTIES[name].number, PROPERTIES[name].title, status, evidence)
