@@ -1,4 +1,4 @@
-"""Actions on their way in: checked at trace time, cast, and kept within what a spec allows."""
+"""Checks, casts and clips of incoming actions."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from jaxenv.tree import Tree
 def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
 
-    Any integer dtype serves an integer spec, any float dtype a float one. An integer that the spec's dtype does not
-    hold becomes the nearest that it does, never another by wrapping around.
+    An integer spec accepts any integer dtype, a float spec any float dtype. An integer outside the range of the spec's
+    dtype saturates instead of wrapping around.
 
     Raises:
-        ValueError: for another structure, shape, batch size or kind of dtype, naming what was wanted and given.
+        ValueError: for another structure, shape, batch size or kind of dtype, naming what is expected and given.
     """
-    wanted, structure = tree.flatten_with_path(spec)
+    leaf_specs, structure = tree.flatten_with_path(spec)
     if tree.structure(action) != structure:
         raise ValueError(
             f"{owner}: the action's structure must be {structure} as in the action spec, got {tree.structure(action)}"
         )
     leaves = []
-    for (path, s), given in zip(wanted, jax.tree.leaves(action), strict=True):
+    for (path, s), given in zip(leaf_specs, jax.tree.leaves(action), strict=True):
         name = f"{owner}: action {tree.path_name(path)}".rstrip()
         shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
         if shape != (num_lanes, *s.shape):
@@ -40,14 +40,14 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
 
 
 def _saturated(x: Any, dtype: np.dtype) -> Any:
-    """Integers clipped to what ``dtype`` holds, in their own dtype."""
-    given, wanted = np.iinfo(x.dtype), np.iinfo(dtype)
+    """Integers clipped to the range of ``dtype``, in their own dtype."""
+    own, target = np.iinfo(x.dtype), np.iinfo(dtype)
     clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
-    return clip(x, x.dtype.type(max(given.min, wanted.min)), x.dtype.type(min(given.max, wanted.max)))
+    return clip(x, x.dtype.type(max(own.min, target.min)), x.dtype.type(min(own.max, target.max)))
 
 
 def clip_discrete(spec: Tree, action: Tree) -> Tree:
-    """Clips discrete actions to their spec; continuous ones pass (see ``wrappers.ClipAction``)."""
+    """Clips discrete actions to their spec; continuous ones pass through (see ``wrappers.ClipAction``)."""
 
     def clip(s, a):
         if isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind != "b":
@@ -58,7 +58,7 @@ def clip_discrete(spec: Tree, action: Tree) -> Tree:
 
 
 def finite(action: Tree) -> Tree:
-    """Replaces NaN and infinities by 0, as ``prev_action`` does."""
+    """Replaces NaN and infinities by 0, for ``prev_action``."""
     return jax.tree.map(
         lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
         action,

@@ -1,4 +1,4 @@
-"""The numeric leaves and options of environments: what is declared, what is given, and whether it fits."""
+"""Declarations of the numeric leaves and options of environments, and checks of the values given for them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-    """What an environment declares of one of its numeric leaves."""
+    """The declaration of one numeric leaf of an environment, with its value."""
 
     path: str
     value: Any
@@ -71,14 +71,14 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
 
 def declared_leaves(obj: Any) -> list[Declared]:
     """Every declared numeric leaf of an environment, inner ones included."""
-    found: list[Declared] = []
+    collected: list[Declared] = []
 
-    def note(d: Declared):
-        found.append(d)
+    def collect(d: Declared):
+        collected.append(d)
         return d.value
 
-    map_declared(note, obj)
-    return found
+    map_declared(collect, obj)
+    return collected
 
 
 def hashable(value: Any) -> Any:
@@ -89,7 +89,7 @@ def hashable(value: Any) -> Any:
 
 
 def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """Checks a static argument against the type of its default: a number for a number, text for text."""
+    """Checks that a static argument has the type of its default; returns it as a Python value."""
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):
         value = value.item()
@@ -97,16 +97,16 @@ def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
         return value
     if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
         return value
-    wanted = "a number" if isinstance(default, float) else f"of type {type(default).__name__}"
-    raise ValueError(f"{owner}: {name} must be {wanted}, got {value!r}")
+    kind = "a number" if isinstance(default, float) else f"of type {type(default).__name__}"
+    raise ValueError(f"{owner}: {name} must be {kind}, got {value!r}")
 
 
 def check_number(owner: str, declared: Declared) -> Any:
-    """Checks a numeric argument and converts it to its declared dtype; tracers are cast, never looked at.
+    """Checks a numeric argument and converts it to its declared dtype; tracers are cast without a check of values.
 
     Raises:
-        ValueError: if it is text, not finite, fractional for an integer, bool for a number, or of a rank that is
-            neither the declared one nor one more. The message names the owner, the argument and the value.
+        ValueError: if it is text, not finite, fractional for an integer, a bool for a number, or of a rank that is
+            neither the declared one nor one more. The message names owner, argument and value.
     """
     value, rank, dtype = declared.value, declared.rank, declared.dtype
     name = f"{owner}: {declared.path.split('.')[-1]}"
@@ -117,7 +117,7 @@ def check_number(owner: str, declared: Declared) -> Any:
     if is_concrete(value):
         try:
             array = np.asarray(value)
-            with np.errstate(over="ignore", invalid="ignore"):  # judged below
+            with np.errstate(over="ignore", invalid="ignore"):  # checked below
                 exact = array.astype(dtype)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from None
@@ -131,7 +131,7 @@ def check_number(owner: str, declared: Declared) -> Any:
             raise ValueError(f"{name} must be bool, got {value!r}")
         converted = jnp.asarray(value, dtype) if isinstance(value, jax.Array) else exact
         if isinstance(value, np.ndarray) and value.dtype == dtype and not value.flags.writeable:
-            converted = value  # nobody can change it
+            converted = value  # already immutable
         if isinstance(converted, np.ndarray):
             converted.flags.writeable = False
     elif isinstance(value, jax.Array):

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic that a compiler cannot make wrong."""
+"""Elementwise arithmetic with exact gradients and known accuracy."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 def clip(x: jax.Array, low: Any, high: Any) -> jax.Array:
     """``x`` within [low, high], in its dtype; NaN stays NaN. Bounds broadcast to ``x``.
 
-    ``jnp.clip`` has the wrong gradient where the compiler computes ``x`` twice and rounds differently (XLA's CPU back
-    end contracts products and sums in one consumer and not in another): its derivative asks whether result and argument
-    are equal. That of ``clamp`` asks on which side of the bounds the argument lies.
+    The derivative of ``jnp.clip`` compares result and argument. It is wrong where the compiler computes ``x`` twice
+    and rounds differently, as XLA's CPU back end does when it contracts product and sum in one of two consumers.
+    The derivative of ``clamp`` compares the argument with the bounds.
     """
     low, high = (jnp.broadcast_to(jnp.asarray(bound, x.dtype), x.shape) for bound in (low, high))
     return jax.lax.clamp(low, x, high)
@@ -21,13 +21,14 @@ def clip(x: jax.Array, low: Any, high: Any) -> jax.Array:
 def sin_cos(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Sine and cosine of float32 angles in radians, for |x| up to 10,000: within 1.2e-7 of the exact values.
 
-    XLA's CPU back end calls a scalar library routine for each; these are a few products and sums that it vectorises.
-    The argument is reduced by pi/2 in three parts (Cody and Waite), what is left is at most pi/4 and goes into
-    polynomials. Beyond 10,000 the results stay within [-1, 1] and lose accuracy. NaN and infinities give NaN.
+    XLA's CPU back end calls a scalar library routine for each of ``jnp.sin`` and ``jnp.cos``; it vectorises the few
+    products and sums here. The argument is reduced by multiples of pi/2 in three parts (Cody and Waite), and the
+    remainder of at most pi/4 goes into polynomials. Beyond 10,000 the results stay within [-1, 1] but lose accuracy.
+    NaN and infinities give NaN.
     """
     turns = jnp.round(x * np.float32(2 / np.pi))
     r = ((x - turns * _HALF_PI[0]) - turns * _HALF_PI[1]) - turns * _HALF_PI[2]
-    r = clip(r, -0.8, 0.8)  # a little over pi/4: it holds what is left of an angle too large to be reduced
+    r = clip(r, -0.8, 0.8)  # a little over pi/4: bounds the remainder of an angle too large to be reduced
     square = r * r
     sine = r + r * square * _polynomial(square, _SIN)
     cosine = 1 - 0.5 * square + square * square * _polynomial(square, _COS)

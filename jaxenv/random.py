@@ -33,10 +33,10 @@ _GOLDEN = 0x9E3779B1  # odd, so that multiples of it by distinct block numbers a
 
 @tree.struct
 class Stream:
-    """A place in the space of random numbers: key words and a counter, each ``uint32`` of one shape.
+    """A source of random numbers: key words and a counter, each ``uint32`` of one shape.
 
-    ``[B]`` for one stream a lane, ``()`` for a single one. Draws never change it: two draws from one stream give the
-    same numbers, so a second draw uses ``fold_in(stream, SALT)``.
+    The shape is ``[B]`` for one stream per lane, ``()`` for a single one. Draws never change a stream: two draws from one
+    stream give the same numbers, so a second draw uses ``fold_in(stream, "name")``.
     """
 
     k0: Any
@@ -51,7 +51,7 @@ class Stream:
 
 @tree.struct
 class Clock:
-    """Where each lane stands: all randomness is a function of this and of static salts.
+    """The position of each lane: all randomness is a function of the clock and of static salts.
 
     ``key`` (two words ``uint32[B]``) and ``env_id`` (``int32[B]``) never change during a rollout; ``episode``
     (``int32[B]``) counts the episodes of the lane from 0 and ``step`` (``int32[B]``) the steps of this one.
@@ -63,7 +63,7 @@ class Clock:
     step: jax.Array
 
     def stream(self, *salts: str | int) -> Stream:
-        """The numbers of this episode and step for the consumer named by static ``salts``."""
+        """The stream of this episode and step for the consumer named by static ``salts``."""
         k0, k1 = self.key
         stream = Stream(k0, k1, self.episode.astype(jnp.uint32), self.step.astype(jnp.uint32))
         for salt in salts:
@@ -85,9 +85,9 @@ def _check_typed(key: Any, name: str = "key") -> None:
 
 
 def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
-    """The key words of each lane: of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
+    """The key words of each lane: those of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
 
-    Keys of any JAX implementation serve; those of four words are hashed down to two.
+    Keys of any JAX implementation are accepted; four words are hashed to two.
 
     Raises:
         ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
@@ -103,7 +103,7 @@ def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
     if str(jax.random.key_impl(key)) in ("threefry2x32", "rbg"):
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, env_id)
-    # Under vmap other implementations (unsafe_rbg) fold by a lane's place in the batch: one at a time, they do not.
+    # Under vmap other implementations (unsafe_rbg) fold by the lane's position in the batch, so fold one at a time.
     return jax.lax.map(lambda number: jax.random.fold_in(key, number), env_id)
 
 
@@ -123,19 +123,19 @@ def stream(key: jax.Array | Stream) -> Stream:
 
 
 def jax_keys(stream: Stream) -> jax.Array:
-    """Typed keys of JAX's own kind (Threefry), one per lane: for code that draws by ``jax.random``."""
+    """Typed JAX keys (Threefry), one per lane, for code that draws with ``jax.random``."""
     return jax.random.wrap_key_data(bits(stream, (2,)), impl="threefry2x32")
 
 
 def fold_in(stream: Stream, salt: Any) -> Stream:
-    """Another stream, independent of ``stream`` and of those folded with other salts.
+    """A stream independent of ``stream`` and of those folded with other salts.
 
-    A Python ``int`` or ``str`` costs two integer operations a word; an integer array (``()`` or one per lane) costs
+    A Python ``int`` or ``str`` costs two integer operations per word; an integer array (``()`` or one per lane) costs
     one block of the generator.
     """
     if isinstance(salt, str | int | np.integer):
         h0, h1 = _digest(salt if isinstance(salt, str) else int(salt))
-        # The product keeps chains of folds from commuting and from cancelling each other.
+        # The product keeps chains of folds from commuting and from cancelling.
         k0 = (stream.k0 ^ np.uint32(h0)) * np.uint32(_GOLDEN)
         k1 = (stream.k1 ^ np.uint32(h1)) * np.uint32(_GOLDEN)
     else:
@@ -169,7 +169,7 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
         if r % 4 == 3:
             s = r // 4 + 1
             x0 = x0 + schedule[s % 3]
-            # In this order: XLA would take the sum of key and number out of a loop and read it back at every step.
+            # In this order XLA cannot hoist the sum of key and number out of a loop and reload it at every step.
             x1 = (x1 + u32(s)) + schedule[(s + 1) % 3]
     return x0, x1
 
@@ -250,7 +250,7 @@ def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
 
 
 def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The upper word of the 64-bit product of two uint32 of one shape, in 32-bit arithmetic (x64 is off by default)."""
+    """The upper word of the 64-bit product of two uint32 arrays of one shape, in 32-bit arithmetic."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + ((a0 * b0) >> half)
@@ -293,7 +293,7 @@ def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
     threshold = uniform(stream)[..., None] * cumulative[..., -1:]
     count, positive = weights.shape[-1], weights > 0
     index = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), weights.shape)
-    # Weights are looked at again: sums of floats may round, whichever order the platform adds them in.
+    # Sums of floats may round, in whichever order the platform adds them, so zero weights are excluded explicitly.
     first_above = jnp.min(jnp.where(positive & (cumulative > threshold), index, np.int32(count)), axis=-1)
     last_positive = jnp.max(jnp.where(positive, index, np.int32(0)), axis=-1)
     return jnp.minimum(first_above, last_positive)

@@ -1,7 +1,7 @@
 """Specs: the shape, dtype and bounds of one lane's observation, action or reward.
 
-A spec is frozen, hashable and never holds the batch axis. Trees of specs (dicts, tuples, structs) describe trees of
-arrays; a spec is a leaf of them. Names do not count in comparisons.
+A spec is frozen and hashable, and its shape never includes the batch axis. Trees of specs (dicts, tuples, structs)
+describe trees of arrays; a spec is a leaf. Comparisons ignore names.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class Array:
         return False
 
     def replace(self, shape: Any = _UNSET, dtype: Any = _UNSET, name: Any = _UNSET) -> "Array":
-        """A copy with other attributes; what is not given stays, and ``shape=()`` is given."""
+        """A copy with other attributes; those not given stay the same."""
         return Array(_or(shape, self.shape), _or(dtype, self.dtype), _or(name, self.name))
 
     def zeros(self, outer: tuple[int, ...] = ()) -> jax.Array:
@@ -75,9 +75,9 @@ class Array:
         return self._fault(value) is None
 
     def validate(self, value: Any) -> None:
-        """Raises a ``ValueError`` that names the spec and the value unless ``value`` fits.
+        """Raises a ``ValueError`` naming spec and value unless ``value`` fits.
 
-        Of a tracer only shape and dtype are checked.
+        For a tracer only shape and dtype are checked.
         """
         validate(self, value)
 
@@ -85,7 +85,7 @@ class Array:
         """Random values ``[*key.shape, *outer, *shape]``, always finite.
 
         Bounded elements are uniform (integers with both ends), unbounded ones standard normal, half-bounded ones
-        exponential from their bound. ``key`` is a lane stream, or a typed JAX key.
+        exponential from their bound. ``key`` is a stream or a typed JAX key.
         """
         return _sample(self, random.stream(key), tuple(outer))
 
@@ -105,7 +105,7 @@ class Array:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Bounded(Array):
-    """An array whose elements lie within bounds, both inclusive. Bounds may be infinite; they broadcast to the shape.
+    """An array whose elements lie within inclusive bounds. Bounds may be infinite; they broadcast to the shape.
 
     Raises:
         ValueError: if a bound does not broadcast, is NaN, does not fit the dtype, or a minimum exceeds its maximum.
@@ -140,7 +140,7 @@ class Bounded(Array):
 
     @property
     def num_values(self) -> int:
-        """How many values one element of a discrete spec takes.
+        """The number of values that one element of a discrete spec can take.
 
         Raises:
             ValueError: if the spec is continuous or its elements differ in their number of values.
@@ -154,9 +154,9 @@ class Bounded(Array):
     def replace(  # type: ignore[override]
         self, shape=_UNSET, dtype=_UNSET, minimum=_UNSET, maximum=_UNSET, name=_UNSET
     ) -> "Bounded":
-        """A copy with other attributes; what is not given stays, and ``shape=()`` is given.
+        """A copy with other attributes; those not given stay the same.
 
-        Bounds that are all alike follow a new shape or dtype; others must be given again.
+        A bound that is one number for all elements follows a new shape or dtype; other bounds must be given again.
         """
         return Bounded(
             _or(shape, self.shape),
@@ -173,10 +173,10 @@ class Bounded(Array):
         return self.replace(shape=_axes(outer) + self.shape)
 
     def finite_bounds(self) -> "Bounded":
-        """The same spec with infinite bounds replaced by the largest finite numbers of the dtype, as TF-Agents does."""
+        """The spec with infinite bounds replaced by the largest finite numbers of the dtype."""
         if self.is_discrete:
             return self
-        limits = jnp.finfo(self.dtype)  # knows bfloat16 as well
+        limits = jnp.finfo(self.dtype)  # NumPy's finfo does not know bfloat16
         return self.replace(
             minimum=np.clip(self.minimum, limits.min, limits.max), maximum=np.clip(self.maximum, limits.min, limits.max)
         )
@@ -205,12 +205,12 @@ def discrete(n: int, start: int = 0, name: str = "") -> Bounded:
 
 
 def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
-    """A bound of one lane with axes of length 1 in front, up to ``ndim``: rank promotion is never left to chance."""
+    """A bound of one lane with axes of length 1 in front, up to ``ndim``: ranks are never promoted implicitly."""
     return bound.reshape((1,) * (ndim - bound.ndim) + bound.shape)
 
 
 def _digits(bound: Any) -> Any:
-    """A bound as nested lists of numbers with the digits that its own dtype has: 4.8, not 4.800000190734863."""
+    """A bound as nested lists of numbers with the digits of its own dtype: 4.8, not 4.800000190734863."""
     if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fV":
         return bound.tolist() if isinstance(bound, np.ndarray) else bound
     return np.array([float(str(x)) for x in bound.reshape(-1)]).reshape(bound.shape).tolist()
@@ -225,7 +225,7 @@ def _axes(outer: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
-    """Bounds as a hashable tuple: one number where all are alike, else one per element."""
+    """Bounds as a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
     try:
         array = np.broadcast_to(exact, spec.shape)
@@ -237,7 +237,7 @@ def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
         cast = array.astype(spec.dtype)
     if spec.is_discrete and np.any(cast != array):
         raise ValueError(f"Bounded: {attribute} must fit {spec.dtype}, got {bound!r}")
-    # A bound beyond the range of the dtype would be infinite without saying so.
+    # A bound beyond the range of the dtype would silently become infinite.
     if spec.is_continuous and np.any(np.isinf(cast) & np.isfinite(array)):
         raise ValueError(f"Bounded: {attribute} must fit {spec.dtype}, got {bound!r}")
     values = tuple(cast.reshape(-1).tolist())
@@ -250,7 +250,7 @@ def _sample(spec: Array, stream: random.Stream, outer: tuple[int, ...]) -> jax.A
         if spec.dtype.kind == "b":
             return random.bernoulli(stream, shape)
         if spec.is_discrete:
-            # An unbounded integer has no uniform distribution to speak of; every bit pattern is as good as another.
+            # An unbounded integer has no natural distribution: every bit pattern is equally likely.
             return random.bits(stream, shape).astype(spec.dtype)
         return random.normal(stream, shape).astype(spec.dtype)
     words = random.bits(stream, shape)
@@ -262,7 +262,7 @@ def _sample(spec: Array, stream: random.Stream, outer: tuple[int, ...]) -> jax.A
         if np.any(low < np.iinfo(word).min) or np.any(high > np.iinfo(word).max):
             raise ValueError(f"sample: the bounds must fit {np.dtype(word)}, got {spec}")
         low, high = low.astype(np.int64), high.astype(np.int64)
-        # Arithmetic modulo 2**32 is exact for every range that int32 or uint32 holds; a span of 0 means all of it.
+        # Arithmetic modulo 2**32 is exact for every int32 or uint32 range; a span of 0 means the whole range.
         span = ((high - low + 1) & 0xFFFFFFFF).astype(np.uint32)
         offset = jnp.where(span == 0, words, random.high_product(words, span))
         return (offset + (low & 0xFFFFFFFF).astype(np.uint32)).astype(word).astype(spec.dtype)
@@ -273,7 +273,7 @@ def _sample_floats(stream: random.Stream, words: jax.Array, low: np.ndarray, hig
     below, above = np.isfinite(low), np.isfinite(high)
     finite_low, finite_high = (np.where(np.isfinite(b), b, 0).astype(np.float32) for b in (low, high))
     u = random.unit(words)
-    # Weighted ends instead of low + u * (high - low): the difference of two finite bounds may overflow.
+    # Not low + u * (high - low): the difference of two finite bounds may overflow.
     sample: Any = finite_low * (1 - u) + finite_high * u
     if not np.all(below & above):
         tail = -jnp.log1p(-u)
@@ -293,14 +293,14 @@ def is_spec(node: Any) -> bool:
 
 
 def sample(spec: Tree, key: Any, outer: tuple[int, ...] = (), mask: Any = None) -> Tree:
-    """Random values for a tree of specs; every leaf has a stream of its own.
+    """Random values for a tree of specs; every leaf draws from its own stream.
 
     Args:
         spec: a spec or a tree of them.
-        key: a lane stream (values lead with ``[B]``) or a typed JAX key.
+        key: a stream (values lead with ``[B]``) or a typed JAX key.
         outer: axes between those of the key and those of the spec.
-        mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked ones are drawn.
-            Where none is marked, the minimum is.
+        mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
+            and the minimum where none is marked.
     """
     stream = random.stream(key)
     if mask is not None:
@@ -322,17 +322,17 @@ def _sample_masked(spec: Tree, stream: random.Stream, outer: tuple[int, ...], ma
 
 
 def validate(spec: Tree, value: Tree, outer: int | tuple[int, ...] = ()) -> None:
-    """Raises a ``ValueError`` that names the leaf, its spec and the value unless the tree ``value`` fits ``spec``.
+    """Raises a ``ValueError`` naming leaf, spec and value unless the tree ``value`` fits ``spec``.
 
     Args:
         spec: a spec or a tree of them.
         value: the tree of arrays. Bounds are checked on concrete arrays only.
-        outer: axes that every leaf has in front, ``num_envs`` say.
+        outer: leading axes of every leaf, for example ``num_envs``.
     """
-    wanted, structure = tree.flatten_with_path(spec)
+    leaf_specs, structure = tree.flatten_with_path(spec)
     if tree.structure(value) != structure:
         raise ValueError(f"structure differs: the spec is {structure}, the value is {tree.structure(value)}")
-    for (path, leaf_spec), leaf in zip(wanted, jax.tree.leaves(value), strict=True):
+    for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
         leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
         fault = leaf_spec._fault(leaf)
         if fault is not None:
@@ -354,7 +354,7 @@ def zeros(spec: Tree, outer: tuple[int, ...] = ()) -> Tree:
 
 
 def batched(spec: Tree, outer: int | tuple[int, ...]) -> Tree:
-    """A tree of specs with ``outer`` axes put in front of every shape."""
+    """A tree of specs with ``outer`` axes in front of every shape."""
     return jax.tree.map(lambda s: s.batched(outer), spec)
 
 
@@ -364,7 +364,7 @@ def unbatched(spec: Tree, axes: int = 1) -> Tree:
 
 
 def from_array(value: Tree, from_dim: int = 0) -> Tree:
-    """The specs of a tree of arrays, leaving out their first ``from_dim`` axes."""
+    """The specs of a tree of arrays without their first ``from_dim`` axes."""
     return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
 
 
@@ -383,7 +383,7 @@ def stack(specs: Sequence[Bounded]) -> Bounded:
 
 
 def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
-    """Raises a ``ValueError`` that names the first leaf in which two trees of specs differ (names do not count)."""
+    """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
     if tree.structure(a) != tree.structure(b):
         raise ValueError(f"{what} differ in structure: {tree.structure(a)} and {tree.structure(b)}")
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):

@@ -1,4 +1,4 @@
-"""What an environment returns: the eight fields of ALF's TimeStep, for a batch of lanes.
+"""The TimeStep that environments return for a batch of lanes, its step types and its four constructors.
 
 ========= ======== ============================== =================== =======================================
 step_type discount bootstraps the previous value   its value is learned meaning
@@ -21,7 +21,7 @@ from jaxenv import tree
 
 
 class StepType(enum.IntEnum):
-    """Where in its episode a row stands."""
+    """The position of a row in its episode."""
 
     FIRST = 0
     MID = 1
@@ -30,17 +30,17 @@ class StepType(enum.IntEnum):
 
 @tree.struct
 class TimeStep:
-    """One row for every lane. Fields that are not set hold ``()``, an empty pytree.
+    """One row per lane. Unset fields hold ``()``, an empty pytree.
 
     Attributes:
         step_type: int32 ``[B]``, a `StepType`.
-        reward: float32 ``[B]``, or ``[B, R]`` for a vector reward: of the previous action, with the observation that
-            it caused. 0 at FIRST.
-        discount: float32 ``[B]`` in [0, 1]: 0 where the task ended. It is never the learner's gamma.
+        reward: float32 ``[B]``, or ``[B, R]`` for a vector reward: the reward of the previous action, which arrives
+            with the observation that it caused. 0 at FIRST.
+        discount: float32 ``[B]`` in [0, 1]: 0 where the task ended. It never includes the learner's gamma.
         observation: tree of arrays ``[B, ...]``.
-        prev_action: the action that led here, in the space of the outermost wrapper; zeros at FIRST.
-        env_id: int32 ``[B]``, which lane this is.
-        untransformed: the raw TimeStep, where a data transformer stored it.
+        prev_action: the previous action, in the action space of the outermost wrapper; zeros at FIRST.
+        env_id: int32 ``[B]``, the global number of the lane.
+        untransformed: the raw TimeStep, where a data transformer stores it.
         env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
     """
 
@@ -54,7 +54,7 @@ class TimeStep:
     env_info: Any = ()
 
     def is_first(self) -> jax.Array:
-        """Rows that begin an episode, bool in the shape of ``step_type``."""
+        """Rows that start an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.FIRST)
 
     def is_mid(self) -> jax.Array:
@@ -77,7 +77,7 @@ class TimeStep:
 
     @property
     def bootstrap_mask(self) -> jax.Array:
-        """Rows whose value may stand in for the future of the row before. For streams that have FIRST rows."""
+        """Rows from whose value the previous row bootstraps. For streams that have FIRST rows."""
         return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
 
     @property
@@ -100,7 +100,7 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
         return tuple(batch_shape)
     leaves = jax.tree.leaves(observation)
     if not leaves or jnp.ndim(leaves[0]) == 0:
-        raise ValueError(f"{name}: observation has no batch axis to read the batch size from, pass batch_shape")
+        raise ValueError(f"{name}: observation has no batch axis, pass batch_shape")
     return jnp.shape(leaves[0])[:1]
 
 
@@ -119,9 +119,9 @@ def restart(
         observation: tree of arrays ``[B, ...]``.
         batch_shape: ``(B,)``; by default the leading axis of the observation. ``()`` makes an unbatched row.
         reward_shape: shape of one lane's reward: ``()``, or ``(R,)`` for a vector reward.
-        prev_action: zeros of the action spec, ``()`` if there is none to speak of.
+        prev_action: zeros of the action spec, or ``()`` to leave it unset.
         env_id: int32 ``[B]``.
-        env_info: zeros, but for entries that describe the state.
+        env_info: zeros, except for entries that describe the state.
     """
     shape = _batch_shape("restart", observation, batch_shape)
     return TimeStep(
@@ -139,7 +139,7 @@ def _row(name, step_type, observation, reward, discount, batch_shape, fields) ->
     shape = _batch_shape(name, observation, batch_shape)
     reward = jnp.asarray(reward, jnp.float32)
     discount = jnp.asarray(discount, jnp.float32)
-    # A scalar stands for every lane. A reward may have more axes than the batch, a discount not.
+    # A scalar applies to every lane. A reward may have more axes than the batch, a discount may not.
     if reward.ndim and reward.shape[: len(shape)] != shape:
         raise ValueError(f"{name}: reward has shape {reward.shape}, the batch is {shape}")
     if discount.ndim and discount.shape != shape:
@@ -154,20 +154,22 @@ def _row(name, step_type, observation, reward, discount, batch_shape, fields) ->
 
 
 def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
-    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar stands for all lanes.
+    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
 
-    Other fields of `TimeStep` are taken by keyword.
+    Other fields of `TimeStep` are passed by keyword.
     """
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
 def termination(observation, reward, *, batch_shape=None, **fields) -> TimeStep:
-    """A LAST row on which the task ended: discount 0; the reward is float32 ``[B]`` or ``[B, R]``, or one for all."""
+    """A LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
 def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
-    """A LAST row on which something else ended the episode, a time limit say: its value still counts.
+    """A LAST row on which something other than the task, such as a time limit, ended the episode.
+
+    Its value still bootstraps the previous one.
 
     ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``, as in `transition`.
     """

@@ -1,8 +1,8 @@
 """Pytree dataclasses, masks over lanes, and dotted field paths.
 
-Two kinds of class live in the trees of this library. A *struct* (states, time steps, params) is a frozen dataclass
-whose fields are leaves or subtrees. An *environment* is one too, but its constructor checks and converts its
-arguments, which unflattening must not do: JAX rebuilds trees with tracers, shapes and axis numbers for leaves.
+Two kinds of class are pytrees here. A *struct* (states, TimeSteps, params) is a frozen dataclass whose fields are
+leaves or subtrees. An *environment* is one too, but its constructor checks and converts its arguments. Unflattening
+must bypass that constructor, since JAX rebuilds trees with tracers, shapes and axis numbers as leaves.
 """
 
 import copy
@@ -26,7 +26,7 @@ def static(**kwargs) -> Any:
 
 
 def leaf(*, rank: int = 0, dtype: Any = np.float32, **kwargs) -> Any:
-    """A numeric field of an environment or of its params: unbatched ``rank`` axes, or exactly one more per lane."""
+    """A numeric field of an environment or its params: ``rank`` axes, or one more with one value per lane."""
     return dataclasses.field(metadata={"rank": rank, "dtype": np.dtype(dtype)}, **kwargs)
 
 
@@ -39,19 +39,19 @@ def key_leaf(**kwargs) -> Any:
 def struct(cls: C) -> C:
     """Makes a class a frozen dataclass with identity equality and registers it as a pytree.
 
-    Every field is a subtree unless it was declared by ``static()``.
+    Every field is a subtree unless it is declared with ``static()``.
     """
     frozen: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
     return jax.tree_util.register_dataclass(frozen)
 
 
 def structure(tree: Tree) -> Any:
-    """The tree's structure, as JAX compares it."""
+    """The structure of a tree, for comparison."""
     return jax.tree.structure(tree)
 
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:
-    """Leaves and structure; ``structure.unflatten(leaves)`` puts them together again."""
+    """Leaves and structure; ``structure.unflatten(leaves)`` is the inverse."""
     return jax.tree.flatten(tree)
 
 
@@ -86,14 +86,14 @@ def register_unchecked(cls: type) -> None:
 
 
 class Static:
-    """A tree with hashable leaves (specs, say) made hashable itself, so that it can be a static field."""
+    """A hashable wrapper around a tree with hashable leaves (such as specs), for use as a static field."""
 
     def __init__(self, value: Tree):
         self._leaves, self._structure = flatten(value)
 
     @property
     def value(self) -> Tree:
-        """The tree, built anew so that nobody can change this one."""
+        """A new copy of the tree, so that callers cannot change this one."""
         return self._structure.unflatten(self._leaves)
 
     def __eq__(self, other) -> bool:
@@ -108,7 +108,7 @@ class Static:
 
 @struct
 class Shared:
-    """Marks a subtree that belongs to the whole batch: masking, gathering and scattering leave it alone."""
+    """Marks a subtree that the whole batch shares: masking, gathering and scattering skip it."""
 
     value: Tree
 
@@ -122,14 +122,14 @@ def is_shared(node: Any) -> bool:
 
 
 def expand(mask: A, ndim: int) -> A:
-    """Appends axes of length 1 to ``mask`` (``[B]``) until it has ``ndim`` axes, so that it selects whole rows."""
+    """Appends axes of length 1 to ``mask`` (``[B]``) up to ``ndim`` axes, so that it broadcasts over each lane."""
     return mask.reshape(mask.shape + (1,) * (ndim - mask.ndim))
 
 
 def where(mask: jax.Array, new: T, old: T) -> T:
     """Takes ``new`` in the lanes of ``mask`` (``bool[B]``) and ``old`` in the others, leaf by leaf.
 
-    A leaf that is the same array on both sides passes through untouched; a ``Shared`` subtree stays ``old``.
+    A leaf that is the same array object on both sides passes through; a ``Shared`` subtree stays ``old``.
     """
 
     def select(b, a):
@@ -141,33 +141,33 @@ def where(mask: jax.Array, new: T, old: T) -> T:
 
 
 def gather(tree: T, index: jax.Array) -> T:
-    """Rows ``index`` (``int32[K]``, out-of-range entries clamped) of every leaf; ``Shared`` subtrees pass through."""
+    """Lanes ``index`` (``int32[K]``, clamped to range) of every leaf; ``Shared`` subtrees pass through."""
 
-    def rows(x):
+    def lanes(x):
         return x if is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
 
-    return jax.tree.map(rows, tree, is_leaf=is_shared)
+    return jax.tree.map(lanes, tree, is_leaf=is_shared)
 
 
 def zeros(shapes: Tree) -> Tree:
-    """Zeros in the shapes and dtypes of a tree of arrays or ``ShapeDtypeStruct``."""
+    """Zeros with the shapes and dtypes of a tree of arrays or ``ShapeDtypeStruct``."""
     return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 def strong(tree: T) -> T:
-    """Turns every leaf into an array without weak type, so that reset and step give the same types."""
+    """Converts every leaf to an array without weak type, so that reset and step return the same types."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree)
 
 
 def detach(tree: T) -> T:
-    """Stops gradients; leaves without a gradient keep their identity."""
+    """Stops gradients; leaves without a gradient stay the same objects."""
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if jnp.issubdtype(jnp.result_type(x), jnp.inexact) else x, tree
     )
 
 
 def rebuild(obj: T, **changes) -> T:
-    """A copy of a dataclass with other field values, made without running its constructor."""
+    """A copy of a dataclass with other field values that bypasses its constructor."""
     if unknown := changes.keys() - {f.name for f in dataclasses.fields(obj)}:  # type: ignore[arg-type]
         raise TypeError(f"{type(obj).__name__} has no field {sorted(unknown)[0]!r}")
     new = object.__new__(type(obj))
@@ -191,7 +191,7 @@ def _child(node: Any, name: str, path: str) -> Any:
 
 
 def _key(node: Mapping, name: str) -> Any:
-    """The key that is written ``name`` in a path: keys need not be text."""
+    """The key of a mapping that a path writes as ``name``; keys need not be strings."""
     return name if name in node else next(k for k in node if str(k) == name)
 
 
@@ -211,7 +211,7 @@ def get_field(tree: Tree, path: str) -> Tree:
     """The subtree at a dotted path such as ``"observation.camera"``; ``""`` is the whole tree.
 
     Raises:
-        ValueError: for a name that is not there, listing those that are.
+        ValueError: for an unknown name, listing the known ones.
     """
     for name in path.split(".") if path else ():
         tree = _child(tree, name, path)
@@ -234,7 +234,7 @@ def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
     head, *rest = names
     new = _transform(_child(node, head, path), rest, path, fn)
     if isinstance(node, dict):
-        changed = copy.copy(node)  # keeps the kind of dict, which is part of the tree's structure
+        changed = copy.copy(node)  # keeps the dict subclass, which is part of the tree's structure
         changed[_key(node, head)] = new
         return changed
     if isinstance(node, Mapping):
@@ -247,7 +247,7 @@ def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
 
 
 def select_fields(tree: T, paths: Sequence[str]) -> T:
-    """The tree with nothing but the subtrees at ``paths``: other fields become ``()``, other dict keys go."""
+    """The tree reduced to the subtrees at ``paths``: other fields become ``()``, other dict keys are dropped."""
     return _select(tree, [p.split(".") if p else [] for p in paths], ", ".join(paths))
 
 
