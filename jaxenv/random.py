@@ -35,8 +35,8 @@ _GOLDEN = 0x9E3779B1  # odd, so that multiples of it by distinct block numbers a
 class Stream:
     """A source of random numbers: key words and a counter, each ``uint32`` of one shape.
 
-    The shape is ``[B]`` for one stream per lane, ``()`` for a single one. Draws never change a stream: two draws from one
-    stream give the same numbers, so a second draw uses ``fold_in(stream, "name")``.
+    The shape is ``[B]`` for one stream per lane and ``()`` for a single one. Draws never change a stream, so a second
+    draw from the same place uses ``fold_in(stream, "name")``.
     """
 
     k0: Any
