@@ -1,8 +1,7 @@
-"""Environments composed of named elements: observations, actions, rewards and ends around the dynamics of another one.
+"""Environments composed of named elements: observations, actions, rewards and terminations around other dynamics.
 
-An element is a pure function over the batch, with a spec where there is a choice. What an agent sees, does and is paid
-for is then a table of small functions that are written, weighted and logged one by one, as DI-engine's ``EnvElement``
-and Isaac Lab's managers have it.
+An element is a pure function over the batch, with a spec where the result has bounds to declare. Small functions then
+define what an agent observes, does and is rewarded for, and each can be written, weighted and logged on its own.
 """
 
 import functools
@@ -21,37 +20,39 @@ from jaxenv._declared import Declared, check_number
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
 
-# The name of the dynamics' own end among the terminations.
+# The name of the dynamics' own termination among the elements.
 _OWN = "env"
 
 
 class Composed(Task):
-    """The dynamics of one environment, with observations, actions, rewards and ends made of named elements.
+    """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
-    States, random streams and params are those of the dynamics. A group of elements that is given replaces that side of
-    it; one that is not leaves it alone. Functions of a step take ``(state, action, out)``: the dynamics' state before
-    it, the action that the dynamics took, and the `Transition` that came of it, with the ``state`` after the step,
-    ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. For such a function the name of
-    an entry of that ``env_info`` may stand.
+    States, random streams and params are those of the dynamics. A group of elements replaces that side of the dynamics;
+    a group that is omitted leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state
+    before the step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the
+    step, ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of
+    that ``env_info`` may replace such a function.
 
-    ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``, of which the reward is the sum, and
-    ``env_info["terminations"]`` which of the ends occurred, bool ``[B]``. Where ``actions`` are given, an
-    ``action_mask`` of the dynamics is left out: it marks actions that the agent does not choose from.
+    ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``; the reward is their sum.
+    ``env_info["terminations"]`` reports which terminations occurred, bool ``[B]``. If ``actions`` are given, an
+    ``action_mask`` of the dynamics is dropped, because it describes actions that the agent does not choose from.
 
     Args:
         env: the environment that supplies the dynamics, without wrappers: those go around the composition.
-        observations: name to ``(spec, fn)``, ``fn(state)`` being of the dynamics' state. The observation is a dict.
-        actions: one pair ``(specs, fn)``: specs by name, and ``fn(state, action)`` of the dynamics' state and the
-            agent's dict of actions to the dynamics' action. Of that one, only discrete parts are clipped to bounds.
+        observations: name to ``(spec, fn)``, where ``fn(state)`` is a function of the dynamics' state. The observation
+            is a dict.
+        actions: one pair ``(specs, fn)``: specs by name, and a function ``fn(state, action)`` of the dynamics' state
+            and the agent's dict of actions to the dynamics' action. Discrete parts of its result are clipped to their
+            bounds.
         rewards: name to a function of the step to numbers ``[B]``; the dynamics' own reward is ``out.reward``.
         terminations: name to a function of the step to bool ``[B]``; any of them ends the episode. The dynamics' own
-            end stays among them as ``"env"``, unless an element of that name replaces it.
-        weights: name of a reward to its factor, one number or one per lane; 1 where it is left out. They become one
-            leaf, float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
+            termination is included as ``"env"``, unless an element of that name replaces it.
+        weights: name of a reward to its factor, one number or one per lane; 1 by default. They become one leaf, float32
+            ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
 
     Raises:
-        ValueError: for an ``env`` with wrappers, an element that is not of the form above or whose result does not fit,
-            or a weight of no reward; the message names the element.
+        ValueError: for an ``env`` with wrappers, an invalid element, an element whose result does not fit, or a weight
+            without a reward; the message names the element.
 
     >>> import jax, jaxenv
     >>> env = Composed(
@@ -77,7 +78,7 @@ class Composed(Task):
         kind = type(self.env)
         if not isinstance(self.env, Task) or (kind.begin, kind.step) != (Task.begin, Task.step):
             raise ValueError(
-                "Composed: env must be a Task that leaves begin and step as they are "
+                "Composed: env must be a Task that does not override begin or step "
                 f"(wrappers go around the composition), got {self.env!r}"
             )
         stored: dict[str, Any] = {"num_envs": self.env.num_envs, "name": self.name or self.env.name}
@@ -94,14 +95,15 @@ class Composed(Task):
         return stored
 
     def check(self):
-        if np.shape(self.weights)[-1] != len(self._paid):
+        if np.shape(self.weights)[-1] != len(self._reward_names):
             raise ValueError(
-                f"Composed: weights must be {len(self._paid)}, one per reward, got shape {np.shape(self.weights)}"
+                f"Composed: weights must be {len(self._reward_names)}, one per reward, "
+                f"got shape {np.shape(self.weights)}"
             )
-        self._first_shapes()  # traces the functions: what is wrong with them shows here
+        self._first_shapes()  # traces the functions, which raises their errors here
 
     @property
-    def _paid(self) -> tuple[str, ...]:
+    def _reward_names(self) -> tuple[str, ...]:
         """The names of the rewards, in the order of the weights."""
         return () if self.rewards is None else tuple(self.rewards.value)
 
@@ -118,16 +120,16 @@ class Composed(Task):
 
     def transition(self, state, action, stream):
         if self.actions is not None:
-            spec, made = self.env.action_spec(), self.actions.value[1](state, action)
-            made = conform(spec, made, stream.shape[0], "Composed: what the function of the actions returns")
-            action = clip_discrete(spec, made)
+            spec, mapped = self.env.action_spec(), self.actions.value[1](state, action)
+            mapped = conform(spec, mapped, stream.shape[0], "Composed: the result of the function of actions")
+            action = clip_discrete(spec, mapped)
         out = self.env.transition(state, action, stream)
         reward, terminated, logged = out.reward, out.terminated, {}
         if self.rewards is not None:
             found = _values("reward", self.rewards.value, state, action, out)
             terms = {
                 name: self.weights[..., place] * jax.lax.convert_element_type(found[name], np.float32)
-                for place, name in enumerate(self._paid)
+                for place, name in enumerate(self._reward_names)
             }
             reward, logged["rewards"] = functools.reduce(operator.add, terms.values()), terms
         if self.terminations is not None:
@@ -135,7 +137,7 @@ class Composed(Task):
             logged["terminations"] = _values("termination", ends, state, action, out)
             terminated = functools.reduce(operator.or_, logged["terminations"].values())
         if taken := sorted(logged.keys() & out.env_info.keys()):
-            raise ValueError(f"Composed: {self.env} has an env_info entry {taken[0]!r} already, which elements write")
+            raise ValueError(f"Composed: {self.env} already has an env_info entry {taken[0]!r}, which elements write")
         return Transition(out.state, reward, terminated, {**out.env_info, **logged})
 
     def observe(self, state):
@@ -144,8 +146,8 @@ class Composed(Task):
         return {name: fn(state) for name, (_, fn) in self.observations.value.items()}
 
     def state_info(self, state):
-        described = self.env.state_info(state)
-        return {name: x for name, x in described.items() if self.actions is None or name != "action_mask"}
+        info = self.env.state_info(state)
+        return {name: x for name, x in info.items() if self.actions is None or name != "action_mask"}
 
     def observation_spec(self):
         if self.observations is None:
@@ -158,7 +160,7 @@ class Composed(Task):
     def reward_spec(self):
         return self.env.reward_spec() if self.rewards is None else super().reward_spec()
 
-    # --- what it answers as the dynamics would -----------------------------------------------------------------------
+    # --- forwarded to the dynamics -----------------------------------------------------------------------------------
 
     @property
     def params(self) -> Any:
@@ -166,16 +168,16 @@ class Composed(Task):
         return getattr(self.env, "params", None)
 
     def with_params(self, **values):
-        """With other params of the dynamics, and with other ``weights``, by name: those left out stay as they are."""
+        """A copy with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
         weights = values.pop("weights", None) if self.rewards is not None else None
         changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
         if weights is None:
             return changed
         if not isinstance(weights, Mapping):
             raise ValueError(f"Composed: weights must be a mapping of names to numbers, got {weights!r}")
-        present = {name: self.weights[..., place] for place, name in enumerate(self._paid)}
+        present = {name: self.weights[..., place] for place, name in enumerate(self._reward_names)}
         return changed._accept(
-            tree.rebuild(changed, weights=_stacked(self._paid, {**present, **weights}, self.num_envs))
+            tree.rebuild(changed, weights=_stacked(self._reward_names, {**present, **weights}, self.num_envs))
         )
 
     @property
@@ -184,7 +186,7 @@ class Composed(Task):
 
     @property
     def can_diverge(self):
-        """Also where continuous actions of the dynamics are made of discrete ones."""
+        """True also if the elements map actions to continuous actions of the dynamics."""
         return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))
 
     @property
@@ -220,15 +222,15 @@ class Composed(Task):
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"
 
 
-# --- what the constructor takes --------------------------------------------------------------------------------------
+# --- checks of constructor arguments ---------------------------------------------------------------------------------
 
 
 def _by_name(group: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"Composed: {group} must be a mapping with at least one name, got {given!r}")
     for name in given:
-        if not isinstance(name, str) or not name or "." in name:  # names are steps of dotted paths
-            raise ValueError(f"Composed: {group} must have names that are text without dots, got {name!r}")
+        if not isinstance(name, str) or not name or "." in name:  # names are parts of dotted paths
+            raise ValueError(f"Composed: {group} must have names that are strings without dots, got {name!r}")
     return dict(given)
 
 
@@ -283,15 +285,15 @@ def _stacked(names: tuple[str, ...], weights: Mapping[str, Any], num_envs: int) 
     columns = [_weight(name, weights[name], num_envs) for name in names]
     if not columns:
         return np.zeros(0, np.float32)
-    numpy: Any = np if all(isinstance(column, np.ndarray) for column in columns) else jnp
-    return numpy.stack(numpy.broadcast_arrays(*columns), axis=-1)
+    xnp: Any = np if all(isinstance(column, np.ndarray) for column in columns) else jnp
+    return xnp.stack(xnp.broadcast_arrays(*columns), axis=-1)
 
 
 def _weight(name: str, value: Any, num_envs: int) -> Any:
     column = check_number("Composed", Declared(f"weight {name!r}", value, 0, np.dtype(np.float32)))
     if is_concrete(column) and np.shape(column) not in ((), (num_envs,)):
         raise ValueError(
-            f"Composed: weight {name!r} has {len(column)} values, one per lane would be num_envs = {num_envs}"
+            f"Composed: weight {name!r} must be one number or {num_envs}, one per lane, got {len(column)} values"
         )
     return column
 
@@ -300,12 +302,14 @@ def _weight(name: str, value: Any, num_envs: int) -> Any:
 
 
 def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
-    """What the elements of one group say of a step, ``[B]`` each, checked at trace time."""
+    """The results of the elements of one group for a step, ``[B]`` each, checked at trace time."""
     lanes, found = jnp.shape(out.reward)[:1], {}
     for name, element in elements.items():
         if isinstance(element, str) and element not in out.env_info:
             known = ", ".join(sorted(out.env_info)) or "(none)"
-            raise ValueError(f"Composed: {kind} {name!r} is no entry {element!r} of env_info, there are {known}")
+            raise ValueError(
+                f"Composed: {kind} {name!r} names no entry of env_info: {element!r}, the entries are {known}"
+            )
         value = out.env_info[element] if isinstance(element, str) else element(state, action, out)
         if not hasattr(value, "shape") or jnp.shape(value) != lanes:
             shown = f"shape {value.shape}" if hasattr(value, "shape") else repr(value)

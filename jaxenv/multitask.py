@@ -1,4 +1,4 @@
-"""Several tasks of equal specs in one batch."""
+"""Several tasks with equal specs in one batch."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,29 +19,33 @@ from jaxenv.wrapper import layers
 
 @tree.struct
 class Playing:
-    """Which task each lane plays, int32 ``[B]``, and a state of every task."""
+    """The task that each lane plays, int32 ``[B]``, and one state per task."""
 
     task_id: jax.Array
     states: tuple[Any, ...]
 
 
 class Multitask(Environment):
-    """Lets every lane play one of several environments of equal specs, as ALF's MultitaskWrapper.
+    """Lets every lane play one of several environments with equal specs.
 
-    Tasks that differ in their params alone need none of this: params may be one per lane. Here all tasks are stepped
-    in all lanes and one is kept, since the lanes of a batch run one program: it costs the work and the state of them
-    all. A task that a lane does not play stands still. ``env_info["task_id"]`` (int32 ``[B]``) says which one a row is
-    of.
+    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: the
+    cost in time and memory is that of all tasks together. Tasks that a lane does not play stand still. Tasks that
+    differ only in params do not need this class, since params may have one value per lane. ``env_info["task_id"]``
+    (int32 ``[B]``) reports the task of each row.
 
-    Wrappers and time limits of single tasks belong inside, ``AutoReset`` outside. ``with_params`` reaches every task.
+    Wrappers and time limits of single tasks go inside, ``AutoReset`` goes outside. ``with_params`` applies to every
+    task.
 
     Args:
-        envs: environments of equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
-        task: which one a lane plays: one number or int32 ``[B]``; -1, the default, draws one for every episode.
-        chosen: the agent chooses, at every step: the action is ``{"task_id", "action"}``; episodes start with task 0.
+        envs: environments with equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
+        task: the number of the task that a lane plays, one number or int32 ``[B]``; -1, the default, draws a task for
+            every episode.
+        chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
+            with task 0.
 
     Raises:
-        ValueError: if specs or numbers of lanes differ, a task is out of range, or an environment does not fit.
+        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
+            lanes or carries state of the whole batch.
 
     >>> from jaxenv.testing import Chain
     >>> env = Multitask((Chain(5), Chain(5)), chosen=True)
@@ -71,7 +75,7 @@ class Multitask(Environment):
                 a, b = (getattr(one, f"{what}_spec")() for one in (first, env))
                 specs.require_equal(a, b, f"Multitask: {what} specs of tasks 0 and {number}")
         if "task_id" in first.env_info_spec():
-            raise ValueError("Multitask: the tasks' env_info has a task_id already")
+            raise ValueError("Multitask: env_info of the tasks already has an entry 'task_id'")
         task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
         if np.any((task < -1) | (task >= len(self.envs))):
             raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
@@ -108,7 +112,7 @@ class Multitask(Environment):
 
     @property
     def reset_strategy(self):
-        """That of the task whose restarts are the most expensive."""
+        """The strategy of the task whose restarts are the most expensive."""
         declared = [env.reset_strategy for env in self.envs]
         return "compact" if "compact" in declared else declared[0]
 
@@ -145,14 +149,14 @@ class Multitask(Environment):
 
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        playing, rows = self._begun(clock.stream(), env_id, previous)
+        playing, rows = self._start(clock.stream(), env_id, previous)
         return TaskState(clock, playing), dataclasses.replace(
             self._row(playing.task_id, rows),
             env_id=jnp.copy(env_id),
             prev_action=specs.zeros(self.action_spec(), env_id.shape),
         )
 
-    def _begun(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
+    def _start(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
         if self.chosen:
             task_id = jnp.zeros_like(env_id)
         else:
@@ -160,7 +164,7 @@ class Multitask(Environment):
             task_id = jnp.where(self.task < 0, drawn, self.task)
         states, rows = [], []
         for number, env in enumerate(self.envs):
-            own = random.fold_in(stream, f"Multitask/{number}")  # tasks share no random word
+            own = random.fold_in(stream, f"Multitask/{number}")  # tasks must not share random words
             before = None if previous is None else previous.task.states[number]
             state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
             states.append(state)
@@ -175,8 +179,8 @@ class Multitask(Environment):
             acts = _actions.clip_discrete(spec, given)
             task_id, inner = acts["task_id"], acts["action"]
         stepped = [env.step(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]
-        moved = enumerate(zip(stepped, playing.states, strict=True))
-        states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in moved)
+        pairs = enumerate(zip(stepped, playing.states, strict=True))
+        states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in pairs)
         return TaskState(clock, Playing(task_id, states)), dataclasses.replace(
             self._row(task_id, [row for _, row in stepped]),
             env_id=jnp.copy(clock.env_id),
@@ -190,7 +194,7 @@ class Multitask(Environment):
 
 
 def _played(task_id: jax.Array, options: list[Any]) -> Any:
-    """Of one tree per task, that of the task that each lane plays."""
+    """Selects in each lane from one tree per task the tree of the task that the lane plays."""
     chosen = options[0]
     for number, option in enumerate(options[1:], start=1):
         chosen = tree.where(task_id == number, option, chosen)

@@ -129,7 +129,7 @@ def test_a_cart_pole_shows_cart_and_pole_by_name():
     assert_equal(pushed().observation, shown, rtol=1e-6)
 
 
-def test_a_cart_pole_is_paid_the_sum_of_its_terms_bit_for_bit():
+def test_a_cart_pole_receives_the_sum_of_its_terms_bit_for_bit():
     r = pushed()
     x, theta = r.observation["cart"][..., 0], r.observation["pole"][..., 0]
     upright = np.float32(0.5) * (np.float32(1) - np.abs(theta[1:]))
@@ -142,7 +142,7 @@ def test_a_cart_pole_is_paid_the_sum_of_its_terms_bit_for_bit():
     assert not r.env_info["rewards"]["upright"][0].any()
 
 
-def test_a_cart_pole_ends_by_any_of_its_ends_and_says_by_which():
+def test_a_cart_pole_reports_which_termination_ended_it():
     r = pushed()
     far, own = r.env_info["terminations"]["far"][1:], r.env_info["terminations"]["env"][1:]
     x, theta = r.observation["cart"][1:, :, 0], r.observation["pole"][1:, :, 0]
@@ -154,7 +154,7 @@ def test_a_cart_pole_ends_by_any_of_its_ends_and_says_by_which():
 
 
 @pytest.mark.parametrize("env", [cart_pole(), reacher(Reacher())], ids=["cart_pole", "reacher"])
-def test_it_keeps_the_promises_of_every_environment(env):
+def test_compositions_pass_the_conformance_checks(env):
     check_env(env, properties=CHEAP, raise_on_failure=True)
 
 
@@ -176,7 +176,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("mode", STREAMS)
-def test_lanes_end_and_restart_on_their_own(mode):
+def test_lanes_end_and_restart_independently(mode):
     env = Composed(
         paying(3),
         rewards={"distance": "reward_dist", "control": "reward_ctrl"},
@@ -195,7 +195,7 @@ def test_lanes_end_and_restart_on_their_own(mode):
 # --- each group by itself --------------------------------------------------------------------------------------------
 
 
-def test_without_elements_it_is_its_dynamics():
+def test_a_composition_without_elements_equals_its_dynamics():
     core = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
     actions = random_actions(core, 5)
     assert_equal(unrolled(AutoReset(Composed(core)), actions), unrolled(AutoReset(core), actions))
@@ -210,7 +210,7 @@ def both_hands(env):
     )
 
 
-def test_parts_of_an_action_become_one_that_the_dynamics_can_take():
+def test_parts_of_an_action_are_combined_and_clipped_for_the_dynamics():
     env = both_hands(Counting(np.array([9]), num_envs=2))
     r = unrolled(env, {"left": np.array([[1, 2], [3, 99]]), "right": np.array([[0, 4], [5, 1]])})
     assert r.env_info["rewards"]["taken"][1:].tolist() == [[1, 6], [9, 9]]  # lane 1 is clipped twice
@@ -218,14 +218,14 @@ def test_parts_of_an_action_become_one_that_the_dynamics_can_take():
     assert r.prev_action["left"].tolist() == [[0, 0], [1, 2], [3, 99]]
 
 
-def test_an_action_mask_of_the_dynamics_goes_where_actions_are_other_ones():
+def test_other_actions_drop_the_action_mask_of_the_dynamics():
     board = jaxenv.spec("TicTacToe-v0").make()
     cell = ({"cell": specs.discrete(9)}, lambda state, action: action["cell"])
     assert "action_mask" in Composed(board, terminations={"won": "play0_win"}).env_info_spec()
     assert "action_mask" not in Composed(board, actions=cell).env_info_spec()
 
 
-def test_an_end_named_env_replaces_that_of_the_dynamics():
+def test_a_termination_named_env_replaces_that_of_the_dynamics():
     env = Composed(Counting([2]), terminations={"env": lambda state, action, out: out.state.step == 3})
     r = unrolled(env, np.zeros((3, 1), np.int32))
     assert lanes(r.step_type) == [[0, 1, 1, 2]]
@@ -240,7 +240,7 @@ def paid(env):
     return env.step(env.reset(jax.random.key(0))[0], np.full(env.num_envs, 2))[1].reward.tolist()
 
 
-def test_weights_may_differ_between_lanes_and_be_changed_through_wrappers():
+def test_weights_may_be_per_lane_and_change_through_wrappers():
     env = reacher(paying(3), w1=[1, 2, 3])
     assert env.weights.tolist() == [[0.5, 1], [0.5, 2], [0.5, 3]]
     assert paid(env) == [-3, -4, -5]
@@ -251,13 +251,13 @@ def test_weights_may_differ_between_lanes_and_be_changed_through_wrappers():
     assert paid(stack) == [-3, -4, -5]
 
 
-def test_params_of_the_dynamics_are_reached_beside_the_weights():
+def test_with_params_sets_params_of_the_dynamics_and_weights():
     env = AutoReset(cart_pole()).with_params(gravity=[1, 2, 3], weights={"upright": 7}).env
     assert env.params.gravity.tolist() == [1, 2, 3]
     assert env.weights.tolist() == [-4, 7]
 
 
-def test_the_gradient_by_a_weight_is_the_sum_of_its_term():
+def test_the_gradient_with_respect_to_a_weight_is_the_sum_of_its_term():
     core, actions = paying(3), np.array([[1, 2, 0], [3, 1, 9]])
     terms = unrolled(core, actions).env_info
 
@@ -274,7 +274,7 @@ def test_the_gradient_by_a_weight_is_the_sum_of_its_term():
 # --- what it answers as one environment ------------------------------------------------------------------------------
 
 
-def test_what_the_dynamics_declares_holds_where_no_element_changes_it():
+def test_declarations_of_the_dynamics_hold_unless_an_element_changes_them():
     pendulum = jaxenv.spec("Pendulum-v1").make()
     ends = {"fast": lambda state, action, out: jnp.abs(out.state.theta_dot) > 7}
     turns = {"angle": (specs.Array((), np.float32), lambda state: 1 / state.theta)}
@@ -299,7 +299,7 @@ class Declaring(Counting):
         self.closed.append(self)
 
 
-def test_what_the_dynamics_says_of_itself_is_passed_on():
+def test_declarations_of_the_dynamics_are_forwarded():
     core = Declaring([3])
     env = Composed(core, terminations={"late": lambda state, action, out: out.state.step > 5})
     env.close()
@@ -312,7 +312,7 @@ def test_what_the_dynamics_says_of_itself_is_passed_on():
     assert_equal(*(env.initial_bounds() for env in poles))
 
 
-def test_it_has_the_name_of_its_dynamics_until_it_is_registered_under_its_own():
+def test_a_composition_has_the_name_of_its_dynamics_until_it_is_registered():
     env = cart_pole()
     assert (env.name, repr(env), env.num_envs) == ("CartPole-v1", "<Composed<CartPole-v1>>", 3)
     made = EnvSpec("Balance-v0", cart_pole).make(num_envs=2)
@@ -349,7 +349,8 @@ WRONG = {
     ),
     "unknown entry": (
         lambda: Composed(paying(), terminations={"lost": "lives"}),
-        "termination 'lost' is no entry 'lives' of env_info, there are cost, life_lost, reward_ctrl, reward_dist",
+        "termination 'lost' names no entry of env_info: 'lives', the entries are cost, life_lost, "
+        "reward_ctrl, reward_dist",
     ),
     "observation of another shape": (
         lambda: Composed(paying(), observations={"at": (two("at"), lambda state: state.step)}),
@@ -357,7 +358,7 @@ WRONG = {
     ),
     "action of another shape": (
         lambda: Composed(paying(2), actions=({"go": two("go")}, lambda state, action: action["go"])),
-        r"what the function of the actions returns: action must have shape \(2,\) .* got \(2, 2\)",
+        r"the result of the function of actions: action must have shape \(2,\) .* got \(2, 2\)",
     ),
     "reward of another shape": (
         lambda: Composed(paying(2), rewards={"alive": lambda state, action, out: 1.0}),
@@ -369,7 +370,7 @@ WRONG = {
     ),
     "taken entry": (
         lambda: Composed(reacher(paying()), rewards={"paid": lambda state, action, out: out.reward}),
-        "<Composed<Paying>> has an env_info entry 'rewards' already",
+        "<Composed<Paying>> already has an env_info entry 'rewards'",
     ),
     "weight of nothing": (
         lambda: reacher(paying()).with_params(weights={"effort": 1}),
@@ -382,7 +383,7 @@ WRONG = {
     "weight that is no number": (lambda: reacher(paying(), w1=np.nan), "weight 'distance' must be finite, got nan"),
     "weights of other lanes": (
         lambda: reacher(paying(3), w1=[1, 2]),
-        "weight 'distance' has 2 values, one per lane would be num_envs = 3",
+        "weight 'distance' must be one number or 3, one per lane, got 2 values",
     ),
     "weights without names": (
         lambda: reacher(paying()).with_params(weights=[1, 2]),
@@ -393,7 +394,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_refused_with_a_sentence(name):
+def test_an_invalid_element_is_refused_with_a_sentence(name):
     make, message = WRONG[name]
     with pytest.raises(ValueError, match=message):
         make()

@@ -32,7 +32,7 @@ def rows(env, steps, action=5):
         ("same_step", [0, 1, 2, 1, 2], [0, 1, 10, 11, 20], [0, 5, 5, 5, 5]),
     ],
 )
-def test_every_lane_plays_the_task_that_it_was_given(mode, kinds, observations, rewards):
+def test_every_lane_plays_its_given_task(mode, kinds, observations, rewards):
     r = rows(AutoReset(Multitask(tasks(), np.array([1, 0, 1])), mode), 4)
     assert lanes(r.step_type) == [[0, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1]]
     assert lanes(r.observation) == [[0, 1, 2, 3, 4], observations, [0, 1, 2, 3, 4]]
@@ -42,7 +42,7 @@ def test_every_lane_plays_the_task_that_it_was_given(mode, kinds, observations, 
     assert lanes(r.prev_action)[0] == [0, 5, 5, 5, 5]
 
 
-def test_a_task_is_drawn_for_every_lane_and_episode():
+def test_tasks_are_drawn_per_lane_and_episode():
     r = rows(AutoReset(TimeLimit(Multitask(tasks(200)), 1)), 2)
     first, last, second = r.env_info["task_id"]
     assert (first == last).all()
@@ -52,13 +52,13 @@ def test_a_task_is_drawn_for_every_lane_and_episode():
     assert (r.observation[2] == np.where(second == 0, 10, 100)).all()
 
 
-def test_tasks_share_no_random_number():
+def test_tasks_share_no_random_numbers():
     env = jaxenv.spec("CartPole-v1").make(num_envs=2)
     both = [rows(Multitask((env, env), task), 0, 0).observation for task in (0, 1)]
     assert (both[0] != both[1]).all()
 
 
-def test_the_agent_may_choose_the_task_and_what_it_leaves_stands_still():
+def test_the_agent_may_choose_the_task_and_other_tasks_stand_still():
     env = AutoReset(Multitask(tasks(1), chosen=True))
     assert env.action_spec() == {"task_id": specs.discrete(2), "action": specs.discrete(10)}
     chosen = np.array([[1], [0], [1], [0], [1]], np.int32)
@@ -71,14 +71,14 @@ def test_the_agent_may_choose_the_task_and_what_it_leaves_stands_still():
     assert lanes(r.prev_action["task_id"]) == [[0, 1, 0, 1, 0, 0]]
 
 
-def test_tasks_may_have_time_limits_of_their_own():
+def test_tasks_may_have_individual_time_limits():
     short, long = tasks(2)
     r = rows(AutoReset(Multitask((TimeLimit(short, 9), TimeLimit(long, 3)), np.array([0, 1]))), 3)
     assert lanes(r.step_type) == [[0, 1, 2, 0], [0, 1, 1, 2]]
     assert lanes(r.discount) == [[1, 1, 0, 1], [1, 1, 1, 1]]
 
 
-def test_numbers_of_the_tasks_may_be_one_per_lane_and_go_with_their_lanes():
+def test_numbers_of_a_task_may_be_per_lane_and_follow_take():
     both = tasks(4)
     each = (Discount(both[0], np.array([0.1, 0.2, 0.3, 0.4])), Discount(both[1], np.array([0.5, 0.6, 0.7, 0.8])))
     env = Multitask(each, np.array([0, 1, 0, 1])).take(np.array([1, 2]))
@@ -108,6 +108,6 @@ def test_params_reach_every_task():
         (lambda: Multitask((Chain(),), 1), "Multitask: task must be -1 or one of 1 tasks, got 1"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build()

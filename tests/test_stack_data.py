@@ -24,7 +24,7 @@ def stack():
     return wrappers.NormalizeObservation(wrappers.AutoReset(Halved(env), "same_step", "compact"), epsilon=0.5)
 
 
-def test_a_stack_comes_back_from_json_as_it_was():
+def test_a_stack_round_trips_through_json():
     env = stack()
     data = json.loads(json.dumps(to_data(env)))
     again = from_data(jaxenv.spec("Pendulum-v1").make(num_envs=2), data)
@@ -35,7 +35,7 @@ def test_a_stack_comes_back_from_json_as_it_was():
         np.testing.assert_array_equal(x, y)
 
 
-def test_names_are_those_of_the_library_or_say_where_they_come_from():
+def test_custom_wrappers_are_named_with_their_module():
     assert [name for name, _ in to_data(stack())] == [
         "TimeLimit",
         "RescaleAction",
@@ -52,7 +52,7 @@ def test_make_takes_the_same_data():
     assert env.observation_spec().shape == (3, 4)
 
 
-def test_what_is_no_data_is_refused_by_wrapper_and_argument():
+def test_arguments_that_are_not_plain_data_are_refused_by_wrapper_and_name():
     env = wrappers.TransformReward(jaxenv.spec("CartPole-v1").make(), abs)
     with pytest.raises(ValueError, match="to_data: TransformReward's fn is not plain data"):
         to_data(env)

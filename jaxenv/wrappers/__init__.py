@@ -1,4 +1,4 @@
-"""Wrappers: environments made of another environment, one a file."""
+"""Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
 from jaxenv._stack_data import from_data as from_data
 from jaxenv._stack_data import to_data as to_data

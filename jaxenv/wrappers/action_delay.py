@@ -1,4 +1,4 @@
-"""Let actions arrive late."""
+"""Delay actions."""
 
 from typing import ClassVar
 
@@ -13,14 +13,14 @@ from jaxenv._wrapper_bases import LaneWrapper
 class ActionDelay(LaneWrapper):
     """Executes the action that the agent gave ``delay`` steps ago.
 
-    The first ``delay`` actions of an episode are zeros, or what lies closest to them within bounds: actions given in
-    the episode before never arrive. The action's counterpart of Gymnasium's DelayObservation.
+    The first ``delay`` actions of an episode are zeros, clipped to the bounds of the action. Actions of the previous
+    episode are never executed.
 
     Owns ``prev_action``: the agent's latest action, not the one executed.
 
     Args:
         env: any environment.
-        delay: how many steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
+        delay: number of steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
 
     Raises:
         ValueError: if ``delay`` is below 0.
@@ -45,13 +45,13 @@ class ActionDelay(LaneWrapper):
         """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
         lanes = timestep.env_id.shape[0]
 
-        def nothing(s):
-            rest = np.zeros(s.shape, s.dtype)
+        def idle(s):
+            action = np.zeros(s.shape, s.dtype)
             if isinstance(s, specs.Bounded):
-                rest = np.clip(rest, s.minimum, s.maximum)
-            return jnp.broadcast_to(rest, (lanes, self.delay, *s.shape))
+                action = np.clip(action, s.minimum, s.maximum)
+            return jnp.broadcast_to(action, (lanes, self.delay, *s.shape))
 
-        return jax.tree.map(nothing, self.action_spec())
+        return jax.tree.map(idle, self.action_spec())
 
     def before(self, own, action, stream):
         queue = jax.tree.map(lambda old, new: jnp.concatenate([old, new[:, None]], axis=1), own, action)

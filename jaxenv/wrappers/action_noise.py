@@ -1,4 +1,4 @@
-"""Disturb continuous actions."""
+"""Add noise to continuous actions."""
 
 from typing import Any, ClassVar
 
@@ -14,16 +14,16 @@ from jaxenv.wrappers.clip_action import clip_continuous
 class ActionNoise(LaneWrapper):
     """Adds ``draw[t] + past_weight * draw[t - 1]`` to continuous actions and clips them to their bounds.
 
-    Draws are normal with mean 0 and standard deviation ``sigma``, independent for every element and step; the one
-    before an episode's first step is drawn as well. Discrete leaves pass. ALF's TemporallyCorrelatedNoise (Swamy et
-    al. 2022, arXiv:2202.01312): the noise of two steps in a row is correlated, that of others is not.
+    Draws are normal with mean 0 and standard deviation ``sigma``, independent for every element and step. The noise of
+    consecutive steps is therefore correlated (Swamy et al. 2022, arXiv:2202.01312). The first step of an episode uses a
+    drawn ``draw[-1]``, too. Discrete leaves pass through.
 
     Owns ``prev_action``: the agent's action, without the noise.
 
     Args:
-        env: an environment whose action is one array or a tree of them, at least one of them continuous.
+        env: an environment with at least one continuous leaf in its action.
         sigma: standard deviation of a draw, in units of the action: one number, or one per lane.
-        past_weight: weight of the draw before, at least 0; 0 makes the noise of every step independent.
+        past_weight: weight of the previous draw, at least 0; with 0 the noise of every step is independent.
 
     Raises:
         ValueError: if ``sigma`` or ``past_weight`` is negative, or if no leaf of the action is continuous.

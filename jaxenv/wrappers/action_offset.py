@@ -7,7 +7,7 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class ActionOffset(ActionWrapper):
-    """The agent's integers start from 0 whatever the minimum of the environment's; as TF-Agents' ActionOffsetWrapper.
+    """Shifts discrete actions so that the agent's actions start from 0.
 
     Owns ``prev_action``: the agent's action.
 
@@ -15,7 +15,7 @@ class ActionOffset(ActionWrapper):
         env: an environment with one bounded integer action array ``[B, ...]``; the shift is elementwise.
 
     Raises:
-        ValueError: if the action is anything else, or its range does not fit its dtype from 0 on.
+        ValueError: for any other action, or if the shifted range does not fit the action's dtype.
 
     >>> from jaxenv import testing
     >>> env = ActionOffset(testing.random_environment(specs.discrete(2), specs.discrete(3, start=-1)))

@@ -13,17 +13,17 @@ from jaxenv.wrapper import Wrapper, layers
 
 
 class ActionRepeat(Wrapper):
-    """Repeats every action ``num`` times, but takes no step past the end of an episode.
+    """Repeats every action ``num`` times and stops early at the end of an episode.
 
-    Rewards are summed, discounts multiplied, and everything else is that of the last step taken.
-    ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment, so nested repeats
-    multiply. A `TimeLimit` outside counts the agent's steps, one inside those of the environment. As ALF's FrameSkip.
+    Rewards are summed, discounts multiplied, and all other fields are those of the last step taken.
+    ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment; nested repeats
+    multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
 
     Args:
         env: an environment without ``AutoReset`` and without batch state.
-        num: how often, at least 1.
+        num: number of repeats, at least 1.
 
     Raises:
         ValueError: if ``num`` is below 1, or if ``env`` restarts its lanes or carries state of the whole batch.
@@ -49,7 +49,7 @@ class ActionRepeat(Wrapper):
             raise ValueError(f"{name}: num must be at least 1, got {self.num}")
         if self.autoreset is not None:
             raise ValueError(
-                f"{name}: AutoReset inside would start the next episode amid the repeats, put {name} inside AutoReset"
+                f"{name}: AutoReset inside would start the next episode between repeats, put {name} inside AutoReset"
             )
         for layer in layers(self.env):
             if isinstance(layer, BatchWrapper):
@@ -65,7 +65,7 @@ class ActionRepeat(Wrapper):
         inner = self.env.reward_spec()
         if not isinstance(inner, specs.Bounded):
             return inner
-        # Sums of 1 to num rewards, added up as they are: rounding keeps the order, so these bounds are exact.
+        # An early end sums 1 to num rewards. Float addition is monotonic, so sums of bounds are exact bounds.
         low, high = (np.cumsum(np.stack([bound] * self.num), axis=0) for bound in (inner.minimum, inner.maximum))
         return inner.replace(minimum=low.min(axis=0), maximum=high.max(axis=0))
 
@@ -78,9 +78,9 @@ class ActionRepeat(Wrapper):
         return state, timestep
 
     def _repeat(self, state, action, two_frames):
-        """State and row after the repeats, and with ``two_frames`` the observation of the step before the last.
+        """State and row after the repeats, and with ``two_frames`` the observation of the last step but one.
 
-        Where only one step was taken that is its own.
+        If only one step was taken, that observation is the step's own.
         """
 
         def one(state):
@@ -88,7 +88,7 @@ class ActionRepeat(Wrapper):
             return state, _counted(timestep, timestep.env_info.get("num_env_frames", jnp.ones_like(timestep.env_id)))
 
         def repeated(carry, _):
-            state, so_far, _before = carry
+            state, so_far, _previous = carry
             now, row = one(state)
             frames = so_far.env_info["num_env_frames"] + row.env_info["num_env_frames"]
             row = dataclasses.replace(
@@ -99,10 +99,10 @@ class ActionRepeat(Wrapper):
 
         state, timestep = one(state)
         carry = _xla.vary_like(timestep.env_id, (state, timestep, timestep.observation if two_frames else ()))
-        # Straight code takes longer to compile, and on CPU to run: steps that the compiler fuses are computed twice.
+        # An unrolled loop compiles longer and runs longer on CPU, where the compiler recomputes steps that it fuses.
         return jax.lax.scan(repeated, carry, length=self.num - 1)[0]
 
 
 def _counted(timestep, frames):
-    """The row with the number of environment steps that it stands for."""
+    """The row with the number of environment steps that it covers."""
     return dataclasses.replace(timestep, env_info={**timestep.env_info, "num_env_frames": frames})

@@ -1,4 +1,4 @@
-"""Let the agent act within bounds of its own, in every continuous part of the action."""
+"""Rescale every continuous leaf of the action."""
 
 from typing import Any
 
@@ -10,18 +10,19 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class AffineAction(ActionWrapper):
-    """Maps the continuous leaves of an action from [minimum, maximum] affinely onto their bounds.
+    """Maps the continuous leaves of an action affinely from [minimum, maximum] onto their bounds.
 
-    It is elementwise, and nothing is clipped: what lies outside maps outside. Discrete leaves pass. As ALF's
-    ContinuousActionMapping. Owns ``prev_action``: the agent's action.
+    The map is elementwise and does not clip: values out of range map out of range. Discrete leaves pass through.
+
+    Owns ``prev_action``: the agent's action.
 
     Args:
-        env: an environment whose action is one array or a tree of them; its continuous leaves have finite bounds.
+        env: an environment whose action has continuous leaves, all with finite bounds.
         minimum: the agent's lower bound for every leaf: a number, or a nested tuple that broadcasts to the leaf.
-        maximum: its upper bound, above ``minimum`` everywhere.
+        maximum: the agent's upper bound, above ``minimum`` everywhere.
 
     Raises:
-        ValueError: if no leaf is continuous, if one has infinite bounds, or if the agent's are not finite and in order.
+        ValueError: if no leaf is continuous, if one has infinite bounds, or if ``minimum`` is not below ``maximum``.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AffineAction(jaxenv.spec("Pendulum-v1").make(), 0, 4)
@@ -37,7 +38,7 @@ class AffineAction(ActionWrapper):
         low, high = np.asarray(self.minimum, np.float32), np.asarray(self.maximum, np.float32)
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
             raise ValueError(
-                f"{name}: minimum must lie below maximum, both finite, got {self.minimum} and {self.maximum}"
+                f"{name}: minimum must be below maximum, both finite, got {self.minimum} and {self.maximum}"
             )
         continuous = [s for s in jax.tree.leaves(inner) if s.is_continuous]
         if not continuous or not all(s.is_bounded for s in continuous):
@@ -60,7 +61,7 @@ class AffineAction(ActionWrapper):
 def _mapped(inner: specs.Bounded, outer: specs.Bounded, action: jax.Array) -> jax.Array:
     if inner.is_discrete:
         return action
-    # In double precision, where the span of two finite bounds is finite too.
+    # In float64, in which the span of two finite float32 bounds is finite.
     low, high, start, end = (
         bound.astype(np.float64) for bound in (inner.minimum, inner.maximum, outer.minimum, outer.maximum)
     )

@@ -1,4 +1,4 @@
-"""Put the channels of images first."""
+"""Move the channels of images to the front."""
 
 from typing import ClassVar
 
@@ -7,17 +7,22 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ChannelFirst(LeafObservationWrapper):
-    """Turns images ``[H, W, C]`` into ``[C, H, W]``; leaves of other ranks stay, as in ALF's ``ImageChannelFirst``.
+    """Transposes images ``[H, W, C]`` to ``[C, H, W]``. Leaves of other ranks pass through.
 
-    Other image wrappers take ``[H, W, C]`` and go inside. Owns ``observation``; ``env_info["final_observation"]`` is
-    mapped alike.
+    Other image wrappers expect ``[H, W, C]`` and go inside. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one leaf with three axes.
-        fields: dotted paths of the leaves to map; all with three axes by default.
+        fields: dotted paths of the leaves to transpose; all with three axes by default.
 
     Raises:
-        ValueError: if there is none, or one that was named has another rank.
+        ValueError: if there is no such leaf, or a named leaf has another rank.
+
+    >>> import jaxenv
+    >>> env = jaxenv.spec("Breakout-MinAtar").make()
+    >>> env.observation_spec().shape, ChannelFirst(env).observation_spec().shape
+    ((10, 10, 4), (4, 10, 10))
     """
 
     kind: ClassVar[str] = "an image with three axes"

@@ -10,10 +10,16 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class ClipAction(ActionWrapper):
-    """Clips continuous actions, elementwise, to the bounds of the action spec, which stays as it is; NaN passes.
+    """Clips continuous actions elementwise to the bounds of the action spec. NaN passes through.
 
-    Discrete leaves are clipped by whatever interprets them, so they pass. `GuardNonFinite` deals with NaN.
+    Discrete actions pass through: every environment clips them itself. `GuardNonFinite` handles NaN.
+
     Owns ``prev_action``: the action before clipping.
+
+    >>> import jaxenv, numpy as np
+    >>> env = ClipAction(jaxenv.spec("Pendulum-v1").make())
+    >>> env.action(np.array([[-3.0], [0.5]], np.float32)).tolist()
+    [[-2.0], [0.5]]
     """
 
     def action(self, action):

@@ -10,19 +10,19 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ClipObservation(LeafObservationWrapper):
-    """Clips numbers in the observation, and their bounds with them; shapes and dtypes stay, NaN passes through.
+    """Clips numbers in the observation, and their bounds in the spec. Shapes and dtypes stay; NaN passes through.
 
-    With ``fields=None`` every leaf but those of bools is clipped (as the ``ObservationClip`` of ALF's documentation).
-    Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    With ``fields=None`` every leaf except bools is clipped. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with numbers in its observation.
-        minimum: lower end, may be infinite: a number, or a nested tuple that broadcasts to the leaf.
-        maximum: upper end, not below ``minimum``.
+        minimum: lower limit, may be infinite: a number, or a nested tuple that broadcasts to the leaf.
+        maximum: upper limit, at least ``minimum``.
         fields: dotted paths of the leaves to clip.
 
     Raises:
-        ValueError: if ``minimum`` exceeds ``maximum`` or one is NaN, or where no value of an integer leaf lies between.
+        ValueError: if ``minimum`` exceeds ``maximum`` or one is NaN, or if no value of an integer leaf is between them.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ClipObservation(jaxenv.spec("Pendulum-v1").make(), -2, 5)
@@ -49,23 +49,25 @@ class ClipObservation(LeafObservationWrapper):
 
     def fault(self, spec):
         try:
-            low, high = self._ends(spec)
+            low, high = self._limits(spec)
         except ValueError:
             return f"have a shape that minimum {self.minimum!r} and maximum {self.maximum!r} broadcast to"
         return None if np.all(low <= high) else f"have a value between {self.minimum!r} and {self.maximum!r}"
 
-    def _ends(self, spec):
-        """The least and the greatest value of the leaf's dtype that are not outside."""
-        low, high = (np.broadcast_to(np.asarray(end, np.float64), spec.shape) for end in (self.minimum, self.maximum))
+    def _limits(self, spec):
+        """The limits, rounded inwards to values of the leaf's dtype."""
+        low, high = (
+            np.broadcast_to(np.asarray(limit, np.float64), spec.shape) for limit in (self.minimum, self.maximum)
+        )
         if spec.is_continuous:
             return low, high
         least, greatest = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
         return np.maximum(np.ceil(low), least), np.minimum(np.floor(high), greatest)
 
     def map_leaf(self, x, spec):
-        return _numeric.clip(x, *(specs.aligned(end.astype(spec.dtype), x.ndim) for end in self._ends(spec)))
+        return _numeric.clip(x, *(specs.aligned(limit.astype(spec.dtype), x.ndim) for limit in self._limits(spec)))
 
     def map_spec(self, spec):
-        low, high = (end.astype(spec.dtype) for end in self._ends(spec))
+        low, high = (limit.astype(spec.dtype) for limit in self._limits(spec))
         least, greatest = (np.clip(bound, low, high) for bound in bounds(spec))
         return specs.Bounded(spec.shape, spec.dtype, least, greatest, spec.name)

@@ -12,9 +12,9 @@ from jaxenv._wrapper_bases import RewardWrapper
 
 
 class ClipReward(RewardWrapper):
-    """Clips the reward (``[B]`` or ``[B, R]``) to [minimum, maximum], as Gymnasium's wrapper does; NaN stays NaN.
+    """Clips the reward (``[B]`` or ``[B, R]``) to [minimum, maximum]. NaN passes through.
 
-    The spec's bounds follow; they include 0, which FIRST rows show whatever the limits are. Owns ``reward``.
+    The bounds of the spec follow and always include 0, the reward at FIRST. Owns ``reward``.
 
     Args:
         env: any environment.
@@ -22,7 +22,7 @@ class ClipReward(RewardWrapper):
         maximum: upper limit, ``None`` for none, at least ``minimum``.
 
     Raises:
-        ValueError: if both are ``None``, if one does not fit the reward, or if they are out of order.
+        ValueError: if both are ``None``, if one does not fit the reward, or if ``minimum`` exceeds ``maximum``.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ClipReward(jaxenv.spec("Pendulum-v1").make(), -1, 0)

@@ -1,4 +1,4 @@
-"""Cut the same window out of every image."""
+"""Crop images to a fixed window."""
 
 from typing import ClassVar
 
@@ -8,21 +8,25 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class CropObservation(LeafObservationWrapper):
-    """Keeps rows ``y .. y + height - 1`` and columns ``x .. x + width - 1`` of images ``[H, W, C]``.
+    """Crops images ``[H, W, C]`` to rows ``y .. y + height - 1`` and columns ``x .. x + width - 1``.
 
-    As ALF's ``FrameCrop``. Leaves of other ranks stay. Owns ``observation``; ``env_info["final_observation"]`` is
-    mapped alike.
+    Leaves of other ranks pass through. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one image: a leaf with three axes.
-        x: the first column, from 0.
-        y: the first row, from 0.
-        width: how many columns, at least 1.
-        height: how many rows, at least 1.
+        x: the first column, at least 0.
+        y: the first row, at least 0.
+        width: number of columns, at least 1.
+        height: number of rows, at least 1.
         fields: dotted paths of the images to crop; all by default.
 
     Raises:
-        ValueError: for a negative corner or an empty window, or one that an image does not hold.
+        ValueError: for a negative corner, an empty window, or a window that exceeds an image.
+
+    >>> import jaxenv
+    >>> env = CropObservation(jaxenv.spec("Breakout-MinAtar").make(), x=0, y=5, width=10, height=5)
+    >>> env.observation_spec().shape
+    (5, 10, 4)
     """
 
     x: int = tree.static()
@@ -36,7 +40,7 @@ class CropObservation(LeafObservationWrapper):
         for name, least in (("x", 0), ("y", 0), ("width", 1), ("height", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
-                raise ValueError(f"CropObservation: {name} must be a whole number from {least}, got {value!r}")
+                raise ValueError(f"CropObservation: {name} must be an integer of at least {least}, got {value!r}")
         super().check()
 
     def applies(self, spec):

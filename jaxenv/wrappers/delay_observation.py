@@ -1,4 +1,4 @@
-"""Show what was the case some steps ago."""
+"""Delay observations."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -13,16 +13,17 @@ from jaxenv.wrappers.frame_stack import filled, pushed
 
 
 class DelayObservation(LaneWrapper):
-    """Shows the observation of ``delay`` steps ago, and on the first ``delay`` rows of an episode a blank one.
+    """Shows the observation of ``delay`` steps ago.
 
-    As Gymnasium's wrapper. Blank is the valid value closest to zero, element by element. Reward and step type come on
-    time, so what an episode shows ends ``delay`` steps before it does. The state holds ``[B, delay, ...]``.
+    The first ``delay`` rows of an episode show, element by element, the valid value closest to zero. Reward and step
+    type are not delayed, so the last ``delay`` observations of an episode are never shown. The state holds ``[B, delay,
+    ...]``.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
-        delay: how many steps, at least 0.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        delay: number of steps, at least 0.
 
     Raises:
         ValueError: if ``delay`` is negative.

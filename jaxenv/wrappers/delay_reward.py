@@ -1,4 +1,4 @@
-"""Pay rewards late, several at once."""
+"""Pay several rewards at once."""
 
 import dataclasses
 from typing import ClassVar
@@ -16,23 +16,32 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 @tree.struct
 class Unpaid:
-    """What an episode has earned since it was last paid, and for how many steps (int32 ``[B]``)."""
+    """The sum of rewards since the last payment, and the number of steps it covers (int32 ``[B]``)."""
 
     reward: jax.Array
     steps: jax.Array
 
 
 class DelayReward(LaneWrapper):
-    """Collects rewards and pays their sum on every ``num``-th step and on LAST, 0 in between, as DI-engine's wrapper.
+    """Pays the sum of the rewards on every ``num``-th step and on LAST, and 0 in between.
 
-    The return of an episode stays what it was. Nothing is left over for the next one. Owns ``reward``.
+    The return of an episode does not change, and no reward carries over to the next one. Owns ``reward``.
 
     Args:
         env: any environment.
-        num: how many steps to collect, at least 1: one number, or int32 ``[B]`` with one per lane.
+        num: number of steps per payment, at least 1: one number, or int32 ``[B]`` with one per lane.
 
     Raises:
-        ValueError: if ``num`` is below 1 or no integer.
+        ValueError: if ``num`` is below 1 or not an integer.
+
+    >>> import jaxenv
+    >>> env = DelayReward(jaxenv.testing.Counting(np.array([9])), 2)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> for _ in range(2):
+    ...     state, timestep = env.step(state, jnp.array([5]))
+    ...     print(timestep.reward.item())
+    0.0
+    10.0
     """
 
     num: int = 1
@@ -45,7 +54,7 @@ class DelayReward(LaneWrapper):
             raise ValueError(f"DelayReward: num must be at least 1, got {self.num}")
 
     def reward_spec(self):
-        """A sum of nobody knows how many rewards: of their bounds only the sign is left."""
+        """Only the signs of the bounds remain, since the number of summed rewards is unknown."""
         spec = self.env.reward_spec()
         low, high = bounds(spec)
         return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))

@@ -1,4 +1,4 @@
-"""Give the steps of an episode a discount."""
+"""Scale the discount."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,10 +11,10 @@ from jaxenv.wrapper import Wrapper
 
 
 class Discount(Wrapper):
-    """Multiplies the discount of every row but FIRST: the parameter that the suites of ALF and TF-Agents have.
+    """Multiplies the discount of every row except FIRST by ``value``.
 
-    MID rows show ``value``, FIRST rows 1, termination 0; LAST rows of a time limit keep ``value``, on whichever side
-    the limit stands. The learner's gamma comes on top of it. Owns ``discount``.
+    MID rows show ``value``, FIRST rows 1, termination 0. LAST rows of a time limit show ``value``, whether the limit is
+    inside or outside. A learner's gamma multiplies it. Owns ``discount``.
 
     Args:
         env: any environment.
@@ -22,6 +22,15 @@ class Discount(Wrapper):
 
     Raises:
         ValueError: if ``value`` is out of range.
+
+    >>> import jax, jaxenv
+    >>> env = Discount(jaxenv.testing.Counting(np.array([2])), 0.5)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> for _ in range(2):
+    ...     state, timestep = env.step(state, jnp.array([0]))
+    ...     print(timestep.discount.item())
+    0.5
+    0.0
     """
 
     value: float = 1.0

@@ -10,16 +10,16 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class DiscreteActions(ActionWrapper):
-    """The agent's action is the number of a row in a table of actions: int32 in 0 .. N - 1.
+    """Lets the agent choose a row of a table of actions by its number: int32 in 0 .. N - 1.
 
     Owns ``prev_action``: the agent's number.
 
     Args:
         env: an environment with one action array.
-        table: ``[N, ...]``, the actions of the environment to choose from, each within its bounds.
+        table: ``[N, ...]``, actions of the environment, each within its bounds.
 
     Raises:
-        ValueError: if the action is not one array, or the table does not hold at least one of its values.
+        ValueError: if the action is not one array, or if the table is empty or holds an invalid action.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscreteActions(jaxenv.spec("Pendulum-v1").make(), [[-2], [0], [1.5]])

@@ -10,23 +10,24 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class DiscretizeAction(ActionWrapper):
-    """Divides every element of a continuous action into evenly spaced values; the agent gives their numbers, int32.
+    """Replaces each element of a continuous action by the int32 number of one of its evenly spaced values.
 
-    The action keeps its shape, one number an element; a single element in an array of shape ``(1,)`` becomes ``()``,
-    as in TF-Agents. With ``flatten`` it is one number for all elements together, the first one counting most: ALF's
-    DiscreteActionWrapper. Owns ``prev_action``: the agent's numbers.
+    The action keeps its shape with one number per element, except that shape ``(1,)`` becomes ``()``. With ``flatten``
+    one number encodes all elements, the first being the most significant.
+
+    Owns ``prev_action``: the agent's numbers.
 
     Args:
         env: an environment with one continuous action array and finite bounds.
-        num_actions: how many values an element takes, at least 2: a number, or a nested tuple that broadcasts to the
+        num_actions: number of values per element, at least 2: a number, or a nested tuple that broadcasts to the
             action's shape.
         mode: ``"ends"``: both bounds are among the values. ``"centers"``: the values are the centres of bins of equal
-            size, as in Gymnasium.
-        flatten: one number instead of one for each element.
+            size.
+        flatten: use one number for all elements.
 
     Raises:
-        ValueError: if the action is not one bounded continuous array, ``num_actions`` is below 2, no integer or does
-            not broadcast, the mode is unknown, or one int32 does not hold all combinations.
+        ValueError: if the action is not one bounded continuous array, ``num_actions`` is below 2, not an integer or
+            does not broadcast, the mode is unknown, or the number of all combinations exceeds int32.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscretizeAction(jaxenv.spec("Pendulum-v1").make(), 5)
@@ -57,7 +58,9 @@ class DiscretizeAction(ActionWrapper):
                 f"DiscretizeAction: num_actions of shape {counts.shape} does not broadcast to {spec.shape}"
             ) from None
         if self.flatten and np.prod(counts, dtype=np.float64) > 2**31 - 1:
-            raise ValueError(f"DiscretizeAction: num_actions makes more combinations than an int32 holds: {counts}")
+            raise ValueError(
+                f"DiscretizeAction: the combinations of num_actions must fit int32 if flatten=True, got {counts}"
+            )
 
     @property
     def _counts(self) -> np.ndarray:
@@ -75,13 +78,13 @@ class DiscretizeAction(ActionWrapper):
         ndim = 1 + inner.ndim
         counts = specs.aligned(self._counts, ndim)
         if self.flatten:
-            # What one step of each element counts: the number of combinations of those behind it.
-            behind = np.cumprod([1, *self._counts.reshape(-1)[:0:-1]], dtype=np.int32)[::-1].reshape(inner.shape)
-            number = tree.expand(action, ndim) // specs.aligned(behind, ndim) % counts
+            # The place value of each element: the number of combinations of the elements after it.
+            weights = np.cumprod([1, *self._counts.reshape(-1)[:0:-1]], dtype=np.int32)[::-1].reshape(inner.shape)
+            number = tree.expand(action, ndim) // specs.aligned(weights, ndim) % counts
         else:
             number = action.reshape(action.shape[0], *inner.shape)
         number, counts = number.astype(np.float32), counts.astype(np.float32)
-        share = number / (counts - 1) if self.mode == "ends" else (number + 0.5) / counts
+        fraction = number / (counts - 1) if self.mode == "ends" else (number + 0.5) / counts
         low, high = (specs.aligned(bound, ndim).astype(np.float32) for bound in (inner.minimum, inner.maximum))
-        # Weighted ends meet both bounds exactly; between them rounding could exceed a narrow range.
-        return clip(low * (1 - share) + high * share, low, high).astype(inner.dtype)
+        # Weighted bounds are exact at both ends; between them rounding could exceed a narrow range.
+        return clip(low * (1 - fraction) + high * fraction, low, high).astype(inner.dtype)

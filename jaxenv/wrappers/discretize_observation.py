@@ -1,4 +1,4 @@
-"""Put continuous observations into bins."""
+"""Discretise continuous observations."""
 
 import math
 from typing import Any, ClassVar
@@ -11,22 +11,22 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DiscretizeObservation(LeafObservationWrapper):
-    """Gives the number of the bin that an observation lies in: uniform bins between finite bounds, for tabular agents.
+    """Replaces continuous observations by bin numbers, for tabular agents. Bins are uniform between finite bounds.
 
-    As Gymnasium's wrapper: a bin holds its lower edge (up to rounding), and what lies outside the bounds belongs to the
-    first or the last; NaN to the first. With ``fields=None`` every floating-point leaf is mapped. Owns ``observation``;
-    ``env_info["final_observation"]`` is mapped alike.
+    A bin includes its lower edge, up to rounding. Values outside the bounds belong to the first or the last bin, NaN to
+    the first. With ``fields=None`` every floating-point leaf is mapped. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment whose floating-point observations have finite bounds.
-        bins: how many bins for an element: one number, or one for each in a nested tuple in the shape of the leaf.
-        flatten: give one int32 for the whole leaf, the elements being its digits with the first the most significant;
-            ``False`` gives int32 in the shape of the leaf.
+        bins: number of bins per element: one number, or a nested tuple in the shape of the leaf.
+        flatten: encode the whole leaf in one int32 whose most significant digit is the first element; ``False`` gives
+            int32 in the shape of the leaf.
         fields: dotted paths of the leaves to map.
 
     Raises:
-        ValueError: if ``bins`` is not a whole number from 1, bounds are not finite and in order, or the number for the
-            whole leaf might not fit int32.
+        ValueError: if ``bins`` is not an integer of at least 1, bounds are not finite and in order, or the number of
+            all bins exceeds int32.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscretizeObservation(jaxenv.spec("Pendulum-v1").make(), (4, 4, 10))
@@ -44,7 +44,7 @@ class DiscretizeObservation(LeafObservationWrapper):
     def check(self):
         bins = np.asarray(self.bins)
         if bins.dtype.kind not in "iu" or np.any(bins < 1):
-            raise ValueError(f"DiscretizeObservation: bins must be whole numbers from 1, got {self.bins!r}")
+            raise ValueError(f"DiscretizeObservation: bins must be integers of at least 1, got {self.bins!r}")
         super().check()
 
     def applies(self, spec):
@@ -56,7 +56,7 @@ class DiscretizeObservation(LeafObservationWrapper):
         if np.ndim(self.bins) and np.shape(self.bins) != spec.shape:
             return f"have the shape of bins, {np.shape(self.bins)}"
         if self.flatten and math.prod(self._bins(spec).reshape(-1).tolist()) > 2**31 - 1:
-            return "have fewer elements or bins, or go without flatten: the number of all bins must fit int32"
+            return "have at most 2**31 - 1 bins in total to fit int32, unless flatten=False"
         return None
 
     def _bins(self, spec):
@@ -68,7 +68,7 @@ class DiscretizeObservation(LeafObservationWrapper):
         per_unit = (bins / (high - low)).astype(spec.dtype)
         place = (x - specs.aligned(spec.minimum, x.ndim)) * specs.aligned(per_unit, x.ndim)
         last = specs.aligned((bins - 1).astype(spec.dtype), x.ndim)
-        # Within range before the cast, which is undefined elsewhere; NaN goes into the first bin.
+        # Clip before the cast, which is undefined out of range. NaN goes to the first bin.
         index = jnp.where(place > 0, jnp.minimum(place, last), np.zeros((), x.dtype)).astype(jnp.int32)
         if not self.flatten:
             return index

@@ -1,4 +1,4 @@
-"""Give observations another dtype."""
+"""Cast observations to another dtype."""
 
 from typing import Any
 
@@ -12,20 +12,19 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DtypeObservation(LeafObservationWrapper):
-    """Casts observations to another dtype; shapes stay, the bounds are those of the cast values.
+    """Casts observations to another dtype. Shapes stay, and the bounds are cast like the values.
 
-    Floats become integers towards zero, numbers become bools by being other than 0. A choice among n stays within
-    0 .. n - 1 (in Gymnasium's wrapper the upper bound becomes n). Owns ``observation``;
-    ``env_info["final_observation"]`` is mapped alike.
+    Floats are truncated towards zero to integers; a number becomes the bool ``x != 0``. A choice among n stays in
+    0 .. n - 1. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: any environment.
-        dtype: a dtype that JAX has enabled, ``"float32"`` or ``np.float32`` say.
+        dtype: a dtype that JAX has enabled, for example ``"float32"`` or ``np.float32``.
         fields: dotted paths of the leaves to cast; all by default.
 
     Raises:
-        ValueError: for what is no such dtype, or where values of a leaf might not fit it: an unbounded integer in a
-            narrower one, a float without bounds in any integer.
+        ValueError: for an invalid or disabled dtype, or if values of a leaf may not fit it: an unbounded integer in a
+            narrower dtype, an unbounded float in any integer.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DtypeObservation(jaxenv.testing.Chain(length=5), "float32")
@@ -40,9 +39,9 @@ class DtypeObservation(LeafObservationWrapper):
             dtype = jnp.dtype(self.dtype)
         except TypeError:
             raise ValueError(f"DtypeObservation: dtype must be a dtype, got {self.dtype!r}") from None
-        number = dtype.kind == "b" or jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
-        if not number or jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise ValueError(f"DtypeObservation: dtype must be one of numbers that JAX has enabled, got {dtype}")
+        numeric = dtype.kind == "b" or jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)
+        if not numeric or jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            raise ValueError(f"DtypeObservation: dtype must be a numeric dtype that JAX has enabled, got {dtype}")
         super().check()
 
     def fault(self, spec):
@@ -54,14 +53,14 @@ class DtypeObservation(LeafObservationWrapper):
         fits = (ends >= float(limits.min)) & (ends <= float(limits.max))
         if jnp.issubdtype(dtype, jnp.floating):
             fits |= np.isinf(ends)
-        return None if np.all(fits) else f"have bounds that {dtype} holds"
+        return None if np.all(fits) else f"have bounds that fit {dtype}"
 
     def map_leaf(self, x, spec):
         dtype = jnp.dtype(self.dtype)
         if dtype.kind == "b":
             return x != np.zeros((), x.dtype)
         cast = jax.lax.convert_element_type(x, dtype)
-        if spec.is_continuous and jnp.issubdtype(dtype, jnp.integer):  # what NaN becomes, the platform decides
+        if spec.is_continuous and jnp.issubdtype(dtype, jnp.integer):  # platforms cast NaN differently
             low, high = bounds(self.map_spec(spec))
             cast = _numeric.clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
         return cast

@@ -1,4 +1,4 @@
-"""Report return and length of every episode where it ends."""
+"""Report the return and the length of every episode at its end."""
 
 import dataclasses
 from typing import ClassVar
@@ -20,13 +20,13 @@ class Totals:
 
 
 class EpisodeStatistics(LaneWrapper):
-    """Adds ``env_info["episode"]``: what the episode came to, on its LAST row; zeros and False on all others.
+    """Adds ``env_info["episode"]``: statistics of the episode on its LAST row, zeros and False on all other rows.
 
-    ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of what it wraps, ``length`` (int32
-    ``[B]``) counts the rows after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) say how it ended, ``valid``
-    (bool ``[B]``) that it did: a return of 0 is a return, too.
+    ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of the environment inside; ``length``
+    (int32 ``[B]``) counts the rows after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) report how the episode
+    ended. ``valid`` (bool ``[B]``) is True on LAST rows and distinguishes a return of 0 from no return.
 
-    As Gymnasium's ``RecordEpisodeStatistics``, on the device and of one structure on every row. Owns ``env_info``.
+    Owns ``env_info``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.EpisodeStatistics(jaxenv.testing.mock_012())
@@ -41,7 +41,7 @@ class EpisodeStatistics(LaneWrapper):
 
     def check(self):
         if "episode" in self.env.env_info_spec():
-            raise ValueError(f"EpisodeStatistics: env_info['episode'] is there already in {self.env!r}, one is enough")
+            raise ValueError(f"EpisodeStatistics: {self.env!r} already has env_info['episode'], one is enough")
 
     def init(self, timestep, stream):
         return Totals(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type))

@@ -1,4 +1,4 @@
-"""Report the return of an episode under one key, as evaluators of DI-engine read it."""
+"""Report the return of an episode under the key that evaluators of DI-engine read."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,11 +11,18 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 
 class EvalReturn(LaneWrapper):
-    """Adds ``env_info["eval_episode_return"]``: the return of the episode on its LAST row, 0 on all others.
+    """Adds ``env_info["eval_episode_return"]``: the return of the episode on its LAST row, 0 on all other rows.
 
     It is float32 ``[B]`` (``[B, R]`` for a vector reward). ``env_info["eval_episode_return_valid"]`` (bool ``[B]``) is
-    True on LAST rows. DI-engine's contract (its older name is ``final_eval_reward``), with a key that is there on every
-    row. `EpisodeStatistics` says more. Owns ``env_info``.
+    True on LAST rows. `EpisodeStatistics` reports more. Owns ``env_info``.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = EvalReturn(jaxenv.testing.mock_012())
+    >>> state, _ = env.reset(jax.random.key(0))
+    >>> for _ in range(2):
+    ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))
+    >>> timestep.env_info["eval_episode_return"].tolist(), timestep.env_info["eval_episode_return_valid"].tolist()
+    ([1.0], [True])
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})

@@ -1,4 +1,4 @@
-"""Keep a part of the observation."""
+"""Keep parts of the observation."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class FilterObservation(ObservationWrapper):
-    """Keeps some entries of a dict, some items of a tuple or some elements of a vector; bounds stay.
+    """Keeps some entries of a dict, some items of a tuple or some elements of a vector, with their bounds.
 
-    Items and elements are kept in the order in which they are named. As Gymnasium's wrapper, and for vectors as
-    TF-Agents' ``ObservationFilterWrapper``. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    Items and elements keep the order in which ``keys`` names them. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment whose observation is a dict, a tuple, a struct or one array with one axis.
-        keys: what to keep: keys of a dict; numbers of items or elements, negative ones counting from the end; or dotted
-            paths such as ``"robot.camera"``, which leave ``()`` where an item inside a tuple or struct was dropped.
+        keys: the parts to keep: keys of a dict; numbers of items or elements, negative ones counting from the end; or
+            dotted paths such as ``"robot.camera"``, which leave ``()`` for dropped items inside a tuple or struct.
 
     Raises:
-        ValueError: if ``keys`` is empty or names something twice, or something that is not there.
+        ValueError: if ``keys`` is empty, repeats a part, or names one that does not exist.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.FilterObservation(jaxenv.spec("Pendulum-v1").make(), (0, -1))
@@ -37,15 +37,15 @@ class FilterObservation(ObservationWrapper):
         if not paths:
             raise ValueError(f"FilterObservation: keys must name at least one part, got {self.keys!r}")
         if len(set(paths)) < len(paths):
-            raise ValueError(f"FilterObservation: keys must not name anything twice, got {self.keys!r}")
+            raise ValueError(f"FilterObservation: keys must not repeat a part, got {self.keys!r}")
         if specs.is_spec(spec) and spec.ndim != 1:
             raise ValueError(f"FilterObservation: observation must be a tree or an array with one axis, got {spec}")
-        # Of a tree without specs nothing but its own fields can be named, of a vector its elements.
+        # A tree without specs: paths must not reach the attributes of a spec. A vector is a tuple of its elements.
         names = dict.fromkeys(range(spec.shape[0])) if specs.is_spec(spec) else jax.tree.map(lambda _: 0, spec)
         try:
             tree.select_fields(names, paths)
         except ValueError as unknown:
-            raise ValueError(f"FilterObservation: keys: {unknown}") from None
+            raise ValueError(f"FilterObservation: {unknown}") from None
 
     def observation(self, observation):
         return self._kept(observation, lambda x, numbers: x[:, numbers])
@@ -54,7 +54,7 @@ class FilterObservation(ObservationWrapper):
         return self._kept(self.env.observation_spec(), lambda s, numbers: rearranged(s, lambda x: x[:, numbers]))
 
     def _paths(self) -> list[str]:
-        """The keys as dotted paths; numbers that count from the end become those that count from 0."""
+        """The keys as dotted paths, with numbers counted from 0."""
         keys = self.keys if isinstance(self.keys, tuple) else (self.keys,)
         count = _length(self.env.observation_spec())
         return [str(key % count) if type(key) is int and -count <= key < count else str(key) for key in keys]
@@ -65,13 +65,13 @@ class FilterObservation(ObservationWrapper):
             return elements(node, np.array(paths, np.int32))
         chosen = tree.select_fields(node, paths)
         if isinstance(node, list | tuple) and not hasattr(node, "_fields"):
-            # Of a tuple nothing but what was named is left, in the order of the names.
+            # A filtered tuple holds only the named items, in the order of their names.
             return type(node)(chosen[i] for i in dict.fromkeys(int(path.split(".")[0]) for path in paths))
         return chosen
 
 
 def _length(spec) -> int:
-    """How many items or elements can be numbered from the end; none where names are the way."""
+    """Number of items or elements that negative keys count from; 0 for dicts and structs."""
     if specs.is_spec(spec):
         return spec.shape[0] if spec.ndim else 0
     return len(spec) if isinstance(spec, list | tuple) else 0

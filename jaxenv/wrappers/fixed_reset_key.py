@@ -1,4 +1,4 @@
-"""Start every episode alike."""
+"""Start every episode of a lane in the same state."""
 
 from typing import Any
 
@@ -9,14 +9,24 @@ from jaxenv.wrapper import Wrapper
 
 
 class FixedResetKey(Wrapper):
-    """Uses a key of its own for ``initial`` and holds the episode at 0 there: each lane has one start, for evaluation.
+    """Starts every episode of a lane in the same state, which ``initial`` draws from a fixed key.
 
-    What the task draws during the episode still follows the lane's own stream, so stochastic tasks vary; those of a
-    `Multitask`, which have streams of their own from its start, do not.
+    Use it for evaluation. Transitions still draw from the lane's own stream, so episodes of stochastic tasks differ.
+    The tasks of a `Multitask` fix their streams at the start, so their episodes do not differ. Owns no field of the
+    row.
 
     Args:
-        env: the environment itself.
+        env: an environment without wrappers.
         key: one typed key (lane i starts from ``fold_in(key, env_id[i])``), or ``Key[B]``.
+
+    Raises:
+        ValueError: if ``env`` has wrappers.
+
+    >>> import jax, jaxenv
+    >>> env = FixedResetKey(jaxenv.spec("CartPole-v1").make(num_envs=2), jax.random.key(7))
+    >>> starts = [env.reset(jax.random.key(seed))[1].observation for seed in (0, 1)]
+    >>> bool((starts[0] == starts[1]).all())
+    True
     """
 
     key: Any = tree.key_leaf()

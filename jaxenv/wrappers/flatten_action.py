@@ -1,4 +1,4 @@
-"""Let the agent give one vector for a tree of actions."""
+"""Replace a tree of actions by one vector."""
 
 from typing import Any
 
@@ -13,18 +13,19 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class FlattenAction(ActionWrapper):
-    """Takes one vector that holds the elements of all leaves, in the order of the tree and each row by row.
+    """Takes one vector with the elements of all leaves, in the order of the tree and each leaf in row-major order.
 
-    Bounds are kept. Elements for a leaf of another dtype are cast; floats for a discrete leaf become the nearest
-    integer within its bounds. As TF-Agents' FlattenActionWrapper, for leaves of any shape.
+    Bounds are kept. Elements are cast to the dtype of their leaf; for a discrete leaf floats are rounded to the nearest
+    integer within its bounds.
+
     Owns ``prev_action``: the agent's vector.
 
     Args:
-        env: an environment whose action is an array or a tree of them.
-        dtype: that of the vector; by default the one that all leaves have.
+        env: an environment whose action is an array or a tree of arrays.
+        dtype: dtype of the vector; by default the common dtype of all leaves.
 
     Raises:
-        ValueError: if the leaves differ in dtype and none is given, or if bounds do not fit the one given.
+        ValueError: if the leaves differ in dtype and ``dtype`` is not given, or if bounds do not fit ``dtype``.
 
     >>> from jaxenv import testing
     >>> wheels = {"left": specs.Bounded((), np.float32, -1, 1), "right": specs.Bounded((2,), np.float32, 0, 9)}
@@ -40,12 +41,12 @@ class FlattenAction(ActionWrapper):
     def check(self):
         dtypes = sorted({str(s.dtype) for s in jax.tree.leaves(self.env.action_spec())})
         if self.dtype is None and len(dtypes) != 1:
-            raise ValueError(f"FlattenAction: dtype must be given where the leaves differ in theirs: {dtypes}")
+            raise ValueError(f"FlattenAction: dtype must be given if the leaves differ in dtype, they have {dtypes}")
         try:
             np.dtype(self.dtype)
         except TypeError:
             raise ValueError(f"FlattenAction: dtype must be a dtype, got {self.dtype!r}") from None
-        self.action_spec()  # bounds that do not fit the dtype are refused here
+        self.action_spec()  # refuses bounds that do not fit the dtype
 
     def action_spec(self):
         leaves = jax.tree.leaves(self.env.action_spec())
@@ -57,9 +58,9 @@ class FlattenAction(ActionWrapper):
         return specs.Bounded((size,), dtype, low, high, "action")
 
     def action(self, action):
-        wanted, structure = tree.flatten(self.env.action_spec())
-        parts = jnp.split(action, np.cumsum([s.numel for s in wanted])[:-1], axis=-1)
-        return structure.unflatten([_part(s, part) for s, part in zip(wanted, parts, strict=True)])
+        leaves, structure = tree.flatten(self.env.action_spec())
+        parts = jnp.split(action, np.cumsum([s.numel for s in leaves])[:-1], axis=-1)
+        return structure.unflatten([_part(s, part) for s, part in zip(leaves, parts, strict=True)])
 
 
 def _part(spec: specs.Array, part: jax.Array) -> jax.Array:

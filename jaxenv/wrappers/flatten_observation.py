@@ -1,4 +1,4 @@
-"""Make one vector of an observation."""
+"""Flatten the observation to one vector."""
 
 from typing import Any
 
@@ -13,21 +13,21 @@ from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class FlattenObservation(ObservationWrapper):
-    """Puts all leaves of the observation, row-major, one behind the other in one vector; bounds are kept.
+    """Concatenates all leaves of the observation, each in row-major order, to one vector with their bounds.
 
-    Entries of a dict come in the order of their sorted keys, as JAX has them, and those of ``fields`` in the order
-    given. The vector has the dtype that all leaves share, else float32. As Gymnasium's wrapper and TF-Agents'
-    ``FlattenObservationsWrapper``. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    Entries of a dict are in the order of their sorted keys, as in JAX; those of ``fields`` are in the given order. The
+    vector has the common dtype of all leaves, or float32 if they differ. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: any environment.
-        fields: dotted paths of what goes into the vector: ``("observation", "desired_goal")`` makes one of a state and
-            its goal. The rest is dropped. All by default.
-        one_hot: an integer of shape ``()`` with bounds, a choice among n, takes n elements of which one is 1, as in
-            Gymnasium; ``False`` gives the number itself.
+        fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
+            Other parts are dropped. All by default.
+        one_hot: encode a bounded integer of shape ``()``, a choice among n, by n elements of which one is 1; ``False``
+            uses the number itself.
 
     Raises:
-        ValueError: for a path that is not there, or an observation without arrays.
+        ValueError: for an unknown path, or an observation without arrays.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.FlattenObservation(jaxenv.testing.Chain(length=3))

@@ -1,4 +1,4 @@
-"""Mirror images, by chance, for whole episodes."""
+"""Mirror images at random, for whole episodes."""
 
 from typing import ClassVar
 
@@ -13,26 +13,33 @@ from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 
 @tree.struct
 class Flipped:
-    """Which ways the images of this episode are mirrored, bool ``[B]``."""
+    """The directions in which the images of this episode are mirrored, bool ``[B]``."""
 
     vertical: jax.Array
     horizontal: jax.Array
 
 
 class FlipObservation(Leafwise, LaneWrapper):
-    """Mirrors images ``[H, W, C]``, each way with a probability of its own that is drawn once an episode and lane.
+    """Mirrors images ``[H, W, C]`` vertically, horizontally or both, drawn per lane at the start of each episode.
 
-    All images of a lane are mirrored alike, as in ALF's ``FrameFlip``. A probability of 1 always mirrors. Leaves of
-    other ranks stay. Owns ``observation``; costs one block of random numbers a lane and episode.
+    All images of a lane are mirrored in the same way. A probability of 1 always mirrors. Leaves of other ranks pass
+    through. A start costs one block of random numbers per lane. Owns ``observation``.
 
     Args:
         env: an environment with at least one image: a leaf with three axes.
-        vertical: probability that up and down change places: one number, or one per lane.
-        horizontal: probability that left and right do.
+        vertical: probability of exchanging top and bottom: one number, or one per lane.
+        horizontal: probability of exchanging left and right.
         fields: dotted paths of the images to mirror; all by default.
 
     Raises:
-        ValueError: if a probability lies outside [0, 1], or outside a ``same_step`` ``AutoReset``.
+        ValueError: if a probability is not in [0, 1], or if ``env`` restarts its lanes in ``same_step`` mode.
+
+    >>> import jax, jaxenv
+    >>> inside = jaxenv.spec("Breakout-MinAtar").make()
+    >>> env = FlipObservation(inside, vertical=0.0, horizontal=1.0)
+    >>> image, mirrored = (e.reset(jax.random.key(0))[1].observation for e in (inside, env))
+    >>> bool((mirrored == image[:, :, ::-1]).all())
+    True
     """
 
     vertical: float = 0.5
@@ -45,7 +52,7 @@ class FlipObservation(Leafwise, LaneWrapper):
         for name in ("vertical", "horizontal"):
             chance = getattr(self, name)
             if is_concrete(chance) and not np.all((np.asarray(chance) >= 0) & (np.asarray(chance) <= 1)):
-                raise ValueError(f"FlipObservation: {name} must lie in [0, 1], got {chance}")
+                raise ValueError(f"FlipObservation: {name} must be in [0, 1], got {chance}")
         super().check()
 
     def applies(self, spec):
@@ -69,6 +76,6 @@ class FlipObservation(Leafwise, LaneWrapper):
         if not isinstance(spec, specs.Bounded):
             return spec
         low, high = spec.minimum, spec.maximum
-        for axis in (0, 1):  # either picture may be there, whatever the probabilities: these move no spec
+        for axis in (0, 1):  # both orientations are possible; the spec does not depend on probabilities
             low, high = np.minimum(low, np.flip(low, axis)), np.maximum(high, np.flip(high, axis))
         return spec.replace(minimum=low, maximum=high)

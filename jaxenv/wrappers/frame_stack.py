@@ -1,4 +1,4 @@
-"""Show the last observations together."""
+"""Stack the latest observations."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal
@@ -13,25 +13,24 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 
 class FrameStack(LaneWrapper):
-    """Shows the last ``num`` observations as one, the oldest first and the newest last.
+    """Shows the last ``num`` observations as one, oldest first.
 
-    The stack, ``[B, num, ...]`` or concatenated, is the wrapper's state and the observation in one. Dtypes stay as they
-    are, bounds are repeated. Gymnasium's ``FrameStackObservation`` and DI-engine's wrapper are ``axis=None``; ALF's
-    ``FrameStack`` is ``axis=0`` or ``-1``; TF-Agents' ``FrameStack4`` is ``num=4, axis=2``. A stack costs a copy of
-    itself at every step and ``num`` times the memory of the observation wherever rows are stored.
+    The stack, ``[B, num, ...]`` or concatenated, is both the wrapper's state and the observation. Dtypes stay, bounds
+    are repeated. Every step copies the stack, and stored rows take ``num`` times the memory of the inner observation;
+    `jaxenv.data.transformers.FrameStacker` stores each frame once.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
-        num: how many observations, at least 1.
-        axis: ``None`` stacks along a new axis in front of one lane's observation; a number concatenates along that
-            axis of it, counted from the end if negative. Observations without axes are stacked to ``(num,)`` anyway.
-        padding: what stands for observations before the first: ``"reset"`` repeats the first, ``"zero"`` gives zeros.
-        fields: dotted paths of the parts to stack, the others stay as they are; ``None`` stacks all.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        num: number of observations, at least 1.
+        axis: ``None`` stacks along a new leading axis of one lane's observation; a number concatenates along that axis,
+            counted from the end if negative. Observations of shape ``()`` are always stacked to ``(num,)``.
+        padding: observations before the first: ``"reset"`` repeats the first, ``"zero"`` uses zeros.
+        fields: dotted paths of the parts to stack; other parts pass through. ``None`` stacks all.
 
     Raises:
-        ValueError: if ``num`` is below 1, ``padding`` unknown, or ``axis`` or a field is not there.
+        ValueError: if ``num`` is below 1, ``padding`` is unknown, or ``axis`` or a field does not exist.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.FrameStack(jaxenv.testing.Chain(num_envs=1), 3)
@@ -57,20 +56,20 @@ class FrameStack(LaneWrapper):
         if self.axis is not None and not isinstance(self.axis, int):
             raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")
         spec = self.env.observation_spec()
-        for stack, leaf in zip(jax.tree.leaves(self._chosen(spec)), jax.tree.leaves(spec), strict=True):
+        for stack, leaf in zip(jax.tree.leaves(self._marks(spec)), jax.tree.leaves(spec), strict=True):
             if stack and self.axis is not None and leaf.ndim and not -leaf.ndim <= self.axis < leaf.ndim:
-                raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} of {leaf}, got {self.axis}")
+                raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} axes of {leaf}, got {self.axis}")
 
-    def _chosen(self, observation):
+    def _marks(self, observation):
         return select("FrameStack", observation, self.fields)
 
     @property
     def shows_state(self):
-        # The stack is the state, so `AutoReset` need not carry it a second time.
-        return self.env.shows_state or all(jax.tree.leaves(self._chosen(self.env.observation_spec())))
+        # The stack is the state, so `AutoReset` can read the observation from it.
+        return self.env.shows_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
 
     def observation_of(self, state):
-        stacked = self._chosen(self.env.observation_spec())
+        stacked = self._marks(self.env.observation_spec())
         if all(jax.tree.leaves(stacked)):
             return state.own
         shown = self.env.observation_of(self.inner(state))
@@ -79,7 +78,7 @@ class FrameStack(LaneWrapper):
     def observation_spec(self):
         spec, zeros = self.env.observation_spec(), self.padding == "zero"
         return jax.tree.map(
-            lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._chosen(spec), spec
+            lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._marks(spec), spec
         )
 
     def init(self, timestep, stream):
@@ -87,14 +86,14 @@ class FrameStack(LaneWrapper):
             x = jnp.zeros_like(x) if self.padding == "zero" else x
             return filled(x, self.num, self.axis) if stack else ()
 
-        return jax.tree.map(fill, self._chosen(timestep.observation), timestep.observation)
+        return jax.tree.map(fill, self._marks(timestep.observation), timestep.observation)
 
     def after(self, own, timestep, stream):
-        stacked, observation = self._chosen(timestep.observation), timestep.observation
+        stacked, observation = self._marks(timestep.observation), timestep.observation
         own = jax.tree.map(
             lambda stack, x, frames: pushed(frames, x, self.axis) if stack else (), stacked, observation, own
         )
-        # Copies are for eager callers who donate the state; compiled code has none.
+        # The copies serve eager callers who donate the state. Compiled code has none.
         row = jax.tree.map(lambda stack, x, frames: jnp.copy(frames) if stack else x, stacked, observation, own)
         return own, dataclasses.replace(timestep, observation=row)
 
@@ -103,19 +102,19 @@ class FrameStack(LaneWrapper):
 
 
 def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:
-    """A stack of ``num`` times ``x`` (``[B, ...]``), along a new axis behind the lanes or along ``axis`` of a lane."""
+    """A stack of ``num`` copies of ``x`` (``[B, ...]``), along a new axis or along ``axis`` of one lane."""
     frame, at = _frame(x, axis)
     return jnp.concatenate([frame] * num, at)
 
 
 def pushed(frames: jax.Array, x: jax.Array, axis: int | None = None) -> jax.Array:
-    """The stack without its oldest frame and with ``x`` as its newest."""
+    """The stack without its oldest frame and with ``x`` as the newest."""
     frame, at = _frame(x, axis)
     return jnp.concatenate([jax.lax.slice_in_dim(frames, frame.shape[at], None, axis=at), frame], at)
 
 
 def repeated(spec: specs.Array, num: int, axis: int | None = None, zeros: bool = False) -> specs.Array:
-    """The spec of one lane's stack; with ``zeros`` all frames but the newest may be zero."""
+    """The spec of one lane's stack. With ``zeros`` the older frames may be zero."""
     new = axis is None or spec.ndim == 0
     join: Any = np.stack if new else lambda bounds: np.concatenate(bounds, axis)
     shape = join([np.broadcast_to(np.int8(0), spec.shape)] * num).shape
@@ -127,7 +126,7 @@ def repeated(spec: specs.Array, num: int, axis: int | None = None, zeros: bool =
 
 
 def with_zero(spec: specs.Array) -> specs.Array:
-    """The spec with bounds widened to hold zero."""
+    """The spec with bounds widened to include zero."""
     if not isinstance(spec, specs.Bounded):
         return spec
     zero = np.zeros((), spec.dtype)

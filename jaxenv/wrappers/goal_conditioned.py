@@ -1,4 +1,4 @@
-"""Give every episode a goal of its own."""
+"""Draw a goal for every episode."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,22 +14,34 @@ from jaxenv.random import Stream
 
 
 class GoalConditioned(LaneWrapper):
-    """Draws a goal at the start of every episode, shows it, and pays by it, as Gymnasium-Robotics' GoalEnv.
+    """Draws a goal at the start of every episode, shows it, and rewards progress towards it.
 
-    The observation becomes a dict of ``observation``, ``achieved_goal`` and ``desired_goal``; the reward is a function
-    of the last two alone, so that a learner may relabel with ``env.reward_fn`` (hindsight). Reaching the goal ends
-    nothing: put `TerminateOn` outside for that. Owns ``observation`` and ``reward``.
+    The observation becomes a dict of ``observation``, ``achieved_goal`` and ``desired_goal``. The reward is a function
+    of the two goals alone, so a learner can relabel transitions with ``env.reward_fn`` (hindsight). Reaching the goal
+    does not end the episode; `TerminateOn` outside does that. Owns ``observation`` and ``reward``.
 
     Args:
-        env: any environment; in ``same_step`` streams it stands inside ``AutoReset``.
-        sample_goal: a function of a lane stream to goals, a tree of arrays that lead with ``[B]``.
-        reward_fn: a function of achieved and desired goals to rewards ``[B]``, cast to float32; not used at FIRST.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        sample_goal: a function of a stream to goals, a tree of arrays ``[B, ...]``.
+        reward_fn: a function of achieved and desired goals to rewards ``[B]``, cast to float32; the reward at FIRST is
+            0.
         achieved_fn: a function of the inner observation to the goal that it achieves, in the structure, shapes and
-            dtypes of the desired one.
-        goal_spec: specs of one goal, where bounds are known.
+            dtypes of the desired goal.
+        goal_spec: specs of one goal, if its bounds are known.
 
     Raises:
-        ValueError: if achieved and desired goals or ``goal_spec`` differ in structure, shape or dtype.
+        ValueError: if achieved goal, desired goal and ``goal_spec`` differ in structure, shape or dtype.
+
+    >>> import jax, jaxenv
+    >>> from jaxenv import random
+    >>> env = GoalConditioned(
+    ...     jaxenv.testing.Chain(length=5),
+    ...     sample_goal=lambda stream: random.integers(stream, (), 1, 5),
+    ...     reward_fn=lambda achieved, desired: achieved == desired,
+    ...     achieved_fn=lambda observation: observation,
+    ... )
+    >>> sorted(env.reset(jax.random.key(0))[1].observation)
+    ['achieved_goal', 'desired_goal', 'observation']
     """
 
     sample_goal: Callable[[Stream], Any] = tree.static()
@@ -55,7 +67,7 @@ class GoalConditioned(LaneWrapper):
             raise ValueError(f"GoalConditioned: {fault}") from None
 
     def _goal_specs(self) -> tuple[Any, Any]:
-        """Specs of achieved and desired goals as the functions make them."""
+        """Specs of achieved and desired goals, derived from the functions."""
         word = jax.ShapeDtypeStruct((self.spec_lanes,), jnp.uint32)
         desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
         return mapped_spec(self.achieved_fn, self.env.observation_spec(), self.spec_lanes), desired
@@ -79,7 +91,7 @@ class GoalConditioned(LaneWrapper):
             raise ValueError(
                 f"GoalConditioned: reward_fn must return {timestep.env_id.shape} rewards, got {reward.shape}"
             )
-        # Copies, so that donating state and row never deletes one array twice.
+        # Copies ensure that donating both state and row never deletes an array twice.
         observation = {
             "observation": timestep.observation,
             "achieved_goal": jax.tree.map(jnp.copy, achieved),

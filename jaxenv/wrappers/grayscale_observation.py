@@ -1,4 +1,4 @@
-"""Turn colour images grey."""
+"""Convert colour images to greyscale."""
 
 from typing import ClassVar
 
@@ -9,28 +9,28 @@ from jaxenv import specs, tree
 from jaxenv._bounds import fit
 from jaxenv._wrapper_bases import LeafObservationWrapper
 
-# ITU-R BT.709 luma, as Gymnasium rounds it: the shares of red, green and blue.
-_SHARES = (0.2125, 0.7154, 0.0721)
+# ITU-R BT.709 luma, rounded: the weights of red, green and blue.
+_WEIGHTS = (0.2125, 0.7154, 0.0721)
 
 
 class GrayscaleObservation(LeafObservationWrapper):
-    """Turns images ``[H, W, 3]`` of red, green and blue into grey ones: 0.2125 red + 0.7154 green + 0.0721 blue.
+    """Converts RGB images ``[H, W, 3]`` to greyscale: 0.2125 red + 0.7154 green + 0.0721 blue.
 
-    Integers are rounded to the nearest (Gymnasium cuts them off, and may make 254 of white). Leaves of other ranks
-    stay. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    Integers are rounded to the nearest. Leaves of other ranks pass through. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: an environment with at least one image: a leaf with three axes, numbers with 3 channels.
-        keep_dim: give ``[H, W, 1]``, which other image wrappers take; ``False`` gives ``[H, W]``.
-        fields: dotted paths of the images to map; all by default.
+        env: an environment with at least one image: a numeric leaf with three axes, the last of length 3.
+        keep_dim: return ``[H, W, 1]``, which other image wrappers accept; ``False`` returns ``[H, W]``.
+        fields: dotted paths of the images to convert; all by default.
 
     Raises:
-        ValueError: if there is no image, or one has another number of channels.
+        ValueError: if there is no image, or one does not have 3 channels.
     """
 
     keep_dim: bool = tree.static(default=False)
 
-    kind: ClassVar[str] = "an image of numbers with three axes"
+    kind: ClassVar[str] = "a numeric image with three axes"
 
     def applies(self, spec):
         return spec.ndim == 3 and spec.dtype.kind != "b"
@@ -50,6 +50,6 @@ class GrayscaleObservation(LeafObservationWrapper):
         return specs.Bounded(low.shape, spec.dtype, low, high, spec.name)
 
     def _grey(self, x):
-        red, green, blue = (x[..., i] * np.asarray(share, x.dtype) for i, share in enumerate(_SHARES))
+        red, green, blue = (x[..., i] * np.asarray(weight, x.dtype) for i, weight in enumerate(_WEIGHTS))
         grey = red + green + blue
         return grey[..., None] if self.keep_dim else grey

@@ -1,4 +1,4 @@
-"""Contain lanes whose numbers stop being finite."""
+"""Truncate episodes whose numbers stop being finite."""
 
 import dataclasses
 import functools
@@ -16,17 +16,24 @@ from jaxenv.wrappers.fixed_reset_key import FixedResetKey
 
 
 class GuardNonFinite(Wrapper):
-    """Ends a lane whose state, observation or reward becomes NaN or infinite, as truncated, and marks the row.
+    """Truncates the episode of a lane whose state, observation or reward becomes NaN or infinite.
 
-    Such a row is LAST with discount 1 (also where the task ended), reward 0, the observation of the state before the
-    step and ``env_info["abnormal"]`` (bool ``[B]``) set; entries that are not finite are 0. The task's state stays the
-    one before the step. The lane is then restarted like any other, and a learner drops abnormal rows by mask.
+    The row is LAST with discount 1, even if the task terminated, with reward 0, the observation of the state before the
+    step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task's state
+    stays the one before the step. The lane then restarts like any other. Learners mask out abnormal rows.
 
-    Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows alone.
+    Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
 
     Raises:
-        ValueError: if anything but the environment itself stands inside: it guards the physics, so it is innermost; or
-            if that is a `Multitask` whose tasks have wrappers that show more than the state.
+        ValueError: if ``env`` has wrappers other than `FixedResetKey`, or if it is a `Multitask` whose tasks have
+            wrappers that show more than the state.
+
+    >>> import jax, jaxenv
+    >>> env = GuardNonFinite(jaxenv.spec("Pendulum-v1").make())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, jnp.full((1, 1), 1.0))
+    >>> timestep.env_info["abnormal"].tolist()
+    [False]
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
@@ -36,7 +43,7 @@ class GuardNonFinite(Wrapper):
         inside = layers(self.env)[:-1]
         if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
-        if not self.env.shows_state:  # then the observation of the state before cannot be made again
+        if not self.env.shows_state:  # the observation of the previous state must be reproducible
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
 
     @property
@@ -58,7 +65,7 @@ class GuardNonFinite(Wrapper):
 
     def step(self, state, action):
         new, timestep = self.env.step(state, action)
-        # Looking at a stacked observation costs more than the rest of the guard, so it is spared where it can be.
+        # Checking a large observation costs more than the rest of the guard, so finite ones are exempt.
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))

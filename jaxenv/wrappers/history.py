@@ -1,4 +1,4 @@
-"""Show the last observations, and the actions between them."""
+"""Stack the latest observations and the actions between them."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal
@@ -13,23 +13,22 @@ from jaxenv.wrappers.previous_action_and_reward import shown_action, shown_actio
 
 
 class History(LaneWrapper):
-    """Shows the last ``num`` observations along a new leading axis, zeros before the first, oldest first.
+    """Shows the last ``num`` observations along a new leading axis, oldest first: ``[num, ...]`` for one lane.
 
-    As TF-Agents' ``HistoryWrapper``: one lane's observation is ``[num, ...]``. With actions the observation is
-    ``{"observation": ..., "action": ...}``, each with the new axis: row k of the actions is the one that led to row
-    k of the observations, zeros where none did. They are the actions that this wrapper is given: put it outside
-    wrappers that change actions.
+    With actions the observation is ``{"observation": ..., "action": ...}``, both with the new axis. Entry k of the
+    actions led to entry k of the observations and is zero if none did. The actions are those that this wrapper
+    receives, so it goes outside wrappers that change actions.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
-        num: how many observations, at least 1.
-        include_actions: show the actions too.
-        padding: ``"zeros"``, or ``"first"`` to repeat the first observation (``tile_first_step_obs`` there).
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        num: number of observations, at least 1.
+        include_actions: show the actions, too.
+        padding: observations before the first: ``"zeros"``, or ``"first"`` to repeat the first observation.
 
     Raises:
-        ValueError: if ``num`` is below 1 or ``padding`` unknown.
+        ValueError: if ``num`` is below 1 or ``padding`` is unknown.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.History(jaxenv.testing.Chain(num_envs=1), 3, include_actions=True)

@@ -1,4 +1,4 @@
-"""Replace actions that the environment's mask forbids."""
+"""Replace actions that the action mask forbids."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal
@@ -13,28 +13,28 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 @tree.struct
 class Masked:
-    """``mask``: bool ``[B, n]``, that of the latest row. ``illegal``: bool ``[B]``, whether the latest action was."""
+    """Mask of the latest row, bool ``[B, n]``, and whether the latest action was illegal, bool ``[B]``."""
 
     mask: jax.Array
     illegal: jax.Array
 
 
 class MaskedActions(LaneWrapper):
-    """Takes a legal action for every one that ``env_info["action_mask"]`` forbids.
+    """Replaces every action that ``env_info["action_mask"]`` forbids by a legal one.
 
-    The mask is that of the row which the agent saw. Where it leaves no action at all, the agent's passes.
-    ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) says where an action was replaced.
+    The mask is that of the row which the agent saw. If it forbids every action, the agent's action passes through.
+    ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) marks replacements.
 
     Owns ``prev_action``, the agent's action, and ``env_info["action_was_illegal"]``.
 
     Args:
-        env: an environment with one integer for its action and a bool mask ``[n]`` of its n values that describes the
-            state (`Environment.state_info`).
-        replacement: ``"random"``: drawn uniformly from the legal ones, so that a random agent plays all of them alike.
-            ``"first"``: the lowest legal one, which costs no random numbers.
+        env: an environment whose action is one bounded integer of n values, and whose `Environment.state_info` holds an
+            ``action_mask``, bool ``[n]`` for one lane.
+        replacement: ``"random"`` draws uniformly from the legal actions; ``"first"`` takes the lowest legal action and
+            needs no random numbers.
 
     Raises:
-        ValueError: for another kind of action, no such mask, or an unknown replacement.
+        ValueError: for another kind of action, a missing mask, or an unknown replacement.
 
     >>> import jaxenv
     >>> env = MaskedActions(jaxenv.spec("TicTacToe-v0").make(), "first")
@@ -57,9 +57,9 @@ class MaskedActions(LaneWrapper):
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
             raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")
         info = specs.unbatched(jax.eval_shape(_info_of_state, self.env, jax.random.key(0)))
-        wanted = specs.Array((spec.num_values,), np.bool_)
-        if info.get("action_mask") != wanted:
-            raise ValueError(f"MaskedActions: the state must be described by an action_mask {wanted}, got {info}")
+        mask = specs.Array((spec.num_values,), np.bool_)
+        if info.get("action_mask") != mask:
+            raise ValueError(f"MaskedActions: state_info must hold an action_mask {mask}, got {info}")
 
     def init(self, timestep, stream):
         return Masked(timestep.env_info["action_mask"], jnp.zeros(timestep.env_id.shape, bool))

@@ -1,4 +1,4 @@
-"""Take several steps with one action and show what either of the last two frames shows."""
+"""Repeat actions and show the maximum of the last two frames."""
 
 import dataclasses
 
@@ -9,20 +9,25 @@ from jaxenv.wrappers.action_repeat import ActionRepeat
 
 
 class MaxAndSkip(ActionRepeat):
-    """An `ActionRepeat` whose observation is the elementwise maximum of the last two that were seen.
+    """An `ActionRepeat` whose observation is the elementwise maximum of the last two frames, for screens that flicker.
 
-    For screens on which things flicker. Where an episode ends on the first of the repeats, or ``num`` is 1, there is
-    one frame only and it is shown as it is: DI-engine's rule, where Gymnasium would mix in an older frame. The FIRST
-    row shows its own observation.
+    A step with a single frame shows that frame: ``num`` is 1, or the episode ends on the first repeat. The FIRST row
+    shows its own observation.
 
-    Owns what `ActionRepeat` owns.
+    Owns the same fields as `ActionRepeat`.
 
     Args:
         env: an environment without ``AutoReset`` and without batch state.
-        num: how often an action is repeated, at least 1.
+        num: number of repeats, at least 1.
 
     Raises:
         ValueError: if ``num`` is below 1, or if ``env`` restarts its lanes or carries state of the whole batch.
+
+    >>> import jax, numpy as np, jaxenv
+    >>> env = MaxAndSkip(jaxenv.testing.Counting(np.array([9])), 4)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> env.step(state, np.array([0]))[1].observation.tolist()
+    [4]
     """
 
     @property
@@ -30,6 +35,6 @@ class MaxAndSkip(ActionRepeat):
         return False
 
     def step(self, state, action):
-        state, timestep, before = self._repeat(state, action, two_frames=True)
-        observation = jax.tree.map(jnp.maximum, before, timestep.observation)
+        state, timestep, previous = self._repeat(state, action, two_frames=True)
+        observation = jax.tree.map(jnp.maximum, previous, timestep.observation)
         return state, dataclasses.replace(timestep, observation=observation)

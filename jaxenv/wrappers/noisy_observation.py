@@ -1,4 +1,4 @@
-"""Add noise to what the agent sees."""
+"""Add noise to observations."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -16,18 +16,18 @@ from jaxenv._wrapper_bases import LaneWrapper
 class NoisyObservation(LaneWrapper):
     """Adds Gaussian noise of standard deviation ``scale`` to the float parts of the observation, on every row.
 
-    The task's state has no part in it: the noise of one row is independent of the next one's. Each number costs one
-    random word. The noise reaches 5.4 standard deviations, so the parts that it is added to lose their bounds.
+    The noise of each row is independent and does not enter the task's state. Each number costs one random word. The
+    noise reaches 5.4 standard deviations, so the specs of noisy parts have no bounds.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
-        scale: standard deviation in the units of the observation, at least 0: one number, or one per lane.
-        fields: dotted paths of the parts, each with a float array; ``None`` for all float arrays.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        scale: standard deviation in units of the observation, at least 0: one number, or one per lane.
+        fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
 
     Raises:
-        ValueError: if ``scale`` is negative, or there is no float array.
+        ValueError: if ``scale`` is negative, or if there is no float array.
 
     >>> import jaxenv
     >>> jaxenv.wrappers.NoisyObservation(jaxenv.spec("Pendulum-v1").make(), 0.1).observation_spec()
@@ -43,15 +43,15 @@ class NoisyObservation(LaneWrapper):
     def check(self):
         if is_concrete(self.scale) and np.any(np.asarray(self.scale) < 0):
             raise ValueError(f"NoisyObservation: scale must be at least 0, got {self.scale}")
-        self._chosen(self.env.observation_spec())
+        self._marks(self.env.observation_spec())
 
-    def _chosen(self, observation):
+    def _marks(self, observation):
         return select_floats("NoisyObservation", observation, self.fields)
 
     def observation_spec(self):
         spec = self.env.observation_spec()
         return jax.tree.map(
-            lambda noisy, s: specs.Array(s.shape, s.dtype, s.name) if noisy else s, self._chosen(spec), spec
+            lambda noisy, s: specs.Array(s.shape, s.dtype, s.name) if noisy else s, self._marks(spec), spec
         )
 
     def init(self, timestep, stream):
@@ -59,7 +59,7 @@ class NoisyObservation(LaneWrapper):
 
     def after(self, own, timestep, stream):
         numbers, structure = tree.flatten(timestep.observation)
-        noisy = jax.tree.leaves(self._chosen(timestep.observation))
+        noisy = jax.tree.leaves(self._marks(timestep.observation))
 
         def add(i, x):
             noise = random.normal(random.fold_in(stream, i), x.shape[1:]) * tree.expand(jnp.asarray(self.scale), x.ndim)

@@ -1,4 +1,4 @@
-"""Hide the ends of episodes and go on."""
+"""Hide the ends of episodes and continue."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,12 +11,13 @@ from jaxenv.wrapper import Wrapper
 
 
 class NonEpisodic(Wrapper):
-    """Shows no LAST row: where the environment ends the row is MID with discount 1, as ALF's NonEpisodicEnv.
+    """Replaces LAST rows by MID rows with discount 1 and steps the environment past its end.
 
-    Nothing is restarted: the environment is stepped past its end, where its physics goes on and it may end again at
-    every step. A `TimeLimit` outside still ends episodes (``make`` puts it there). An end by `GuardNonFinite` is hidden
-    too: such a lane stays where it was last finite. To restart lanes as usual and only bootstrap past their ends, use
-    `NonTerminating`. Owns ``step_type`` and ``discount``.
+    Nothing restarts: the physics continues, and the task may reach its end again at every step. A `TimeLimit` outside
+    still ends episodes (``make`` puts it there). Ends by `GuardNonFinite` are hidden, too: such a lane stays in its
+    last finite state. To restart lanes as usual and only bootstrap past their ends, use `NonTerminating`.
+
+    Owns ``step_type`` and ``discount``.
 
     Raises:
         ValueError: if ``env`` restarts its lanes.

@@ -1,4 +1,4 @@
-"""Make every end look like one that a time limit made."""
+"""Replace termination by truncation."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,17 +11,24 @@ from jaxenv.wrapper import Wrapper
 
 
 class NonTerminating(Wrapper):
-    """Gives LAST rows discount 1, so that a learner bootstraps past them: ALF's NonEpisodicAgent.
+    """Sets the discount of LAST rows to 1, so that a learner bootstraps past them.
 
-    Episodes end and restart as before; none counts as terminated. To hide the ends themselves, use `NonEpisodic`. It
-    stands on either side of ``AutoReset``. Owns ``discount``.
+    Episodes end and restart as before, but none counts as terminated. To hide the ends themselves, use `NonEpisodic`.
+    The wrapper works inside and outside ``AutoReset``. Owns ``discount``.
 
     Args:
         env: any environment.
-        discount: what LAST rows get instead, above 0 and at most 1: one number, or float32 ``[B]``.
+        discount: discount of LAST rows, above 0 and at most 1: one number, or float32 ``[B]``.
 
     Raises:
         ValueError: if ``discount`` is out of range.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = NonTerminating(jaxenv.testing.Counting(np.array([1])))
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> timestep = env.step(state, jnp.array([0]))[1]
+    >>> timestep.is_last().tolist(), timestep.discount.tolist()
+    ([True], [1.0])
     """
 
     discount: float = 1.0

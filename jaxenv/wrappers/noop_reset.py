@@ -1,4 +1,4 @@
-"""Begin episodes with a random number of no-op actions."""
+"""Start episodes with a random number of no-ops."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -12,23 +12,29 @@ from jaxenv.wrapper import Wrapper, layers
 
 
 class NoopReset(Wrapper):
-    """Plays 1 to ``maximum`` no-ops, each number as likely, before an episode is shown: Atari's random starts.
+    """Plays 1 to ``maximum`` no-ops, uniformly distributed, before an episode is shown: the random starts of Atari.
 
     The row after them is FIRST, with reward 0, zeros for ``prev_action`` and for the transition's ``env_info``, and the
-    observation to which they led. A lane whose episode ends meanwhile goes back to its start and plays the no-ops that
-    are left from there, as if it had drawn fewer. (Gymnasium's AtariPreprocessing resets the emulator and goes on.)
+    resulting observation. A lane whose episode ends during the no-ops returns to its start and plays the remaining
+    no-ops from there.
 
-    A restart costs ``maximum`` steps whatever is drawn, so `AutoReset` compacts restarts by default. The no-ops count
-    as steps of the clock and of any limit inside, not of one outside, where ``make`` puts it. Owns ``observation`` and
-    ``env_info`` of FIRST rows.
+    A restart costs ``maximum`` steps whatever number is drawn, so the default restart strategy is ``compact``. No-ops
+    count as steps of the clock and of a time limit inside, but not of one outside, where ``make`` puts it.
+
+    Owns ``observation`` and ``env_info`` of FIRST rows.
 
     Args:
         env: any environment without ``AutoReset``.
-        maximum: the greatest number of no-ops, at least 1.
-        noop: the action that does nothing: zeros by default, else a number or nested tuple for one action array.
+        maximum: the largest number of no-ops, at least 1.
+        noop: the no-op action: zeros by default, else a number or nested tuple for one action array.
 
     Raises:
         ValueError: if ``maximum`` is below 1, ``noop`` does not fit the action, or ``env`` restarts its lanes.
+
+    >>> import jaxenv
+    >>> env = NoopReset(jaxenv.testing.Counting(np.array([99])), 1)
+    >>> env.reset(jax.random.key(0))[1].observation.tolist()
+    [1]
     """
 
     maximum: int = tree.static()
@@ -41,7 +47,7 @@ class NoopReset(Wrapper):
 
     def check(self):
         if isinstance(self.maximum, bool) or not isinstance(self.maximum, int | np.integer) or self.maximum < 1:
-            raise ValueError(f"NoopReset: maximum must be a whole number of at least 1, got {self.maximum!r}")
+            raise ValueError(f"NoopReset: maximum must be an integer of at least 1, got {self.maximum!r}")
         spec = self.action_spec()
         try:
             specs.validate(spec, self._noop())
@@ -69,17 +75,17 @@ class NoopReset(Wrapper):
         stream = self.env.clock(state).stream("wrapper", f"NoopReset/{ordinal}/num")
         num = random.integers(stream, (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
-        # An observation that shows the state is made once, of the last state.
+        # An observation that depends on the state alone is computed once, from the last state.
         shown = () if self.shows_state else timestep.observation
         start = _xla.vary_like(env_id, (state, shown))
 
-        def play(count, now):
-            stepped, row = self.env.step(now[0], action)
+        def play(count, current):
+            stepped, row = self.env.step(current[0], action)
             after = (stepped, () if self.shows_state else row.observation)
-            return tree.where(count < num, tree.where(row.is_last(), start, after), now)
+            return tree.where(count < num, tree.where(row.is_last(), start, after), current)
 
-        # Always the greatest number of times: among many lanes somebody draws it anyway, and sharded lanes need not ask
-        # each other when to stop.
+        # The number of iterations is fixed: some lane of a large batch draws the maximum anyway, and sharded lanes need
+        # no communication to agree on when to stop.
         state, shown = jax.lax.fori_loop(np.int32(0), np.int32(self.maximum), play, start)
         observation = self.env.observation_of(state) if self.shows_state else shown
         env_info = {**timestep.env_info, **self.env.info_of_state(state)}

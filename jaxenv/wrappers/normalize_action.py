@@ -8,13 +8,13 @@ from jaxenv.wrappers.clip_action import clip_continuous
 
 
 class NormalizeAction(AffineAction):
-    """Maps the continuous leaves of an action elementwise from [-1, 1] onto their bounds; discrete leaves pass.
+    """Maps the continuous leaves of an action elementwise from [-1, 1] onto their bounds. Discrete leaves pass through.
 
-    As ALF's NormalizedAction; with ``clip`` as DI-engine's ``act_scale``. Owns ``prev_action``: the agent's action.
+    Owns ``prev_action``: the agent's action.
 
     Args:
-        env: an environment whose action is one array or a tree of them; its continuous leaves have finite bounds.
-        clip: clip to [-1, 1] first; otherwise what lies outside maps outside.
+        env: an environment whose action has continuous leaves, all with finite bounds.
+        clip: clip to [-1, 1] first; otherwise values out of range map out of range.
 
     Raises:
         ValueError: if no leaf is continuous, or if one has infinite bounds.
@@ -25,7 +25,7 @@ class NormalizeAction(AffineAction):
     [[-2.0], [1.0], [4.0]]
     """
 
-    # Settled, hence no fields.
+    # Fixed, so not fields.
     minimum: ClassVar[float] = -1.0  # type: ignore[misc]
     maximum: ClassVar[float] = 1.0  # type: ignore[misc]
 

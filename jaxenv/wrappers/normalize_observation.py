@@ -1,4 +1,4 @@
-"""Give observations mean 0 and variance 1, as far as has been seen."""
+"""Normalise observations by running statistics."""
 
 from typing import Any, ClassVar
 
@@ -17,29 +17,27 @@ from jaxenv._wrapper_bases import BatchWrapper
 class NormalizeObservation(BatchWrapper):
     """Shows ``(x - mean) / sqrt(variance + epsilon)`` for the float parts of the observation.
 
-    Mean and variance are running ones over all lanes, of each element. The rows of a step enter them before they are
-    normalised, those of ``reset`` included; lanes restarted by ``reset_where``, rows with a number that is not finite
-    or beyond 1e15, the squares of which float32 could not sum, and ``frozen`` wrappers leave them alone. In
-    ``same_step`` streams ``env_info["final_observation"]`` is normalised likewise, and counted on LAST rows alone,
-    where it is a row of its own: what is counted is what a ``next_step`` stream shows. ``statistics(state)`` gives
-    `_moments.Moments` for each part (``()`` for other parts of the tree), to save, to merge with another run's by
-    ``_moments.merge``, and to load by ``with_statistics``.
+    Mean and variance are running statistics of each element over all lanes. Rows update them before they are
+    normalised, those of ``reset`` included. Lanes restarted by ``reset_where``, rows with a number that is non-finite
+    or above 1e15 in magnitude (whose square float32 could not sum), and ``frozen`` wrappers do not. In ``same_step``
+    mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only, so that the
+    statistics are those of ``next_step`` mode. They start from the first batch, without a prior.
 
-    As Gymnasium's wrapper, which starts from a count of 0.0001 with mean 0 and variance 1; here nothing
-    is counted at the start, so the first batch alone sets both.
+    ``statistics(state)`` returns `_moments.Moments` for each part (``()`` for other parts of the tree). They can be
+    saved, merged with those of another run by ``_moments.merge``, and loaded by ``with_statistics``.
 
     Owns ``observation``.
 
     Args:
-        env: any environment, ``AutoReset`` inside.
+        env: any environment, with ``AutoReset`` inside if there is one.
         epsilon: added to the variance: one number, or one per lane.
-        clip: the largest magnitude shown; ``None`` for no bound.
-        fields: dotted paths of the parts, each with a float array; ``None`` for all float arrays.
-        frozen: stop learning.
+        clip: limit on the magnitude of the result; ``None`` for none.
+        fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
+        frozen: stop updating the statistics.
         axis_name: a mesh axis over which the statistics are those of all shards.
 
     Raises:
-        ValueError: if ``epsilon`` is negative, ``clip`` not positive, or there is no float array.
+        ValueError: if ``epsilon`` is negative, ``clip`` is not positive, or there is no float array.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.NormalizeObservation(jaxenv.make("Pendulum-v1", num_envs=4))
@@ -59,23 +57,21 @@ class NormalizeObservation(BatchWrapper):
             raise ValueError(f"NormalizeObservation: epsilon must be at least 0, got {self.epsilon}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"NormalizeObservation: clip must be None or positive, got {self.clip}")
-        self._chosen(self.env.observation_spec())
+        self._marks(self.env.observation_spec())
 
-    def _chosen(self, observation):
+    def _marks(self, observation):
         return select_floats("NormalizeObservation", observation, self.fields)
 
     def observation_spec(self):
         spec = self.env.observation_spec()
-        return jax.tree.map(
-            lambda is_chosen, s: normalized_spec(s, self.clip) if is_chosen else s, self._chosen(spec), spec
-        )
+        return jax.tree.map(lambda mark, s: normalized_spec(s, self.clip) if mark else s, self._marks(spec), spec)
 
     def normalize(self, state: Any, observation: Any) -> Any:
-        """What the wrapper shows for a batch of raw observations, by the statistics in ``state``."""
+        """A batch of raw observations ``[B, ...]``, normalised by the statistics in ``state``."""
         return self._shown(state.shared.value, observation)
 
     def inverse(self, state: Any, observation: Any) -> Any:
-        """The raw observations for a batch of normalised ones (what was clipped is lost)."""
+        """The raw observations for a batch of normalised ones; clipping cannot be undone."""
         return self._map(
             lambda x, moments: _moments.denormalize(moments, x, self.epsilon), observation, state.shared.value
         )
@@ -85,16 +81,16 @@ class NormalizeObservation(BatchWrapper):
 
     def after(self, shared, lanes, timestep, learn):
         if learn:
-            shared = self._learned(shared, timestep.observation, jnp.ones_like(timestep.is_last()))
+            shared = self._updated(shared, timestep.observation, jnp.ones_like(timestep.is_last()))
             if "final_observation" in timestep.env_info:
-                shared = self._learned(shared, timestep.env_info["final_observation"], timestep.is_last())
+                shared = self._updated(shared, timestep.env_info["final_observation"], timestep.is_last())
         return shared, lanes, map_observation(lambda x: tree.strong(self._shown(shared, x)), timestep)
 
-    def _learned(self, shared, observation, valid):
-        def learn(x, moments):
+    def _updated(self, shared, observation, valid):
+        def update(x, moments):
             return _moments.update(moments, x, valid & _moments.summable(x), self.axis_name)
 
-        return self._map(learn, observation, shared, otherwise=lambda x, moments: ())
+        return self._map(update, observation, shared, otherwise=lambda x, moments: ())
 
     def _shown(self, shared, observation):
         def show(x, moments):
@@ -104,17 +100,17 @@ class NormalizeObservation(BatchWrapper):
         return self._map(show, observation, shared)
 
     def _map(self, fn, observation, *shared, otherwise=lambda x, *moments: x):
-        """``fn`` on every leaf that is normalised, and ``otherwise`` on the others."""
+        """Maps the normalised leaves by ``fn`` and the others by ``otherwise``."""
         return jax.tree.map(
-            lambda is_chosen, *xs: (fn if is_chosen else otherwise)(*xs),
-            self._chosen(observation),
+            lambda mark, *xs: (fn if mark else otherwise)(*xs),
+            self._marks(observation),
             observation,
             *shared,
         )
 
 
 def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:
-    """The spec of one lane's normalised array, of magnitude ``clip`` at most."""
+    """The spec of one lane's normalised array, bounded by ``clip``."""
     if clip is None:
         return specs.Array(spec.shape, spec.dtype, spec.name)
     return specs.Bounded(spec.shape, spec.dtype, -clip, clip, spec.name)

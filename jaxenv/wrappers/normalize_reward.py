@@ -1,4 +1,4 @@
-"""Give returns variance 1, as far as has been seen."""
+"""Scale rewards by the running standard deviation of the return."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -14,31 +14,28 @@ from jaxenv._wrapper_bases import BatchWrapper
 
 
 class NormalizeReward(BatchWrapper):
-    """Divides the reward by the running standard deviation of the discounted return; no mean is subtracted.
+    """Divides the reward by the running standard deviation of the discounted return. No mean is subtracted.
 
-    The return of a lane is ``G = gamma * G + reward``, zero at FIRST; the reward that ends an episode is part of it,
-    and the next episode starts from zero. Every row but FIRST enters the statistics, over all lanes, before it is
-    divided; a return that is not finite or beyond 1e15, the square of which float32 could not sum, and ``frozen``
-    wrappers leave them alone.
-    ``statistics(state)`` gives their `_moments.Moments`, to save, to merge by ``_moments.merge`` and to load by
-    ``with_statistics``.
+    The return of a lane is ``G = gamma * G + reward``, and 0 at FIRST; it includes the reward that ends an episode.
+    Every row except FIRST updates the statistics, over all lanes, before it is divided. Returns that are non-finite or
+    above 1e15 in magnitude (whose square float32 could not sum) and ``frozen`` wrappers do not update them. While all
+    returns so far are equal, the divisor is ``sqrt(epsilon)``: set ``clip``.
 
-    Gymnasium's wrapper carries the
-    return across truncation, drops it before the terminal reward, and starts from a count of 0.0001 with variance 1.
-    As long as all returns seen are alike the divisor is ``sqrt(epsilon)``: give a ``clip``.
+    ``statistics(state)`` returns their `_moments.Moments`, which can be saved, merged by ``_moments.merge``, and loaded
+    by ``with_statistics``.
 
     Owns ``reward``.
 
     Args:
-        env: any environment, ``AutoReset`` inside; a vector reward has statistics for each of its components.
+        env: any environment, with ``AutoReset`` inside if there is one; a vector reward has statistics per component.
         gamma: discount of the return, in [0, 1]: one number, or one per lane.
         epsilon: added to the variance: one number, or one per lane.
-        clip: the largest magnitude paid; ``None`` for no bound.
-        frozen: stop learning.
+        clip: limit on the magnitude of the result; ``None`` for none.
+        frozen: stop updating the statistics.
         axis_name: a mesh axis over which the statistics are those of all shards.
 
     Raises:
-        ValueError: if ``gamma`` is outside [0, 1], ``epsilon`` negative, or ``clip`` not positive.
+        ValueError: if ``gamma`` is outside [0, 1], ``epsilon`` is negative, or ``clip`` is not positive.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.NormalizeReward(jaxenv.make("Pendulum-v1", num_envs=4), clip=10.0)
@@ -54,14 +51,14 @@ class NormalizeReward(BatchWrapper):
 
     def check(self):
         if is_concrete(self.gamma) and not np.all((np.asarray(self.gamma) >= 0) & (np.asarray(self.gamma) <= 1)):
-            raise ValueError(f"NormalizeReward: gamma must lie in [0, 1], got {self.gamma}")
+            raise ValueError(f"NormalizeReward: gamma must be in [0, 1], got {self.gamma}")
         if is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
             raise ValueError(f"NormalizeReward: epsilon must be at least 0, got {self.epsilon}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"NormalizeReward: clip must be None or positive, got {self.clip}")
 
     def reward_spec(self):
-        """Without ``clip`` only the sign of the reward is known, where it has one."""
+        """The sign of the inner bounds, within ``clip``."""
         spec, most = self.env.reward_spec(), np.inf if self.clip is None else self.clip
         low = np.where(getattr(spec, "minimum", np.full(spec.shape, -np.inf)) < 0, -most, 0)
         high = np.where(getattr(spec, "maximum", np.full(spec.shape, np.inf)) > 0, most, 0)
@@ -70,11 +67,11 @@ class NormalizeReward(BatchWrapper):
         return specs.Bounded(spec.shape, np.float32, low, high, "reward")
 
     def normalize(self, state: Any, reward: jax.Array) -> jax.Array:
-        """What the wrapper pays for a batch of raw rewards, by the statistics in ``state``."""
+        """A batch of raw rewards (``[B]`` or ``[B, R]``), normalised by the statistics in ``state``."""
         return self._paid(state.shared.value, reward)
 
     def inverse(self, state: Any, reward: jax.Array) -> jax.Array:
-        """The raw rewards for a batch of normalised ones (what was clipped is lost)."""
+        """The raw rewards for a batch of normalised ones; clipping cannot be undone."""
         return reward * _moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
     def init(self, timestep):

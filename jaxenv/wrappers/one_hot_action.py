@@ -1,4 +1,4 @@
-"""Let the agent give discrete actions as vectors."""
+"""Encode discrete actions as vectors."""
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +9,18 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class OneHotAction(ActionWrapper):
-    """Takes a vector of n numbers for every discrete action of n values: the place of the largest is the action.
+    """Takes a vector of n numbers for every discrete action of n values and executes the index of its largest element.
 
-    A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution; others pass. As
-    TF-Agents' OneHotActionWrapper, but a minimum other than 0 is kept. Owns ``prev_action``: the agent's vectors.
+    A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution. The index counts
+    from the minimum of the leaf. Continuous leaves pass through.
+
+    Owns ``prev_action``: the agent's vectors.
 
     Args:
-        env: an environment whose action is one array or a tree of them; its discrete leaves are bounded integers.
+        env: an environment whose action has discrete leaves, all of them bounded integers.
 
     Raises:
-        ValueError: if no leaf is discrete, or one is unbounded or differs in range from element to element.
+        ValueError: if no leaf is discrete, or if one is unbounded or its elements differ in range.
 
     >>> import jaxenv
     >>> env = OneHotAction(jaxenv.spec("CartPole-v1").make())

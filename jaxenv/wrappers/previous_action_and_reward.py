@@ -1,4 +1,4 @@
-"""Let the agent observe what it did and what it was paid."""
+"""Show the previous action and reward."""
 
 import dataclasses
 from typing import ClassVar
@@ -12,23 +12,21 @@ from jaxenv.wrappers.frame_stack import with_zero
 
 
 class PreviousActionAndReward(LaneWrapper):
-    """Shows ``{"observation", "prev_action", "prev_reward"}``: the action that led to the observation and its reward.
+    """Shows ``{"observation", "prev_action", "prev_reward"}``: the action that led to the observation, and its reward.
 
-    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. DI-engine's
-    wrapper of the kind lags one action behind and keeps the last episode's; with ``reward=False`` it is ALF's
-    ``ActionObservationWrapper``, with ``action=False`` DI-engine's ``AllinObs``. The action is the one that this
-    wrapper is given: put it outside wrappers that change actions. Discrete ones are shown within their bounds;
-    continuous ones as they were given, so without bounds.
+    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. The action is
+    the one that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
+    their bounds; continuous ones are shown as given, so their spec has no bounds.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
         action: show the action.
         reward: show the reward.
 
     Raises:
-        ValueError: if neither is to be shown.
+        ValueError: if both ``action`` and ``reward`` are False.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.PreviousActionAndReward(jaxenv.testing.Chain(2, num_envs=1))
@@ -63,17 +61,17 @@ class PreviousActionAndReward(LaneWrapper):
 
     def after(self, own, timestep, stream):
         action = shown_action(self.env.action_spec(), timestep.prev_action)
-        # Copies are for eager callers who donate; compiled code has none.
+        # The copies serve eager callers who donate the state. Compiled code has none.
         action, reward = jax.tree.map(jnp.copy, (action, timestep.reward))
         observation = self._joined(timestep.observation, action, reward)
         return own, dataclasses.replace(timestep, observation=observation)
 
 
 def shown_action_spec(spec: tree.Tree) -> tree.Tree:
-    """The spec of actions as part of an observation: they are zero at FIRST, and continuous ones may lie anywhere."""
+    """The spec of actions as part of an observation: zero at FIRST, and unbounded if continuous."""
     return jax.tree.map(lambda s: with_zero(s) if s.is_discrete else specs.Array(s.shape, s.dtype, s.name), spec)
 
 
 def shown_action(spec: tree.Tree, action: tree.Tree) -> tree.Tree:
-    """A batch of actions as part of an observation: within `shown_action_spec`."""
+    """A batch of actions ``[B, ...]`` as part of an observation, within `shown_action_spec`."""
     return _actions.clip_discrete(shown_action_spec(spec), action)

@@ -1,4 +1,4 @@
-"""Cut a window out of images, elsewhere in every episode."""
+"""Crop images to a window that moves between episodes."""
 
 from typing import ClassVar
 
@@ -12,28 +12,33 @@ from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 
 @tree.struct
 class Corner:
-    """Where the window stands: two random words, uint32 ``[B]``, as fractions of the way down and to the right."""
+    """Position of the window: two random words, uint32 ``[B]``, as fractions of the possible range."""
 
     down: jax.Array
     right: jax.Array
 
 
 class RandomCrop(Leafwise, LaneWrapper):
-    """Cuts a window out of images ``[H, W, C]``, at a place that each lane draws at the start of an episode.
+    """Crops images ``[H, W, C]`` to a window at a position that each lane draws at the start of an episode.
 
-    Every place that holds the window is equally likely, the last one included (which ALF's
-    ``EpisodicRandomFrameCrop`` never draws). Leaves of other ranks stay. Owns ``observation``; costs one block of
-    random numbers a lane and episode, and one more for each further image that is not ``shared``.
+    All positions are equally likely. Leaves of other ranks pass through. A start costs one block of random numbers per
+    lane, and one more for each further image unless ``shared``. Owns ``observation``.
 
     Args:
         env: an environment with at least one image: a leaf with three axes.
-        width: how many columns to keep, at least 1.
-        height: how many rows to keep, at least 1.
-        shared: all images have their window in the same place (the same fraction of the way, where sizes differ).
+        width: number of columns, at least 1.
+        height: number of rows, at least 1.
+        shared: use the same position for all images, as a fraction of the possible range where sizes differ.
         fields: dotted paths of the images to crop; all by default.
 
     Raises:
-        ValueError: for an empty window or one that an image does not hold, or outside a ``same_step`` ``AutoReset``.
+        ValueError: for an empty window, a window that exceeds an image, or an ``env`` that restarts its lanes in
+            ``same_step`` mode.
+
+    >>> import jaxenv
+    >>> env = RandomCrop(jaxenv.spec("Breakout-MinAtar").make(), width=8, height=8)
+    >>> env.observation_spec().shape
+    (8, 8, 4)
     """
 
     width: int = tree.static()
@@ -46,7 +51,7 @@ class RandomCrop(Leafwise, LaneWrapper):
         for name in ("width", "height"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise ValueError(f"RandomCrop: {name} must be a whole number from 1, got {value!r}")
+                raise ValueError(f"RandomCrop: {name} must be an integer of at least 1, got {value!r}")
         super().check()
 
     def applies(self, spec):
@@ -63,11 +68,11 @@ class RandomCrop(Leafwise, LaneWrapper):
         return tuple(Corner(*random.separate_bits(random.fold_in(stream, i) if i else stream, 2)) for i in range(draws))
 
     def after(self, own, timestep, stream):
-        left = iter(own)
+        remaining = iter(own)
         shared = own[0]
 
         def crop(mark, x):
-            return self._crop(x, shared if self.shared else next(left)) if mark else x
+            return self._crop(x, shared if self.shared else next(remaining)) if mark else x
 
         observation = jax.tree.map(crop, self._marks(), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
@@ -77,7 +82,7 @@ class RandomCrop(Leafwise, LaneWrapper):
         first = [
             random.high_product(word, jnp.uint32(n)).astype(jnp.int32) for word, n in zip(words, places, strict=True)
         ]
-        # One slice a lane: twice as fast as an index for every pixel.
+        # One slice per lane is twice as fast as one index per pixel.
         slices = jax.lax.GatherDimensionNumbers(
             offset_dims=(1, 2, 3),
             collapsed_slice_dims=(),
@@ -93,9 +98,9 @@ class RandomCrop(Leafwise, LaneWrapper):
         shape = (self.height, self.width, spec.shape[2])
         if not isinstance(spec, specs.Bounded):
             return spec.replace(shape=shape)
-        # What a place in the window may show: everything that lies under it, wherever the window stands.
+        # The bounds of a pixel cover all pixels that it may show, over all positions of the window.
         low, high = spec.minimum, spec.maximum
-        for axis in (0, 1):  # one after the other: all places at once are thousands for each pixel
+        for axis in (0, 1):  # one axis at a time: all positions at once are thousands per pixel
             places = spec.shape[axis] - shape[axis] + 1
             low = np.lib.stride_tricks.sliding_window_view(low, places, axis=axis).min(-1)
             high = np.lib.stride_tricks.sliding_window_view(high, places, axis=axis).max(-1)

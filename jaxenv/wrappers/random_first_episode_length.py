@@ -1,4 +1,4 @@
-"""Cut the first episodes short, so that lanes get out of phase."""
+"""Shorten the first episodes at random, so that lanes get out of phase."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -16,25 +16,24 @@ _NEVER = np.int32(np.iinfo(np.int32).max)
 
 @tree.struct
 class RandomFirstEpisodeLengthState:
-    """State of the environment inside, and int32 ``[B]`` steps that are left until the episode is cut."""
+    """State of the environment inside, and the steps left until the cut, int32 ``[B]``."""
 
     inner: Any
     left: Any
 
 
 class RandomFirstEpisodeLength(Wrapper):
-    """Ends the first episodes of every lane after a random number of steps, 1 to ``maximum``, as ALF's wrapper does.
+    """Ends the first episodes of every lane after a random number of steps, 1 to ``maximum``.
 
-    Lanes of episodes of equal length start together, end together and so on for ever: their data is correlated, and
-    the load comes in bursts. With lengths of their own at first they stay apart. A cut row is LAST with the discount
-    untouched, so it reads as truncated where the task did not end as well; no entry of ``env_info`` marks it. Which
-    episodes are the first ones the clock says, so ``reset_where`` with a new key cuts anew. Steps are counted as the
-    agent takes them, whatever repeats actions inside. Owns ``step_type``.
+    Without it, lanes whose episodes have equal length stay in phase: their data is correlated, and restarts come in
+    bursts. A cut row is LAST with an unchanged discount, so it counts as truncated unless the task ended on the same
+    step. No entry of ``env_info`` marks it. The clock counts the episodes of a lane, so ``reset_where`` with a new key
+    cuts again. Steps are the agent's, even if a wrapper inside repeats actions. Owns ``step_type``.
 
     Args:
         env: any environment without ``AutoReset``.
-        maximum: the greatest length, at least 1: one number, or int32 ``[B]`` with one per lane.
-        num_episodes: how many episodes of a lane to cut; likewise.
+        maximum: the largest length, at least 1: one number, or int32 ``[B]`` with one per lane.
+        num_episodes: number of episodes per lane to cut, at least 0: one number, or int32 ``[B]``.
 
     Raises:
         ValueError: for a ``maximum`` below 1, a ``num_episodes`` below 0, or an ``env`` that restarts its lanes.
@@ -72,7 +71,7 @@ class RandomFirstEpisodeLength(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         ordinal = sum(isinstance(layer, RandomFirstEpisodeLength) for layer in layers(self.env))
         stream = self.env.clock(state).stream("wrapper", f"RandomFirstEpisodeLength/{ordinal}/length")
-        # Drawn here and carried, not drawn at every step again: four bytes a lane cost less than a random word.
+        # Drawn once and carried: four bytes per lane cost less than a random word per step.
         length = random.integers(stream, (), 1, self.maximum + np.int32(1))
         left = jnp.where(episode < self.num_episodes, length, _NEVER)
         return RandomFirstEpisodeLengthState(state, left), timestep

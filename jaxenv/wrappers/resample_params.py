@@ -1,4 +1,4 @@
-"""Draw the params of the physics anew for every episode."""
+"""Redraw the params of the physics for every episode."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,22 +17,24 @@ from jaxenv.wrapper import Wrapper, layers
 
 
 class ResampleParams(Wrapper):
-    """Gives every episode of every lane params of its own: domain randomisation.
+    """Draws params for every episode of every lane: domain randomisation.
 
-    The values are drawn where an episode begins and held in the lane's state until the next one; between them the
-    environment is stepped with ``env.with_params(...)``. ``env_info["params"]`` shows them on every row. Values that
-    ``with_params`` sets from outside for these params have no effect; for all others they do.
+    The values are drawn at the start of an episode and held in the lane's state; the environment steps with
+    ``env.with_params(...)``. ``env_info["params"]`` shows them on every row. Values that ``with_params`` of the whole
+    stack sets for these params have no effect; those for other params do.
 
-    Owns all that physics decides: ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
+    Owns every field that the physics determines: ``step_type``, ``reward``, ``discount``, ``observation`` and
+    ``env_info``.
 
     Args:
-        env: any environment without ``AutoReset``, whose params are named here.
-        distributions: name to ``(low, high)``, uniform (in [low, high) for floats, with both ends for integers), or to
-            a function of a lane stream to values that lead with ``[B]``: ``lambda key: 10 * random.normal(key, ())``.
+        env: any environment without ``AutoReset``.
+        distributions: param name to ``(low, high)``, uniform (in [low, high) for floats, both ends included for
+            integers), or to a function of a stream to values ``[B, ...]``: ``lambda stream: 10 * random.normal(stream,
+            ())``.
 
     Raises:
-        ValueError: for an unknown name, ends that are not numbers in order, ends that the environment refuses, or an
-            ``env`` that restarts its lanes; at trace time for a function's result of another shape.
+        ValueError: for an unknown name, bounds that are not numbers in order, bounds that the environment refuses, or
+            an ``env`` that restarts its lanes; at trace time if a function returns another shape.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.ResampleParams(jaxenv.spec("Pendulum-v1").make(num_envs=2), {"gravity": (9, 11)})
@@ -53,7 +55,7 @@ class ResampleParams(Wrapper):
 
     def check(self):
         known = self._params()
-        ends: tuple[dict, dict] = ({}, {})
+        extremes: tuple[dict, dict] = ({}, {})
         for name, given in self.distributions:
             if name not in known:
                 raise ValueError(f"ResampleParams: no param {name!r}, the params are {', '.join(known) or '(none)'}")
@@ -65,10 +67,10 @@ class ResampleParams(Wrapper):
                 raise ValueError(f"ResampleParams: {name} must be (low, high) or a function, got {given!r}") from None
             if not (np.isfinite(low) and np.isfinite(high) and low <= high):
                 raise ValueError(f"ResampleParams: {name}: low must not exceed high, both finite, got {given}")
-            for values, end in zip(ends, given, strict=True):
+            for values, end in zip(extremes, given, strict=True):
                 values[name] = np.full(_shape(known[name]), end)
-        for values in ends:
-            self.env.with_params(**values)  # refuses here what no draw may be
+        for values in extremes:
+            self.env.with_params(**values)  # refuses bounds out of the params' range
         if self.autoreset is not None:
             raise ValueError(
                 "ResampleParams: AutoReset inside would keep the old params, put ResampleParams inside AutoReset"
@@ -89,9 +91,9 @@ class ResampleParams(Wrapper):
                 value = random.uniform(stream, shape, *given)
             else:
                 value = random.integers(stream, shape, given[0], given[1] + 1)
-            wanted = clock.env_id.shape + shape
-            if jnp.shape(value) != wanted:
-                raise ValueError(f"ResampleParams: {name} must be drawn in shape {wanted}, got {jnp.shape(value)}")
+            shape = clock.env_id.shape + shape
+            if jnp.shape(value) != shape:
+                raise ValueError(f"ResampleParams: {name} must be drawn in shape {shape}, got {jnp.shape(value)}")
             values[name] = jnp.asarray(value, known[name].dtype)
         return values
 
@@ -99,7 +101,7 @@ class ResampleParams(Wrapper):
         return self.env._with_num_envs(num_lanes).with_params(**values)
 
     def _of(self, state: LaneState) -> Environment:
-        """The environment as it is in the lanes of a state."""
+        """The environment with the params of the lanes in a state."""
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
@@ -133,5 +135,5 @@ def _shape(declared: Declared) -> tuple[int, ...]:
 
 
 def _shown(env_info: dict, own: dict[str, jax.Array]) -> dict:
-    """Entries with the params in force, those drawn further in among them. Copies, so that states may be donated."""
+    """``env_info`` with the current params, including those drawn further inside. Copies allow donating the state."""
     return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}

@@ -1,22 +1,23 @@
-"""Let the agent act within bounds of its own."""
+"""Let the agent act within chosen bounds."""
 
 from jaxenv import specs
 from jaxenv.wrappers.affine_action import AffineAction
 
 
 class RescaleAction(AffineAction):
-    """Maps actions in [minimum, maximum] affinely onto the bounds of the environment, as Gymnasium's wrapper does.
+    """Maps actions affinely from [minimum, maximum] onto the bounds of the environment.
 
-    Nothing is clipped: what lies outside maps outside. `AffineAction` does the same for trees of actions.
+    It does not clip: values out of range map out of range. `AffineAction` does the same for trees of actions.
+
     Owns ``prev_action``: the agent's action.
 
     Args:
         env: an environment with one continuous action array and finite bounds.
         minimum: the agent's lower bound: a number, or a nested tuple in the action's shape.
-        maximum: its upper bound, above ``minimum`` everywhere.
+        maximum: the agent's upper bound, above ``minimum`` everywhere.
 
     Raises:
-        ValueError: if the action is not one bounded continuous array, or the bounds are not finite and in order.
+        ValueError: if the action is not one bounded continuous array, or if ``minimum`` is not below ``maximum``.
 
     >>> import jaxenv, numpy as np
     >>> env = jaxenv.wrappers.RescaleAction(jaxenv.spec("Pendulum-v1").make(), 0, 1)

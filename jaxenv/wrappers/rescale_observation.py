@@ -1,4 +1,4 @@
-"""Map bounded observations onto bounds of the user's choice."""
+"""Rescale bounded observations to other bounds."""
 
 from typing import Any, ClassVar
 
@@ -10,11 +10,11 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class RescaleObservation(LeafObservationWrapper):
-    """Maps observations affinely from their bounds onto [minimum, maximum], as Gymnasium's wrapper does.
+    """Maps observations affinely from their bounds onto [minimum, maximum].
 
-    The result, of the same shape, is clipped so that rounding leaves nothing outside. With ``fields=None`` every
-    floating-point leaf is mapped; integers are for `DtypeObservation` first. Owns ``observation``;
-    ``env_info["final_observation"]`` is mapped alike.
+    The result is clipped, so that rounding errors cannot exceed the bounds. With ``fields=None`` every floating-point
+    leaf is mapped; cast integers by `DtypeObservation` first. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment whose floating-point observations have finite bounds.
@@ -42,7 +42,7 @@ class RescaleObservation(LeafObservationWrapper):
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
             raise ValueError(
-                "RescaleObservation: minimum must lie below maximum, both finite, "
+                "RescaleObservation: minimum must be below maximum, both finite, "
                 f"got {self.minimum!r} and {self.maximum!r}"
             )
         super().check()
@@ -65,7 +65,7 @@ class RescaleObservation(LeafObservationWrapper):
         scale, low, minimum = (
             specs.aligned(np.broadcast_to(c, spec.shape).astype(spec.dtype), x.ndim) for c in (scale, low, self.minimum)
         )
-        # The distance from the bound first: with a product of the bound subtracted later, digits would cancel.
+        # Subtracting the bound first avoids cancellation between large products.
         return fit(self.map_spec(spec), (x - low) * scale + minimum)
 
     def map_spec(self, spec):

@@ -1,4 +1,4 @@
-"""Give observations another shape."""
+"""Reshape observations."""
 
 import math
 from typing import Any
@@ -9,17 +9,17 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ReshapeObservation(LeafObservationWrapper):
-    """Gives every leaf another shape with as many elements, in row-major order; bounds move along.
+    """Reshapes leaves of the observation in row-major order. Bounds move with their elements.
 
-    As Gymnasium's wrapper. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: an environment whose leaves (all of them, or those of ``fields``) have as many elements as ``shape``.
-        shape: the new shape of one lane's leaf, without the lanes.
-        fields: dotted paths of the leaves to map.
+        env: an environment whose leaves (all, or those of ``fields``) have as many elements as ``shape``.
+        shape: the new shape of one lane's leaf.
+        fields: dotted paths of the leaves to reshape.
 
     Raises:
-        ValueError: if ``shape`` is no tuple of whole numbers from 0, or a leaf has another number of elements.
+        ValueError: if ``shape`` is not a tuple of non-negative integers, or a leaf has another number of elements.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ReshapeObservation(jaxenv.spec("Pendulum-v1").make(), (3, 1))
@@ -31,7 +31,7 @@ class ReshapeObservation(LeafObservationWrapper):
 
     def check(self):
         if not (isinstance(self.shape, tuple) and all(type(n) is int and n >= 0 for n in self.shape)):
-            raise ValueError(f"ReshapeObservation: shape must be a tuple of whole numbers from 0, got {self.shape!r}")
+            raise ValueError(f"ReshapeObservation: shape must be a tuple of non-negative integers, got {self.shape!r}")
         super().check()
 
     def fault(self, spec):

@@ -10,18 +10,23 @@ from jaxenv.environment import Environment
 
 
 class RewardFromInfo(RowRewardWrapper):
-    """Replaces the reward by a function of ``env_info``: Gymnasium's example of a wrapper for the Reacher task.
+    """Replaces the reward by a function of ``env_info``.
 
-    The entries should describe the transition. Those that describe the state belong to the observation on the row:
-    outside a ``same_step`` `AutoReset` they are the next episode's on LAST rows. Owns ``reward``.
+    The entries should describe the transition. Entries that describe the state belong to the observation on the row:
+    outside a ``same_step`` `AutoReset` LAST rows hold those of the next episode. Owns ``reward``.
 
     Args:
         env: any environment.
         fn: a function of the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, cast to float32.
-        spec: float32 spec of one lane's reward, where bounds are known; they must hold 0, the reward of FIRST rows.
+        spec: float32 spec of one lane's reward, if its bounds are known; they must include 0, the reward of FIRST rows.
 
     Raises:
-        ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
+        ValueError: if the result does not lead with the lanes, or if ``spec`` does not fit it.
+
+    >>> import jaxenv
+    >>> inside = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 200)
+    >>> RewardFromInfo(inside, lambda env_info: env_info["time_limit_reached"]).reward_spec()
+    Array((), float32, name='reward')
     """
 
     fn: Callable[[Mapping[str, Any]], Any] = tree.static()
@@ -30,7 +35,7 @@ class RewardFromInfo(RowRewardWrapper):
     def check(self):
         if not callable(self.fn):
             raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
-        found = Environment.reward_spec(self)  # traces fn: what is wrong with it shows here
+        found = Environment.reward_spec(self)  # traces fn, which raises its errors here
         if self.spec is not None:
             check_reward_spec("RewardFromInfo", self.spec, found)
 

@@ -1,4 +1,4 @@
-"""Count the steps and episodes of every lane, from its first reset on."""
+"""Count the steps and episodes of every lane since the first reset."""
 
 from typing import Any, ClassVar
 
@@ -15,10 +15,10 @@ class RunState:
 
     Attributes:
         inner: the state of the environment inside.
-        episodes: episodes that ended: LAST rows.
-        resets: episodes that began, the first one included.
-        total_steps: rows that were not FIRST.
-        episode_steps: those of this episode.
+        episodes: completed episodes: LAST rows.
+        resets: started episodes, including the first.
+        total_steps: rows other than FIRST.
+        episode_steps: rows other than FIRST in the current episode.
     """
 
     inner: Any
@@ -29,10 +29,10 @@ class RunState:
 
 
 class RunStats(Wrapper):
-    """Counts episodes, resets and steps per lane in its state, a `RunState`; restarts do not set them back.
+    """Counts episodes, resets and steps per lane in its state, a `RunState`. Restarts do not reset the counters.
 
-    It may stand on either side of ``AutoReset``. ``reset`` starts the counters anew; rows pass through as they are.
-    As TF-Agents' ``RunStats``, whose counters belong to one environment object.
+    The wrapper works inside and outside ``AutoReset``. ``reset`` starts the counters from zero. Owns no field: rows
+    pass through unchanged.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.RunStats(jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012()))
@@ -50,18 +50,18 @@ class RunStats(Wrapper):
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        none = jnp.zeros_like(episode)
+        zero = jnp.zeros_like(episode)
         if previous is None:
-            return RunState(state, none, none + 1, none, none), timestep
-        return RunState(state, previous.episodes, previous.resets + 1, previous.total_steps, none), timestep
+            return RunState(state, zero, zero + 1, zero, zero), timestep
+        return RunState(state, previous.episodes, previous.resets + 1, previous.total_steps, zero), timestep
 
     def step(self, state, action):
         inner, timestep = self.env.step(state.inner, action)
-        begins, taken = self.env.starts(timestep), (~timestep.is_first()).astype(jnp.int32)
+        starts, taken = self.env.starts(timestep), (~timestep.is_first()).astype(jnp.int32)
         return RunState(
             inner=inner,
             episodes=state.episodes + timestep.is_last().astype(jnp.int32),
-            resets=state.resets + begins.astype(jnp.int32),
+            resets=state.resets + starts.astype(jnp.int32),
             total_steps=state.total_steps + taken,
-            episode_steps=jnp.where(begins, jnp.zeros_like(taken), state.episode_steps + taken),
+            episode_steps=jnp.where(starts, jnp.zeros_like(taken), state.episode_steps + taken),
         ), timestep

@@ -1,4 +1,4 @@
-"""Make one number of a vector reward."""
+"""Reduce a vector reward to a scalar."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from jaxenv._wrapper_bases import RewardWrapper
 
 
 class ScalarizeReward(RewardWrapper):
-    """Pays the weighted sum of a vector reward's components, as ALF's ScalarRewardWrapper does. Owns ``reward``.
+    """Returns the weighted sum of the components of a vector reward. Owns ``reward``.
 
     Args:
         env: an environment with a vector reward float32 ``[B, R]``.
-        weights: float32 ``[R]``, or ``[B, R]`` with some for each lane; by default the first component alone.
+        weights: float32 ``[R]``, or ``[B, R]`` for weights per lane; by default only the first component counts.
 
     Raises:
-        ValueError: if the reward is no vector, or the weights are not one per component.
+        ValueError: if the reward is not a vector, or if there is not one weight per component.
 
     >>> import jax.numpy as jnp, jaxenv
     >>> from jaxenv import specs, testing

@@ -11,19 +11,24 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ScaleImage(LeafObservationWrapper):
-    """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``, as ALF's ``ImageScaleTransformer``.
+    """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``.
 
-    With ``fields=None`` every uint8 leaf is mapped, whatever its shape, which stays. Owns ``observation``;
-    ``env_info["final_observation"]`` is mapped alike.
+    With ``fields=None`` every uint8 leaf is mapped, whatever its shape. Shapes stay. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one uint8 leaf.
-        minimum: what 0 becomes.
-        maximum: what 255 becomes, above ``minimum``.
+        minimum: result for 0.
+        maximum: result for 255, above ``minimum``.
         fields: dotted paths of the leaves to map.
 
     Raises:
-        ValueError: if ``minimum`` and ``maximum`` are not finite and in order, or a named leaf is not uint8.
+        ValueError: if ``minimum`` and ``maximum`` are not finite and in order, or if a named leaf is not uint8.
+
+    >>> from jaxenv import testing
+    >>> env = ScaleImage(testing.random_environment(specs.Bounded((2,), np.uint8, 0, 51), specs.discrete(2)), 0, 5)
+    >>> env.observation_spec()
+    Bounded((2,), float32, 0.0, 1.0)
     """
 
     minimum: float = tree.static(default=-1.0)
@@ -34,7 +39,7 @@ class ScaleImage(LeafObservationWrapper):
     def check(self):
         if not (np.isfinite(self.minimum) and np.isfinite(self.maximum) and self.minimum < self.maximum):
             raise ValueError(
-                f"ScaleImage: minimum must lie below maximum, both finite, got {self.minimum!r} and {self.maximum!r}"
+                f"ScaleImage: minimum must be below maximum, both finite, got {self.minimum!r} and {self.maximum!r}"
             )
         super().check()
 
@@ -52,12 +57,12 @@ class ScaleImage(LeafObservationWrapper):
 
 
 def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
-    """Bytes ``[B, ...]`` that fit ``spec`` as float32, 0 as ``minimum`` and 255 as ``maximum``."""
+    """Bytes ``[B, ...]`` that fit ``spec`` as float32: 0 becomes ``minimum`` and 255 ``maximum``."""
     return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
 
 
 def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
-    """The spec of what `scaled` makes of one lane's bytes."""
+    """The spec of one lane's bytes after `scaled`."""
     low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
     return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
 

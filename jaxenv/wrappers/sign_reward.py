@@ -1,4 +1,4 @@
-"""Pay the sign of the reward."""
+"""Replace the reward by its sign."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +9,9 @@ from jaxenv._wrapper_bases import RewardWrapper
 
 
 class SignReward(RewardWrapper):
-    """Pays -1, 0 or 1, the sign of the reward, as agents for Atari games are trained.
+    """Replaces the reward by its sign, -1, 0 or 1, as in the training of Atari agents.
 
-    float32 ``[B]``, or ``[B, R]`` by component. Owns ``reward``.
+    The result is float32 ``[B]``, or ``[B, R]`` by component. Owns ``reward``.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.SignReward(jaxenv.spec("Pendulum-v1").make())

@@ -8,13 +8,13 @@ from jaxenv._wrapper_bases import RewardWrapper
 
 
 class SparseReward(RewardWrapper):
-    """Pays 1 where the reward exceeds the threshold and 0 elsewhere (also for NaN), as the example in ALF's guide.
+    """Pays 1 if the reward exceeds the threshold, else 0 (also for NaN).
 
     Owns ``reward``.
 
     Args:
         env: any environment.
-        threshold: what the reward must exceed; one number, or float32 ``[B]`` with one per lane.
+        threshold: one number, or float32 ``[B]`` with one per lane.
 
     >>> import jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.SparseReward(jaxenv.spec("MountainCar-v0").make())

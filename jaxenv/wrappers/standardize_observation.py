@@ -10,20 +10,21 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class StandardizeObservation(LeafObservationWrapper):
-    """Gives ``clip((x - mean) / std, -limit, limit)`` for constants that were measured before, as DI-engine does.
+    """Shows ``clip((x - mean) / std, -limit, limit)`` for constants that were measured beforehand.
 
-    For statistics that are measured as the lanes run there is `NormalizeObservation`. With ``fields=None`` every
-    floating-point leaf is mapped. Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    `NormalizeObservation` measures its statistics while lanes run. With ``fields=None`` every floating-point leaf is
+    mapped. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with floating-point observations.
         mean: a number, or a nested tuple or an array that broadcasts to the leaf.
-        std: likewise, above 0.
-        limit: where the result is clipped; may be infinite.
+        std: a number, nested tuple or array above 0.
+        limit: limit on the magnitude of the result; may be infinite.
         fields: dotted paths of the leaves to map.
 
     Raises:
-        ValueError: if ``mean`` or ``std`` are not finite or do not broadcast, or ``std`` or ``limit`` are not above 0.
+        ValueError: if ``mean`` or ``std`` are not finite or do not broadcast, or if ``std`` or ``limit`` are not above
+            0.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.StandardizeObservation(jaxenv.spec("Pendulum-v1").make(), (0, 0, 1), (1, 0.5, 2))
@@ -68,6 +69,6 @@ class StandardizeObservation(LeafObservationWrapper):
 
     def map_spec(self, spec):
         mean, std = self._constants(spec)
-        with np.errstate(over="ignore"):  # what overflows is clipped
+        with np.errstate(over="ignore"):  # overflow is clipped
             low, high = (np.clip((bound - mean) / std, -self.limit, self.limit) for bound in bounds(spec))
         return specs.Bounded(spec.shape, spec.dtype, low, high, spec.name)

@@ -1,4 +1,4 @@
-"""Replay the action before, by chance."""
+"""Repeat the previous action at random."""
 
 from typing import Any, ClassVar
 
@@ -13,10 +13,10 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 @tree.struct
 class Sticky:
-    """What a lane replays.
+    """The action that a lane repeats.
 
-    ``last``: the action that was executed last, zeros at first. ``left``: int32 ``[B]``, how many replays of it are
-    still to come; -1 where nothing was executed in this episode.
+    ``last``: the action executed last, zeros before the first. ``left``: int32 ``[B]``, repetitions still to come; -1
+    before the first step of an episode.
     """
 
     last: Any
@@ -24,21 +24,21 @@ class Sticky:
 
 
 class StickyAction(LaneWrapper):
-    """Executes the last executed action once more, instead of the agent's, with some probability at every step.
+    """Executes the previously executed action instead of the agent's, with some probability at every step.
 
-    The first action of an episode is always the agent's. A replay goes on for ``duration`` steps, and may be followed
-    by another. Machado et al. (2018, doi:10.1613/jair.5699, section 5.2), with the durations of Gymnasium's wrapper.
-    Inside an `ActionRepeat` every repeated step has a chance of its own.
+    The first action of an episode is always the agent's. A repetition lasts ``duration`` steps and may be followed by
+    another. See Machado et al. (2018, doi:10.1613/jair.5699, section 5.2). Inside an `ActionRepeat` the probability
+    applies to every repeated step.
 
-    Owns ``prev_action``: the agent's action, also where another one was executed.
+    Owns ``prev_action``: the agent's action, even if another one was executed.
 
     Args:
         env: any environment.
-        probability: chance of a replay in [0, 1): one number, or one per lane.
-        duration: steps that a replay takes: a number, or (least, most) to draw from uniformly, both included.
+        probability: probability of a repetition in [0, 1): one number, or one per lane.
+        duration: steps per repetition: a number, or (least, most) to draw from uniformly, both included.
 
     Raises:
-        ValueError: for a probability out of [0, 1), or durations below 1 or out of order.
+        ValueError: for a probability outside [0, 1), or durations below 1 or out of order.
 
     >>> import jaxenv
     >>> env = StickyAction(jaxenv.spec("CartPole-v1").make(), 0.25)
@@ -57,7 +57,7 @@ class StickyAction(LaneWrapper):
         if is_concrete(self.probability):
             p = np.asarray(self.probability)
             if np.any((p < 0) | (p >= 1)):
-                raise ValueError(f"StickyAction: probability must lie in [0, 1), got {self.probability}")
+                raise ValueError(f"StickyAction: probability must be in [0, 1), got {self.probability}")
         given = np.asarray(self.duration)
         if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
             raise ValueError(
@@ -70,9 +70,9 @@ class StickyAction(LaneWrapper):
 
     def before(self, own, action, stream):
         drawn = random.bernoulli(stream, (), self.probability)
-        going_on = own.left > 0
-        sticks = going_on | (drawn & (own.left == 0))
-        left = jnp.where(going_on, own.left, self._draw_duration(stream)) - 1
+        repeating = own.left > 0
+        sticks = repeating | (drawn & (own.left == 0))
+        left = jnp.where(repeating, own.left, self._draw_duration(stream)) - 1
         executed = tree.where(sticks, own.last, action)
         return Sticky(executed, jnp.where(sticks, left, 0)), executed
 

@@ -1,4 +1,4 @@
-"""Stop the flow of values at a lost life."""
+"""Set the discount to 0 at a flag in env_info, such as a lost life."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,19 +11,24 @@ from jaxenv.wrapper import Wrapper
 
 
 class TerminalOnInfo(Wrapper):
-    """Sets the discount to 0 where a flag in ``env_info`` is set, and lets the episode go on: ALF's
-    AtariTerminalOnLifeLoss.
+    """Sets the discount to 0 where a flag in ``env_info`` is set, and lets the episode continue.
 
-    The row stays MID: values do not flow past it, but nothing restarts and recurrent state is kept. This is the one
-    wrapper that makes MID rows with discount 0. The flag should describe the transition; of one that describes the
-    state a ``same_step`` stream shows the next episode's on LAST rows. Owns ``discount``.
+    The row stays MID: values do not propagate across it, but nothing restarts, and recurrent state is kept. No other
+    wrapper makes MID rows with discount 0. The flag should describe the transition: for a flag that describes the
+    state, LAST rows in ``same_step`` mode hold the next episode's. Owns ``discount``.
 
     Args:
         env: any environment.
-        flag: an entry of ``env_info``, bool ``[B]``.
+        flag: name of an entry of ``env_info``, bool ``[B]``.
 
     Raises:
         ValueError: if there is no such flag.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = TerminalOnInfo(jaxenv.wrappers.TimeLimit(jaxenv.testing.Counting(np.array([9])), 1), "time_limit_reached")
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> env.step(state, jnp.array([0]))[1].discount.tolist()
+    [0.0]
     """
 
     flag: str = tree.static()

@@ -1,4 +1,4 @@
-"""End episodes where a function of the row says so."""
+"""Terminate episodes by a function of the row."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from jaxenv.wrapper import Wrapper
 
 
 class TerminateOn(Wrapper):
-    """Makes a row LAST with discount 0 where ``fn`` says so: a goal is reached, a price was paid.
+    """Terminates an episode where ``fn`` is True: the row becomes LAST with discount 0.
 
-    FIRST rows are not asked. Where a time limit inside ends the episode on the same row, termination wins. ALF has a
-    wrapper for each such task. Owns ``step_type`` and ``discount``.
+    ``fn`` does not apply to FIRST rows. If a time limit inside ends the episode on the same row, termination wins. Owns
+    ``step_type`` and ``discount``.
 
     Args:
         env: any environment without ``AutoReset``.
@@ -48,9 +48,9 @@ class TerminateOn(Wrapper):
     def step(self, state, action):
         state, timestep = self.env.step(state, action)
         ends = self.fn(timestep)
-        wanted, got = timestep.env_id.shape, (jnp.shape(ends), jnp.result_type(ends))
-        if got != (wanted, jnp.bool_):
-            raise ValueError(f"TerminateOn: fn must return bool{list(wanted)}, got {got[1]}{list(got[0])}")
+        lanes, shape, dtype = timestep.env_id.shape, jnp.shape(ends), jnp.result_type(ends)
+        if (shape, dtype) != (lanes, jnp.bool_):
+            raise ValueError(f"TerminateOn: fn must return bool{list(lanes)}, got {dtype}{list(shape)}")
         return state, dataclasses.replace(
             timestep,
             step_type=jnp.where(ends, np.int32(StepType.LAST), timestep.step_type),

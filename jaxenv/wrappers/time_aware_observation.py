@@ -1,4 +1,4 @@
-"""Let the agent observe the time."""
+"""Add the time to the observation."""
 
 import dataclasses
 from typing import ClassVar
@@ -13,24 +13,25 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 
 class TimeAwareObservation(LaneWrapper):
-    """Adds the steps since FIRST to the observation: 0 at FIRST, then 1, 2, ..., counted for each lane by the wrapper.
+    """Adds the number of steps since FIRST to the observation. Each lane counts its own steps, from 0 at FIRST.
 
-    Flattened, the observation is one float32 vector: all arrays in the order of the tree, then the time. Otherwise a
-    dict gains ``key``, a tuple or list one more entry, and anything else becomes ``{"observation": ..., "time": ...}``;
-    the time is int32 ``()``, normalised float32. As Gymnasium's wrapper, but discrete observations are flattened to
-    their numbers (not one-hot), the time of one lane has no axis, and it stays at ``max_steps`` once it is there.
+    With ``flatten`` the observation is one float32 vector: all arrays in the order of the tree, then the time.
+    Otherwise a dict gains the entry ``key``, a tuple or list gains an item, and any other observation becomes
+    ``{"observation": ..., "time": ...}``. The time is int32 ``()``, or float32 if normalised, and stays at
+    ``max_steps`` once it is reached.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` streams one without ``AutoReset``.
-        max_steps: the longest episode, if known: it bounds the time.
-        normalize: give the time as a fraction of ``max_steps``, which then must be known.
-        flatten: give one vector.
-        key: the name of the time in a dict.
+        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        max_steps: maximal length of an episode, if known: the bound of the time.
+        normalize: show the time as a fraction of ``max_steps``, which must then be given.
+        flatten: show one vector.
+        key: name of the time in a dict.
 
     Raises:
-        ValueError: if ``max_steps`` is below 1, or unknown with ``normalize``, or the dict has an entry ``key``.
+        ValueError: if ``max_steps`` is below 1, or missing with ``normalize``, or if the dict already has the entry
+            ``key``.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeAwareObservation(jaxenv.testing.Chain(num_envs=1), max_steps=500, normalize=True)
@@ -51,7 +52,7 @@ class TimeAwareObservation(LaneWrapper):
         if self.max_steps is not None and (not isinstance(self.max_steps, int) or self.max_steps < 1):
             raise ValueError(f"TimeAwareObservation: max_steps must be None or at least 1, got {self.max_steps}")
         if self.normalize and self.max_steps is None:
-            raise ValueError("TimeAwareObservation: normalize needs max_steps, got None")
+            raise ValueError("TimeAwareObservation: normalize requires max_steps, got None")
         spec = self.env.observation_spec()
         if not self.flatten and self.key in (spec if isinstance(spec, dict) else ("observation",)):
             raise ValueError(f"TimeAwareObservation: key must be new to the observation, got {self.key!r} for {spec}")
@@ -89,7 +90,7 @@ class TimeAwareObservation(LaneWrapper):
 
 
 def _flat_spec(parts: list[specs.Array]) -> specs.Bounded:
-    """The spec of one float32 vector of all ``parts``, of which at least one is bounded."""
+    """The spec of one float32 vector of all ``parts``, at least one of which is bounded."""
     sides = zip(*(bounds(s) for s in parts), strict=True)
     low, high = (np.concatenate([bound.astype(np.float32).reshape(-1) for bound in side]) for side in sides)
     return specs.Bounded(low.shape, np.float32, low, high, "observation")

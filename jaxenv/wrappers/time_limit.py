@@ -1,4 +1,4 @@
-"""End episodes after a number of steps, as truncated."""
+"""Truncate episodes after a number of steps."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -14,28 +14,28 @@ from jaxenv.wrapper import Wrapper, layers
 
 @tree.struct
 class TimeLimitState:
-    """State of the environment inside, and int32 ``[B]`` steps since FIRST where the clock does not count them."""
+    """State of the environment inside, and int32 ``[B]`` steps since FIRST if the clock does not count them."""
 
     inner: Any
     elapsed: Any
 
 
 class TimeLimit(Wrapper):
-    """Makes the ``duration``-th row after FIRST a LAST row and leaves its discount as it is.
+    """Makes the ``duration``-th row after FIRST a LAST row and leaves its discount alone.
 
-    A task that ends on that very step keeps discount 0: termination wins, and both facts stay visible, since
-    ``env_info["time_limit_reached"]`` (bool ``[B]``) says that the limit was reached. The limit counts the steps of
-    what it wraps: inside an action repeat it counts environment steps, outside it the agent's.
+    If the task terminates on the same step, the discount stays 0: termination wins. ``env_info["time_limit_reached"]``
+    (bool ``[B]``) still reports that the limit was reached. The limit counts the steps of the environment that it
+    wraps: inside an action repeat those of the environment, outside it those of the agent.
 
     Owns ``step_type`` and ``env_info["time_limit_reached"]``; ``discount`` with ``terminal=True``.
 
     Args:
         env: any environment without ``AutoReset``.
         duration: steps per episode, at least 1: one number, or int32 ``[B]`` with one per lane.
-        terminal: the limit is part of the task (the agent sees its clock), so reaching it gives discount 0.
+        terminal: treat the limit as part of the task (the agent sees its clock): reaching it sets the discount to 0.
 
     Raises:
-        ValueError: if ``duration`` is below 1 or no integer, or if ``env`` already restarts its lanes.
+        ValueError: if ``duration`` is below 1 or not an integer, or if ``env`` already restarts its lanes.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
@@ -58,12 +58,12 @@ class TimeLimit(Wrapper):
 
     @property
     def _own_count(self) -> bool:
-        # One inner step is one tick of the clock unless something inside steps several times: then nothing is carried.
+        # The clock counts inner steps, one per step unless a wrapper inside takes several. Then this wrapper counts.
         return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(self.env))
 
     @staticmethod
     def _reached_inside(timestep):
-        """What a limit inside this one reports, where there is one."""
+        """The report of a limit inside this one, if there is one."""
         return timestep.env_info.get("time_limit_reached", np.False_)
 
     def inner(self, state):

@@ -1,4 +1,4 @@
-"""Map actions by any function."""
+"""Map actions by a function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,18 +8,18 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class TransformAction(ActionWrapper):
-    """Passes on what a function makes of the agent's actions; as Gymnasium's TransformAction.
+    """Maps the agent's actions by a function.
 
-    Owns ``prev_action``: the agent's action, not what the function makes of it.
+    Owns ``prev_action``: the agent's action, before the function.
 
     Args:
         env: any environment.
         fn: maps a batch of the agent's actions (a tree of arrays ``[B, ...]``, discrete ones within their bounds) to a
-            batch of the environment's. It is compared by noop_kwargs: a function made anew compiles anew.
+            batch of the environment's. Functions compare by identity: a new function object triggers a recompilation.
         spec: spec of the agent's action, or a tree of specs; that of the environment by default.
 
     Raises:
-        ValueError: at trace time, if the result is no action of ``env``.
+        ValueError: at trace time, if the result is not an action of ``env``.
 
     >>> import jaxenv, numpy as np
     >>> env = TransformAction(jaxenv.spec("Pendulum-v1").make(), lambda action: -action)

@@ -11,18 +11,18 @@ from jaxenv._wrapper_bases import ObservationWrapper
 
 
 class TransformObservation(ObservationWrapper):
-    """Applies a function to the observation of every row, as Gymnasium's wrapper does, but to the batch at once.
+    """Maps the observations of the whole batch by a function.
 
-    Owns ``observation``; ``env_info["final_observation"]`` is mapped alike.
+    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: any environment.
-        fn: takes the tree of observations, ``[B, ...]``, and returns a tree of arrays that lead with ``[B]``. Lanes
-            must not mix in it.
-        spec: specs of the result, for one lane; by default shapes and dtypes of what ``fn`` returns, without bounds.
+        fn: maps a tree of observations ``[B, ...]`` to a tree of arrays ``[B, ...]``. It must not mix lanes.
+        spec: specs of the result for one lane; by default the shapes and dtypes that ``fn`` returns, without bounds.
 
     Raises:
-        ValueError: if a leaf of the result does not lead with the lanes, or ``spec`` is not what ``fn`` returns.
+        ValueError: if a leaf of the result does not lead with the lanes, or if ``spec`` differs from the result of
+            ``fn``.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TransformObservation(jaxenv.spec("Pendulum-v1").make(), lambda o: o[:, :2])
@@ -51,7 +51,7 @@ class TransformObservation(ObservationWrapper):
                 )
         if self.spec is not None:
             given = specs.unbatched(self.spec.value, 0)
-            specs.require_equal(given, specs.unbatched(shapes), "TransformObservation: spec and what fn returns")
+            specs.require_equal(given, specs.unbatched(shapes), "TransformObservation: spec and the result of fn")
 
     def observation(self, observation):
         return self.fn(observation)
@@ -61,6 +61,6 @@ class TransformObservation(ObservationWrapper):
             return self.spec.value
         inner = self.env.observation_spec()
         mapped = mapped_spec(self.fn, inner, self.spec_lanes)
-        # A single array keeps its name; of a tree nobody can say which leaf came from where.
-        alone = specs.is_spec(mapped) and specs.is_spec(inner)
-        return mapped.replace(name=inner.name) if alone else mapped
+        # A single array keeps its name. In a tree the origin of a leaf is unknown.
+        single = specs.is_spec(mapped) and specs.is_spec(inner)
+        return mapped.replace(name=inner.name) if single else mapped

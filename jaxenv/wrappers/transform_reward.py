@@ -1,4 +1,4 @@
-"""Map the reward by any function."""
+"""Map the reward by a function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +12,17 @@ from jaxenv._wrapper_bases import RewardWrapper
 
 
 class TransformReward(RewardWrapper):
-    """Applies a function to the reward, as Gymnasium's wrapper does, but never at FIRST, where the reward stays 0.
+    """Maps the reward by a function, except at FIRST, where it stays 0.
 
-    Gymnasium's vector environments apply it there as well, so that ``2 * r + 1`` pays 1 for a reset. Owns ``reward``.
+    Owns ``reward``.
 
     Args:
         env: any environment.
         fn: an elementwise function of a batch of rewards, ``[B]`` or ``[B, R]``; the result is cast to float32.
-        spec: float32 spec of one lane's result, where bounds are known; they must hold 0, the reward of FIRST rows.
+        spec: float32 spec of one lane's result, if its bounds are known; they must include 0, the reward of FIRST rows.
 
     Raises:
-        ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
+        ValueError: if the result does not lead with the lanes, or if ``spec`` does not fit it.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.TransformReward(jaxenv.spec("Pendulum-v1").make(), lambda r: 0.1 * r)

@@ -1,4 +1,4 @@
-"""Make a vector reward with entries of env_info."""
+"""Append entries of env_info to the reward."""
 
 from typing import Any
 
@@ -11,18 +11,26 @@ from jaxenv._wrapper_bases import RowRewardWrapper
 
 
 class VectorReward(RowRewardWrapper):
-    """Appends entries of ``env_info`` to the reward as components of their own: float32 ``[B, 1 + len(names)]``.
+    """Appends entries of ``env_info`` to the reward as further components: float32 ``[B, 1 + len(names)]``.
 
-    With ``names=("cost",), weights=(1, -1)`` the reward is ``[reward, -cost]``, as ALF's VectorReward for Safety Gym
-    makes it. The entries should describe the transition (see `RewardFromInfo`). Owns ``reward``.
+    With ``names=("cost",), weights=(1, -1)`` the reward is ``[reward, -cost]``. The entries should describe the
+    transition (see `RewardFromInfo`). Owns ``reward``.
 
     Args:
         env: an environment whose reward is a number or a vector.
         names: entries of ``env_info`` with one number or flag per lane.
-        weights: factors of the components, float32 ``[n]``, or ``[B, n]`` with some for each lane; 1 by default.
+        weights: factors of the components, float32 ``[n]``, or ``[B, n]`` for weights per lane; 1 by default.
 
     Raises:
-        ValueError: for an entry that is not there or is no single number, or weights that are not one per component.
+        ValueError: for an entry that does not exist or is not a single number, or if there is not one weight per
+            component.
+
+    >>> import jax, jaxenv
+    >>> inside = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 1)
+    >>> env = VectorReward(inside, ("time_limit_reached",), [0, 1])
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> env.step(state, jnp.zeros((1, 1)))[1].reward.tolist()
+    [[-0.0, 1.0]]
     """
 
     names: Any = tree.static()
@@ -46,7 +54,7 @@ class VectorReward(RowRewardWrapper):
                 known = ", ".join(found) or "(none)"
                 raise ValueError(f"VectorReward: no entry {name!r} in env_info, there are {known}")
             if not specs.is_spec(found[name]) or found[name].shape != ():
-                raise ValueError(f"VectorReward: names must be of single numbers, {name!r} is {found[name]}")
+                raise ValueError(f"VectorReward: names must be those of single numbers, {name!r} is {found[name]}")
         if not self.names:
             raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
         if np.shape(self.weights)[-1] != self._components:

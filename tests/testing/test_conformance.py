@@ -266,7 +266,8 @@ def test_a_stack_of_many_wrappers_around_a_real_environment_passes(id):
 
 
 def test_no_wrapper_is_left_out():
-    bases = {f"{what}Wrapper" for what in ("Action", "Observation", "LeafObservation", "Reward", "Lane", "Batch")}
+    kinds = ("Action", "Observation", "LeafObservation", "Reward", "RowReward", "Lane", "Batch")
+    bases = {f"{kind}Wrapper" for kind in kinds}
     known = {name for name, x in vars(wrappers).items() if isinstance(x, type) and issubclass(x, jaxenv.Wrapper)}
     checked = {type(layer).__name__ for e in WRAPPERS.values() for layer in layers(e.wrapper(e.env()))}
     assert known - bases - checked == {"AutoReset", "FixedResetKey"}  # among the environments above

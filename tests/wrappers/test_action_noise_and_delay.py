@@ -34,7 +34,7 @@ def noise_of_three(past_weight, mode="next_step", outside=False):
     return unrolled(env, np.zeros((7, 3), np.float32))
 
 
-def test_noise_is_the_draw_of_this_step_and_a_share_of_the_one_before():
+def test_noise_is_the_current_draw_plus_the_weighted_previous_draw():
     draws, rows = noise(noise_of_three(0)), noise_of_three(0.5)
     inside = (rows.step_type[1:] != FIRST) & (rows.step_type[:-1] != FIRST)
     expected = draws[1:] + np.float32(0.5) * draws[:-1]
@@ -45,7 +45,7 @@ def test_noise_is_the_draw_of_this_step_and_a_share_of_the_one_before():
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_a_restarted_lane_draws_its_past_anew_while_the_others_go_on(outside):
+def test_a_restarted_lane_redraws_its_past_while_other_lanes_continue(outside):
     draws, rows = (noise_of_three(w, outside=outside) for w in (0, 1))
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST, FIRST, MID]
     past = noise(rows) - noise(draws)
@@ -59,7 +59,7 @@ def test_a_restarted_lane_draws_its_past_anew_while_the_others_go_on(outside):
     assert (np.abs(started[1:] - noise(draws)[[2, 5], 1]) > 1e-3).all()
 
 
-def test_noise_in_same_step_is_that_of_next_step_without_its_first_rows():
+def test_same_step_noise_equals_next_step_noise_without_first_rows():
     longer, same = noise_of_three(1), noise_of_three(1, "same_step")
     np.testing.assert_array_equal(noise(longer)[:, [0, 2]], noise(same)[:, [0, 2]])
     np.testing.assert_array_equal(noise(longer)[[1, 2, 4, 5, 7], 1], noise(same)[1:6, 1])
@@ -71,19 +71,19 @@ def noise_of_many(sigma, past_weight, steps=4):
     return noise(unrolled(env, np.zeros((steps, 4000), np.float32)))[1:]
 
 
-def test_the_first_step_has_the_variance_of_all_others():
+def test_the_noise_of_the_first_step_has_the_same_variance():
     values = noise_of_many(0.5, 1)
     np.testing.assert_allclose(values.std(axis=1), 0.5 * np.sqrt(2), rtol=0.05)
     np.testing.assert_allclose(values.mean(axis=1), 0, atol=0.05)
 
 
-def test_two_steps_in_a_row_are_correlated_and_others_are_not():
+def test_noise_is_correlated_between_consecutive_steps_only():
     correlation = np.corrcoef(noise_of_many(0.5, 1))
     np.testing.assert_allclose(np.diag(correlation, 1), 0.5, atol=0.05)
     np.testing.assert_allclose(np.diag(correlation, 2), 0, atol=0.05)
 
 
-def test_what_leaves_the_bounds_is_clipped_and_discrete_parts_pass():
+def test_noisy_actions_are_clipped_and_discrete_parts_pass_through():
     spec = {"x": box([-1, 0], [1, 3], (2,)), "n": specs.discrete(9), "y": box(-5, 5)}
     env = ActionNoise(echo(spec), 1e4)
     given = {
@@ -100,7 +100,7 @@ def test_what_leaves_the_bounds_is_clipped_and_discrete_parts_pass():
     assert not rows.prev_action["x"].any()
 
 
-def test_every_element_and_leaf_has_noise_of_its_own():
+def test_every_element_and_leaf_has_independent_noise():
     env = ActionNoise(echo((box(-1e6, 1e6, (2,)), box(-1e6, 1e6, (2,))), np.array([0]), 1), 1.0)
     executed = unrolled(env, tuple(np.zeros((1, 1, 2), np.float32) for _ in range(2))).env_info["executed"]
     assert len(np.unique(np.stack(executed)[:, 1])) == 4
@@ -114,7 +114,7 @@ def test_every_element_and_leaf_has_noise_of_its_own():
         (specs.discrete(3), (1,), "ActionNoise: the action must have a continuous leaf"),
     ],
 )
-def test_noise_without_sense_is_refused(spec, arguments, message):
+def test_invalid_noise_arguments_are_refused(spec, arguments, message):
     with pytest.raises(ValueError, match=message):
         ActionNoise(echo(spec), *arguments)
 
@@ -136,19 +136,19 @@ def test_actions_arrive_one_step_late_and_never_in_the_next_episode(stack):
     assert rows.prev_action.tolist() == [[0, 0, 0], *GIVEN[:2].tolist(), [7, 0, 9], *GIVEN[3:5].tolist(), [7, 0, 9]]
 
 
-def test_in_same_step_the_queue_is_empty_after_an_end():
+def test_same_step_empties_the_queue_at_the_end_of_an_episode():
     rows = unrolled(AutoReset(ActionDelay(counting(), 1), "same_step"), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, MID, LAST, MID, LAST]
     assert rows.reward[:, 1].tolist() == [0, 0, 2, 0, 8, 0, 5]
     assert rows.reward[:, 0].tolist() == [0, 0, 1, 4, 7, 1, 4]
 
 
-def test_a_delay_of_three_steps_and_none():
+def test_actions_are_delayed_by_three_steps_or_none():
     assert unrolled(ActionDelay(counting(), 3), GIVEN).reward[:, 0].tolist() == [0, 0, 0, 0, 1, 4, 7]
     assert unrolled(ActionDelay(counting(), 0), GIVEN).reward[1:].tolist() == GIVEN.tolist()
 
 
-def test_the_first_actions_are_those_closest_to_zero():
+def test_the_first_delayed_actions_are_zeros_clipped_to_the_bounds():
     spec = {"x": box([-1, 2, -4], [1, 3, -3], (3,)), "n": specs.discrete(4, start=2)}
     given = {"x": np.full((2, 3, 3), 0.5, np.float32), "n": np.full((2, 3), 5, np.int32)}
     executed = unrolled(ActionDelay(echo(spec), 1), given).env_info["executed"]
@@ -166,6 +166,6 @@ def test_a_negative_delay_is_refused():
 
 
 @pytest.mark.parametrize("wrapper", [lambda e: ActionNoise(e, 1.0), ActionDelay])
-def test_around_same_step_they_are_refused(wrapper):
+def test_lane_wrappers_that_rewrite_actions_are_refused_outside_same_step(wrapper):
     with pytest.raises(ValueError, match=r"it rewrites prev_action.*put it inside AutoReset"):
         wrapper(AutoReset(echo(box(-1, 1)), "same_step"))

@@ -61,7 +61,7 @@ class Negative(ObservationWrapper):
         return -observation
 
 
-def test_rewards_2_3_5_7_are_paid_as_10_and_7():
+def test_three_repeats_pay_rewards_2_3_5_7_as_10_and_7():
     env = ActionRepeat(Priced(np.array([4]), prices=np.array([0, 2, 3, 5, 7])), 3)
     rows = unrolled(AutoReset(env), jnp.zeros((3, 1), jnp.int32))
     assert rows.step_type[:, 0].tolist() == [FIRST, MID, LAST, FIRST]
@@ -74,7 +74,7 @@ def test_rewards_2_3_5_7_are_paid_as_10_and_7():
 GIVEN = np.array([[1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 4, 4]], np.int32)
 
 
-def test_the_middle_lane_stops_at_its_end_and_restarts_while_the_others_go_on():
+def test_a_lane_stops_repeating_at_its_end_while_other_lanes_continue():
     rows = unrolled(AutoReset(ActionRepeat(counting(), 3)), GIVEN)
     assert rows.step_type.tolist() == [
         [FIRST, FIRST, FIRST],
@@ -89,7 +89,7 @@ def test_the_middle_lane_stops_at_its_end_and_restarts_while_the_others_go_on():
     assert rows.prev_action.tolist() == [[0, 0, 0], [1, 1, 1], [2, 0, 2], [3, 3, 3], [0, 0, 0]]
 
 
-def test_in_same_step_the_end_shows_the_next_start_and_the_sum_of_its_own_episode():
+def test_a_same_step_last_row_sums_its_own_episode_and_shows_the_next_start():
     rows = unrolled(AutoReset(ActionRepeat(counting(), 3), "same_step"), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, LAST, LAST, LAST, LAST]
     assert rows.observation[:, 1].tolist() == [0, 10, 20, 30, 40]
@@ -99,7 +99,7 @@ def test_in_same_step_the_end_shows_the_next_start_and_the_sum_of_its_own_episod
     assert frames(rows) == [[0, 0, 0], [3, 2, 3], [3, 2, 3], [3, 2, 3], [3, 2, 3]]
 
 
-def test_repeats_of_repeats_multiply():
+def test_nested_repeats_multiply():
     env = ActionRepeat(ActionRepeat(counting(np.array([[99], [8], [99]])), 3), 2)
     rows = unrolled(AutoReset(env), GIVEN)
     assert frames(rows) == [[0, 0, 0], [6, 6, 6], [6, 2, 6], [6, 0, 6], [6, 6, 6]]
@@ -107,7 +107,7 @@ def test_repeats_of_repeats_multiply():
     assert rows.reward[:, 1].tolist() == [0, 6, 4, 0, 24]
 
 
-def test_a_limit_outside_counts_the_agents_steps_and_one_inside_those_of_the_environment():
+def test_a_limit_outside_counts_agent_steps_and_a_limit_inside_counts_environment_steps():
     base = counting(np.array([99]), 1)
     outside = unrolled(AutoReset(TimeLimit(ActionRepeat(base, 4), 3)), np.ones((4, 1), np.int32))
     assert outside.step_type[:, 0].tolist() == [FIRST, MID, MID, LAST, FIRST]
@@ -120,13 +120,13 @@ def test_a_limit_outside_counts_the_agents_steps_and_one_inside_those_of_the_env
     assert frames(inside) == [[0], [4], [1], [0], [4]]
 
 
-def test_discounts_are_multiplied_over_the_steps_that_were_taken():
+def test_discounts_are_multiplied_over_the_steps_taken():
     rows = unrolled(AutoReset(ActionRepeat(TimeLimit(Halved(counting()), 5), 3)), GIVEN[:2])
     assert rows.discount.tolist() == [[1, 1, 1], [0.125, 0, 0.125], [0.25, 1, 0.25]]
 
 
 @pytest.mark.parametrize("num", [2, 4, 5, 7])
-def test_any_number_of_repeats_gives_what_so_many_steps_give(num):
+def test_repeats_equal_the_same_number_of_single_steps(num):
     rows = unrolled(ActionRepeat(counting(np.array([[0], [4], [1]])), num), np.full((1, 3), 3, np.int32))
     assert frames(rows)[1] == [num, min(num, 4), 1]
     assert rows.reward[1].tolist() == [3 * num, 3 * min(num, 4), 3]
@@ -150,7 +150,7 @@ class Between(RewardWrapper):
     ("inner", "outer"),
     [((-1, 2), (-3, 6)), ((1, 2), (1, 6)), ((-2, -1), (-6, -1)), ((0, 0.1), (0, np.float32(0.3)))],
 )
-def test_the_bounds_of_a_summed_reward_are_those_of_one_to_num_rewards(inner, outer):
+def test_reward_bounds_cover_sums_of_one_to_num_rewards(inner, outer):
     env = ActionRepeat(Between(counting(), *inner), 3)
     assert env.reward_spec() == specs.Bounded((), np.float32, *outer)
     assert ActionRepeat(counting(), 3).reward_spec() == counting().reward_spec()
@@ -159,7 +159,7 @@ def test_the_bounds_of_a_summed_reward_are_those_of_one_to_num_rewards(inner, ou
 # --- the maximum of two frames ---------------------------------------------------------------------------------------
 
 
-def test_the_maximum_is_that_of_the_last_two_frames_or_of_the_only_one():
+def test_the_maximum_is_taken_over_the_last_two_frames_or_the_only_one():
     env = MaxAndSkip(Negative(counting(np.array([[9], [2], [4]]))), 3)
     rows = unrolled(AutoReset(env), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, LAST, FIRST, LAST, FIRST]
@@ -172,14 +172,14 @@ def test_the_maximum_is_that_of_the_last_two_frames_or_of_the_only_one():
     assert frames(rows) == [[0, 0, 0], [3, 2, 3], [3, 0, 1], [3, 2, 0], [0, 0, 3]]
 
 
-def test_the_final_observation_is_a_maximum_too():
+def test_the_final_observation_is_a_maximum_as_well():
     rows = unrolled(AutoReset(MaxAndSkip(Negative(counting()), 3), "same_step"), GIVEN)
     assert rows.env_info["final_observation"][:, 1].tolist() == [0, -1, -11, -21, -31]
     assert rows.observation[:, 1].tolist() == [0, -10, -20, -30, -40]
     assert rows.observation[:, 0].tolist() == [0, -2, -5, -10, -12]
 
 
-def test_but_for_the_observation_it_is_an_action_repeat():
+def test_max_and_skip_equals_action_repeat_except_for_the_observation():
     one, other = (unrolled(AutoReset(W(Negative(counting()), 5)), GIVEN) for W in (ActionRepeat, MaxAndSkip))
     assert_equal(dataclasses.replace(one, observation=()), dataclasses.replace(other, observation=()))
     assert MaxAndSkip(counting(), 2).observation_spec() == counting().observation_spec()
@@ -209,12 +209,12 @@ class Seen(BatchWrapper):
         (lambda: Seen(counting()), 2, "Seen carries state of the whole batch, put it outside {}"),
     ],
 )
-def test_wrong_numbers_and_places_are_refused_with_what_to_do(wrapper, env, num, message):
+def test_invalid_numbers_and_placements_are_refused_with_advice(wrapper, env, num, message):
     with pytest.raises(ValueError, match=f"{wrapper.__name__}.*{message.format(wrapper.__name__)}"):
         wrapper(env(), num)
 
 
-def test_what_outlives_an_episode_comes_from_where_the_repeats_stopped():
+def test_carried_values_come_from_the_step_at_which_repeats_stopped():
     env = ActionRepeat(counting(), 3)
     state, timestep = env.reset(jax.random.key(0))
     after, row = jax.jit(env.step)(state, GIVEN[0])

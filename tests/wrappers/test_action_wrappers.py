@@ -167,7 +167,7 @@ def batch(spec, values):
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_an_action_reaches_the_environment_as_the_table_says_and_the_agent_sees_the_spec(name):
+def test_actions_and_specs_are_mapped_as_tabulated(name):
     (wrapper, inner), (spec, given, expected) = TABLE[name]
     env = wrapper(random_environment(specs.discrete(2), inner))
     assert env.action_spec() == spec
@@ -182,7 +182,7 @@ def test_an_action_reaches_the_environment_as_the_table_says_and_the_agent_sees_
 
 
 @pytest.mark.parametrize("mode", ["ends", "centers"])
-def test_a_grid_never_leaves_the_bounds_whatever_they_round_to(mode):
+def test_a_grid_of_actions_never_exceeds_bounds_after_rounding(mode):
     low, high = np.float32([0.1, -0.3, 1 / 3, 0.7]), np.float32([0.1, 0.7, 2 / 3, 0.7000001])
     env = DiscretizeAction(random_environment(specs.discrete(2), box(low, high, (4,))), 11, mode)
     values = np.asarray(env.action(np.tile(np.arange(11, dtype=np.int32)[:, None], (1, 4))))
@@ -192,13 +192,13 @@ def test_a_grid_never_leaves_the_bounds_whatever_they_round_to(mode):
         np.testing.assert_array_equal(values[[0, -1]], [low, high])
 
 
-def test_pendulum_discretized_says_five_actions():
+def test_a_discretized_pendulum_has_five_actions():
     env = DiscretizeAction(jaxenv.spec("Pendulum-v1").make(), 5)
     assert env.action_spec() == specs.Bounded((), np.int32, 0, 4)
     assert env.action(np.arange(5, dtype=np.int32))[:, 0].tolist() == [-2, -1, 0, 1, 2]
 
 
-def test_numbers_out_of_range_take_the_nearest_row_of_a_table_and_prev_action_is_the_one_given():
+def test_numbers_out_of_range_select_the_nearest_table_row_and_prev_action_keeps_them():
     env = AutoReset(DiscreteActions(echo(box(-1, 1, (2,))), DIRECTIONS))
     rows = unrolled(env, np.array([[-7, 1, 99], [3, 2, 1], [1, 2, 3]]))
     executed = rows.env_info["executed"].tolist()
@@ -209,7 +209,7 @@ def test_numbers_out_of_range_take_the_nearest_row_of_a_table_and_prev_action_is
     assert executed[3][1] == [0, 0]
 
 
-def test_a_flat_number_is_what_prev_action_shows_and_0_where_the_action_was_ignored():
+def test_prev_action_holds_the_flat_number_and_0_where_the_action_was_ignored():
     env = DiscretizeAction(AutoReset(echo(WIDE)), (2, 3, 5), flatten=True)
     rows = unrolled(env, np.array([[29, 30, 1], [5, 5, 5], [22, 7, 0]]))
     assert rows.prev_action.tolist() == [[0, 0, 0], [29, 30, 1], [5, 5, 5], [22, 0, 0]]
@@ -238,7 +238,7 @@ def made(spec):
         (lambda: AffineAction(made(specs.discrete(3))), "AffineAction: the action must have continuous leaves"),
         (
             lambda: AffineAction(made(box(0, 1)), 2, 1),
-            "AffineAction: minimum must lie below maximum, both finite, got 2",
+            "AffineAction: minimum must be below maximum, both finite, got 2",
         ),
         (
             lambda: AffineAction(made(box(0, 1, (3,))), (0, 0)),
@@ -248,7 +248,7 @@ def made(spec):
             lambda: RescaleAction(made(MIXED), 0, 1),
             "RescaleAction: the action must be one continuous array with finite",
         ),
-        (lambda: RescaleAction(made(box(0, 1)), 1, 1), "RescaleAction: minimum must lie below maximum"),
+        (lambda: RescaleAction(made(box(0, 1)), 1, 1), "RescaleAction: minimum must be below maximum"),
         (
             lambda: NormalizeAction(made(specs.Array((), np.float32))),
             "NormalizeAction: the action must have continuous",
@@ -272,7 +272,10 @@ def made(spec):
         (lambda: DiscretizeAction(made(box(0, 1)), 2.5), "num_actions must be integers of at least 2, got 2.5"),
         (lambda: DiscretizeAction(made(box(0, 1, (3,))), (2, 3)), "num_actions of shape .2,. does not broadcast"),
         (lambda: DiscretizeAction(made(box(0, 1)), 2, "edges"), "mode must be 'ends' or 'centers', got 'edges'"),
-        (lambda: DiscretizeAction(made(box(0, 1, (32,))), 2, flatten=True), "more combinations than an int32 holds"),
+        (
+            lambda: DiscretizeAction(made(box(0, 1, (32,))), 2, flatten=True),
+            "the combinations of num_actions must fit int32",
+        ),
         (lambda: DiscretizeAction(made(box(0, np.inf)), 2), "one continuous array with finite bounds"),
         (lambda: DiscretizeAction(made(specs.discrete(3)), 2), "one continuous array with finite bounds"),
         (lambda: ActionOffset(made(box(0, 1))), "ActionOffset: the action must be one bounded array of integers"),
@@ -282,19 +285,19 @@ def made(spec):
         (lambda: OneHotAction(made(specs.Array((), np.int32))), "bounded integers of one range"),
         (
             lambda: FlattenAction(made(MIXED)),
-            "FlattenAction: dtype must be given where the leaves differ .*float32.*int32",
+            "FlattenAction: dtype must be given if the leaves differ .*float32.*int32",
         ),
         (lambda: FlattenAction(made(MIXED), np.uint8), "minimum must fit uint8"),
         (lambda: FlattenAction(made(MIXED), "foo"), "FlattenAction: dtype must be a dtype, got 'foo'"),
         (lambda: TransformAction(made(MIXED), 3), "TransformAction: fn must be a function, got 3"),
     ],
 )
-def test_what_cannot_be_mapped_is_refused_by_name_and_value(make, message):
+def test_invalid_action_specs_and_arguments_are_refused_by_name_and_value(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_an_action_of_the_wrong_shape_is_refused_where_it_is_given():
+def test_an_action_of_the_wrong_shape_is_refused_by_the_outermost_wrapper():
     env = DiscretizeAction(made(SQUARE), 3)
     state, _ = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"DiscretizeAction.*must have shape \(1, 2, 2\).*got \(1, 2\)"):

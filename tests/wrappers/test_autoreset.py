@@ -26,7 +26,7 @@ def counting(lengths, mode="next_step", strategy="select", **kwargs):
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
-def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
+def test_next_step_returns_the_documented_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], strategy=strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (5, 1)))
     assert rows.observation.tolist() == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [0, 3, 3], [1, 0, 0], [2, 1, 1]]
@@ -37,7 +37,7 @@ def test_next_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
-def test_same_step_gives_the_published_rows_for_lengths_2_3_3(strategy):
+def test_same_step_returns_the_documented_rows_for_lengths_2_3_3(strategy):
     env = counting([[2], [3], [3]], "same_step", strategy)
     rows = unrolled(env, jnp.tile(jnp.array([1, 2, 3], jnp.int32), (4, 1)))
     assert rows.observation.tolist() == [[0, 0, 0], [1, 1, 1], [0, 2, 2], [1, 0, 0], [0, 1, 1]]
@@ -57,7 +57,7 @@ def test_the_mock_cycles_first_mid_last():
     assert ((rows.step_type == FIRST).sum(), (rows.step_type == LAST).sum()) == (3, 2)
 
 
-def test_an_ended_lane_leaves_its_neighbours_untouched():
+def test_an_ended_lane_does_not_affect_other_lanes():
     lengths = [[2, 5], [7, 7], [4, 1]]
     together = unrolled(counting(lengths), jnp.full((20, 3), 4, jnp.int32))
     assert np.any((together.step_type == LAST).any(1) & ~(together.step_type == LAST).all(1))
@@ -68,7 +68,7 @@ def test_an_ended_lane_leaves_its_neighbours_untouched():
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
-def test_what_an_environment_carries_survives_its_episodes(strategy):
+def test_carried_values_survive_episodes(strategy):
     env = counting([[2], [1], [3]], strategy=strategy, stride=10)
     rows = unrolled(env, jnp.zeros((7, 3), jnp.int32))
     assert rows.observation[:, 0].tolist() == [0, 1, 2, 10, 11, 12, 20, 21]
@@ -91,7 +91,7 @@ class Regret(Counting):
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
-def test_the_action_after_last_leaves_no_trace_in_what_is_carried(strategy):
+def test_the_ignored_action_does_not_change_carried_values(strategy):
     lengths = np.full((2, 1), 2)
     rows = {
         mode: unrolled(AutoReset(Regret(lengths, num_envs=2), mode, strategy), jnp.ones((6, 2), jnp.int32))
@@ -101,7 +101,7 @@ def test_the_action_after_last_leaves_no_trace_in_what_is_carried(strategy):
     assert rows["same_step"].observation[:5, 0].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_length_of_one_ends_on_the_very_first_step():
+def test_an_episode_of_one_step_ends_on_its_first_step():
     rows = unrolled(counting([[1], [1]]), jnp.zeros((4, 2), jnp.int32))
     assert rows.step_type[:, 0].tolist() == [FIRST, LAST, FIRST, LAST, FIRST]
 
@@ -168,14 +168,14 @@ def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_bat
 
 
 @pytest.mark.parametrize("strategy", ["cond", "compact"])
-def test_under_vmap_the_guard_on_ended_lanes_stays(strategy):
+def test_vmap_keeps_the_branch_on_ended_lanes(strategy):
     env = out_of_phase("next_step", strategy)
     states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
     text = str(jax.make_jaxpr(jax.vmap(env.step))(states, jnp.zeros((3, LANES), jnp.int32)))
     assert "cond[" in text  # JAX's own rule turns branches into selections
 
 
-def test_same_step_is_next_step_without_its_first_rows():
+def test_same_step_equals_next_step_without_first_rows():
     env = out_of_phase("next_step", "select")
     actions = random_actions(env, 60)
     longer = unrolled(env, actions)
@@ -216,7 +216,7 @@ def test_compact_equals_select_up_to_rounding(id, mode):
     assert_equal(compact, select, rtol=1e-4)
 
 
-def test_a_strategy_per_platform_is_the_one_for_this_platform():
+def test_a_strategy_per_platform_resolves_to_the_current_platform():
     class PerPlatform(Counting):
         reset_strategy = {"cpu": "compact", "default": "select"}
 
@@ -232,7 +232,7 @@ def test_a_strategy_per_platform_is_the_one_for_this_platform():
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
-def test_gradients_stop_where_an_episode_begins(strategy, param, value):
+def test_gradients_stop_at_the_start_of_an_episode(strategy, param, value):
     """Lane 0 begins anew on the third row: neither its past nor how it was started may have a slope there."""
     env = jaxenv.make("CartPole-v1", num_envs=3, max_episode_steps=np.array([2, 9, 9]), reset=strategy)
 
@@ -281,7 +281,7 @@ def test_episodes_of_a_lane_start_differently():
 # --- resetting by hand -----------------------------------------------------------------------------------------------
 
 
-def test_reset_where_restarts_the_marked_lanes_and_touches_no_other():
+def test_reset_where_restarts_the_marked_lanes_only():
     env = jaxenv.make("CartPole-v1", num_envs=4, autoreset=None)
     state, timestep = env.reset(jax.random.key(0))
     state, timestep = env.step(state, jnp.ones(4, jnp.int32))
@@ -309,7 +309,7 @@ def test_reset_where_with_a_key_starts_the_marked_lanes_from_new_keys():
     assert env.clock(new_state).episode.tolist() == [0, 0, 0, 0]
 
 
-def test_reset_where_works_around_auto_reset_and_clears_its_flag():
+def test_reset_where_outside_auto_reset_clears_its_flag():
     env = counting([[1], [9]])
     state, timestep = env.reset(jax.random.key(0))
     state, timestep = env.step(state, jnp.zeros(2, jnp.int32))
@@ -323,7 +323,7 @@ def test_reset_where_works_around_auto_reset_and_clears_its_flag():
 @pytest.mark.parametrize(
     "mask", [np.array([True]), np.array([1, 0]), np.array([[True, False]])], ids=["size", "dtype", "rank"]
 )
-def test_reset_where_refuses_a_mask_that_is_not_one_bool_a_lane(mask):
+def test_reset_where_refuses_a_mask_that_is_not_one_bool_per_lane(mask):
     env = counting([[1], [9]])
     state, timestep = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"mask must be bool\[2\], got"):
@@ -361,12 +361,12 @@ class Identity(BatchWrapper):
         (lambda env: AutoReset(env, block=0), "block must be at least 1, got 0"),
     ],
 )
-def test_a_wrong_stack_or_argument_is_refused_by_name(make, sentence):
+def test_an_invalid_stack_or_argument_is_refused_by_name(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(mock_012(2))
 
 
-def test_a_wrapper_whose_begin_and_step_disagree_is_named_when_it_is_traced():
+def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
     class Forgets(Wrapper):
         def begin(self, *args, **kwargs):
             state, timestep = self.env.begin(*args, **kwargs)
@@ -378,7 +378,7 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_when_it_is_traced():
         env.step(state, jnp.zeros(2, jnp.int32))
 
 
-def test_random_lanes_end_on_their_own():
+def test_random_lanes_end_independently():
     spec = jaxenv.specs.discrete(3)
     env = AutoReset(random_environment(spec, spec, end_probability=np.array([0.0, 0.2, 1.0]), num_envs=3))
     rows = unrolled(env, jnp.zeros((50, 3), jnp.int32))

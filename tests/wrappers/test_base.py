@@ -107,7 +107,7 @@ class RewardMean(BatchWrapper):
 # --- one function ----------------------------------------------------------------------------------------------------
 
 
-def test_an_action_wrapper_maps_the_action_and_reports_the_one_it_was_given():
+def test_an_action_wrapper_maps_the_action_and_reports_the_given_one():
     rows = unrolled(AutoReset(Doubled(counting())), jnp.full((4, 3), 3, jnp.int32))
     moved = rows.step_type != FIRST
     assert set(rows.reward[moved].tolist()) == {6}
@@ -121,7 +121,7 @@ def test_every_level_clips_the_discrete_actions_that_it_interprets():
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_an_observation_wrapper_maps_the_final_observation_too_on_either_side(mode):
+def test_an_observation_wrapper_maps_the_final_observation_inside_and_outside_auto_reset(mode):
     actions = random_actions(counting(), 12)
     inside, outside = (
         unrolled(env, actions) for env in (AutoReset(Halves(counting()), mode), Halves(AutoReset(counting(), mode)))
@@ -174,7 +174,7 @@ class Noise(LaneWrapper):
         return own, dataclasses.replace(timestep, reward=reward)
 
 
-def test_a_drawing_lane_wrapper_outside_same_step_gives_the_rewards_of_next_step():
+def test_a_random_lane_wrapper_outside_same_step_gives_the_rewards_of_next_step():
     actions = jnp.full((40, 3), 2, jnp.int32)
     inside, outside = (
         unrolled(env, actions)
@@ -187,7 +187,7 @@ def test_a_drawing_lane_wrapper_outside_same_step_gives_the_rewards_of_next_step
 
 
 @pytest.mark.parametrize("wrapper", [Sum, Echoes, Return, Noise])
-def test_a_lane_wrapper_gives_the_same_stream_inside_and_outside_auto_reset(wrapper):
+def test_a_lane_wrapper_gives_the_same_trajectory_inside_and_outside_auto_reset(wrapper):
     actions = random_actions(counting(), 30)
     inside, outside = (
         unrolled(env, actions) for env in (AutoReset(wrapper(counting())), wrapper(AutoReset(counting())))
@@ -197,7 +197,7 @@ def test_a_lane_wrapper_gives_the_same_stream_inside_and_outside_auto_reset(wrap
     assert_equal(inside, outside)
 
 
-def test_a_lane_wrapper_begins_anew_with_every_episode():
+def test_a_lane_wrapper_is_initialised_at_every_episode():
     rows = unrolled(AutoReset(Return(counting())), jnp.full((9, 3), 2, jnp.int32))
     expected, total = [], np.zeros(3)
     for step_type, reward in zip(rows.step_type, rows.reward, strict=True):
@@ -206,7 +206,7 @@ def test_a_lane_wrapper_begins_anew_with_every_episode():
     np.testing.assert_array_equal(rows.env_info["return"], expected)
 
 
-def test_a_lane_wrapper_outside_same_step_ends_on_the_last_row_and_begins_behind_it():
+def test_a_lane_wrapper_outside_same_step_restarts_after_the_last_row():
     actions = jnp.full((20, 3), 2, jnp.int32)
     same = unrolled(Return(AutoReset(counting(), "same_step")), actions)
     longer = unrolled(Return(AutoReset(counting())), jnp.full((40, 3), 2, jnp.int32))
@@ -214,7 +214,7 @@ def test_a_lane_wrapper_outside_same_step_ends_on_the_last_row_and_begins_behind
         np.testing.assert_array_equal(same.env_info["return"][:, lane], expected.env_info["return"][:21])
 
 
-def test_a_lane_wrapper_draws_anew_in_every_episode_and_lane():
+def test_a_lane_wrapper_draws_independently_per_episode_and_lane():
     rows = unrolled(AutoReset(Sum(counting())), jnp.zeros((30, 3), jnp.int32))
     first = rows.step_type == FIRST
     episode = np.cumsum(first, axis=0) - 1
@@ -235,13 +235,13 @@ def test_a_wrappers_draws_do_not_depend_on_its_depth():
     assert shallow.own.tolist() == deep.own.tolist()
 
 
-def test_rewriting_observations_outside_same_step_is_refused_and_says_where_to_go():
+def test_rewriting_observations_outside_same_step_is_refused_with_advice():
     with pytest.raises(ValueError, match=r"Sum: it rewrites observation.* put it inside AutoReset"):
         Sum(AutoReset(counting(), "same_step"))
     Return(AutoReset(counting(), "same_step"))
 
 
-def test_a_wrapper_that_changes_what_it_does_not_own_is_refused_by_name():
+def test_changing_a_field_that_is_not_owned_is_refused_by_name():
     class Sly(Return):
         owns = frozenset()
 
@@ -255,7 +255,7 @@ def test_a_wrapper_that_changes_what_it_does_not_own_is_refused_by_name():
                 return self.env.step(state, action)
 
 
-def test_acting_outside_same_step_is_refused_even_if_prev_action_is_not_declared():
+def test_rewriting_actions_outside_same_step_is_refused_even_if_prev_action_is_not_owned():
     class Undeclared(Echoes):
         owns = frozenset()
 
@@ -311,7 +311,7 @@ def test_specs_follow_what_a_wrapper_owns():
 # --- state of the batch ----------------------------------------------------------------------------------------------
 
 
-def test_batch_state_survives_episodes_and_sees_every_row_once():
+def test_batch_state_survives_episodes_and_counts_every_row_once():
     env = RewardMean(AutoReset(counting()))
     rows = unrolled(env, jnp.full((12, 3), 2, jnp.int32))
     plain = unrolled(AutoReset(counting()), jnp.full((12, 3), 2, jnp.int32))
@@ -319,7 +319,7 @@ def test_batch_state_survives_episodes_and_sees_every_row_once():
     np.testing.assert_allclose(rows.reward, plain.reward - means[:, None], rtol=1e-6, atol=1e-6)
 
 
-def test_frozen_batch_state_stays_as_it_is():
+def test_frozen_batch_state_does_not_change():
     env = RewardMean(AutoReset(counting()), frozen=True)
     state, _ = env.reset(jax.random.key(0))
     state, timestep = env.step(state, jnp.full(3, 2, jnp.int32))
@@ -328,7 +328,7 @@ def test_frozen_batch_state_stays_as_it_is():
     assert timestep.reward.tolist() == [2, 2, 2]
 
 
-def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
+def test_rows_of_reset_where_do_not_update_statistics():
     env = RewardMean(AutoReset(counting()))
     state, timestep = env.reset(jax.random.key(0))
     state, timestep = env.step(state, jnp.full(3, 2, jnp.int32))
@@ -341,7 +341,7 @@ def test_a_lane_that_starts_by_hand_passes_through_the_statistics_as_they_are():
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_lane_leaves_of_a_batch_wrapper_begin_anew_with_every_episode(mode):
+def test_lane_state_of_a_batch_wrapper_is_initialised_at_every_episode(mode):
     env = RewardMean(AutoReset(counting(), mode))
     state, timestep = env.reset(jax.random.key(0))
     step = jax.jit(env.step)

@@ -54,7 +54,7 @@ def test_a_discount_is_1_at_first_0_at_termination_and_kept_by_a_time_limit(stac
     assert lanes(r.discount) == [[1, 0.5, 0.5, 0.5, 0.5], [1, 0.5, 0, 1, 0.5], [1, 0.5, 0.5, 0.5, 1]]
 
 
-def test_discounts_are_one_per_lane_in_same_step_streams_too():
+def test_discounts_may_be_per_lane_in_same_step_mode():
     r = rows(
         Discount(AutoReset(TimeLimit(counting(), np.array([9, 9, 3])), "same_step"), np.array([0.5, 0.5, 0.25])), 4
     )
@@ -62,7 +62,7 @@ def test_discounts_are_one_per_lane_in_same_step_streams_too():
 
 
 @pytest.mark.parametrize("stack", [lambda e: AutoReset(NonTerminating(e)), lambda e: NonTerminating(AutoReset(e))])
-def test_no_end_terminates_and_episodes_restart_as_before(stack):
+def test_non_terminating_episodes_restart_and_never_terminate(stack):
     plain, r = rows(AutoReset(counting())), rows(stack(counting()))
     assert plain.terminated.any()
     assert lanes(r.step_type) == [[0, 1, 1, 1, 1, 1], [0, 1, 2, 0, 1, 2], [0, 1, 1, 1, 1, 1]]
@@ -70,7 +70,7 @@ def test_no_end_terminates_and_episodes_restart_as_before(stack):
     assert_equal(plain.observation, r.observation)
 
 
-def test_the_discount_of_ends_may_be_another():
+def test_the_discount_of_last_rows_is_an_argument():
     r = rows(AutoReset(NonTerminating(counting(), 0.5)), 2)
     assert lanes(r.discount) == [[1, 1, 1], [1, 1, 0.5], [1, 1, 1]]
 
@@ -83,7 +83,7 @@ def test_the_discount_of_ends_may_be_another():
         (lambda e, m: TerminalOnInfo(AutoReset(e, m), "life_lost"), "same_step", [1, 0, 0, 0, 0, 0]),
     ],
 )
-def test_a_flag_stops_the_flow_of_values_and_the_episode_goes_on(stack, mode, discount):
+def test_a_flag_sets_the_discount_to_0_and_the_episode_continues(stack, mode, discount):
     env = stack(paying(3), mode)
     played = np.array([[1, 9, 1], [9, 9, 1], [1, 9, 1], [9, 9, 1], [1, 9, 1]], np.int32)
     r = unrolled(env, played)
@@ -95,7 +95,7 @@ def test_a_flag_stops_the_flow_of_values_and_the_episode_goes_on(stack, mode, di
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def test_without_ends_the_environment_is_stepped_past_them():
+def test_non_episodic_environments_are_stepped_past_their_ends():
     env = NonEpisodic(Chain(3, num_envs=1))
     r = unrolled(env, np.array([[1], [1], [1], [0], [1]], np.int32))
     assert lanes(r.step_type) == [[0, 1, 1, 1, 1, 1]]
@@ -105,7 +105,7 @@ def test_without_ends_the_environment_is_stepped_past_them():
     assert_equal(rows(AutoReset(NonEpisodic(counting()))).observation, rows(NonEpisodic(counting())).observation)
 
 
-def test_a_time_limit_outside_still_ends_what_has_no_ends():
+def test_a_time_limit_outside_ends_non_episodic_environments():
     r = rows(AutoReset(TimeLimit(NonEpisodic(counting()), 4)), 6)
     assert lanes(r.step_type) == [[0, 1, 1, 1, 2, 0, 1]] * 3
     assert lanes(r.observation) == [[0, 1, 2, 3, 4, 10, 11]] * 3
@@ -124,7 +124,7 @@ def test_make_puts_the_time_limit_outside():
         ("same_step", [[0, 1, 2, 1, 2, 1], [0, 1, 2, 1, 2, 1], [0, 1, 1, 2, 1, 1]], [[1, 1, 0, 1, 0, 1]] * 2),
     ],
 )
-def test_a_function_of_the_row_ends_episodes_and_wins_against_a_limit_on_the_same_step(mode, kinds, discounts):
+def test_terminate_on_ends_episodes_and_wins_against_a_limit_on_the_same_step(mode, kinds, discounts):
     # Lane 0 is ended by the function at 2, lane 1 by its task at 2 as well, lane 2 by the limit alone.
     limited = TimeLimit(counting(), np.array([2, 9, 3]))
     r = rows(AutoReset(TerminateOn(limited, lambda t: (t.observation % 10 == 2) & (t.env_id < 2)), mode))
@@ -149,7 +149,7 @@ def test_the_first_episode_is_cut_as_truncated_and_later_ones_are_not(mode, kind
     assert lanes(r.discount)[1] == discounts
 
 
-def test_a_task_that_ends_on_the_step_of_the_cut_is_terminated():
+def test_a_task_that_terminates_on_the_step_of_the_cut_stays_terminated():
     r = rows(RandomFirstEpisodeLength(counting(((1,), (2,), (9,))), 1), 1)
     assert lanes(r.step_type) == [[0, 2]] * 3
     assert lanes(r.discount) == [[1, 0], [1, 1], [1, 1]]
@@ -163,7 +163,7 @@ def first_lengths(env, steps):
     return np.array([[e[0], e[1] - e[0] - 1, e[2] - e[1] - 1] for e in ends]).T
 
 
-def test_lengths_are_uniform_up_to_the_maximum_drawn_anew_for_every_lane_and_episode():
+def test_first_lengths_are_uniform_and_drawn_per_lane_and_episode():
     maximum = np.repeat(np.array([4, 2], np.int32), 200)
     env = Counting(np.array([6]), num_envs=400)
     first, second, third = first_lengths(RandomFirstEpisodeLength(env, maximum, 2), 20)
@@ -177,7 +177,7 @@ def test_lengths_are_uniform_up_to_the_maximum_drawn_anew_for_every_lane_and_epi
     assert set(third) == {6}
 
 
-def test_the_cut_counts_the_steps_of_the_agent():
+def test_the_first_length_counts_agent_steps():
     env = NoopReset(Counting(np.array([100]), num_envs=60), 5)
     lengths = np.argmax(rows(RandomFirstEpisodeLength(env, 3), 4).step_type == LAST, axis=0)
     assert set(lengths) == {1, 2, 3}
@@ -210,7 +210,7 @@ def test_the_cut_counts_the_steps_of_the_agent():
         (lambda e: RandomFirstEpisodeLength(AutoReset(e), 3), "put RandomFirstEpisodeLength inside AutoReset"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build(counting())
 

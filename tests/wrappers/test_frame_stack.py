@@ -30,14 +30,14 @@ OUTER = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
 
 
 @pytest.mark.parametrize("stack", [lambda e: AutoReset(FrameStack(e, 3)), lambda e: FrameStack(AutoReset(e), 3)])
-def test_a_stack_begins_anew_in_the_lane_that_restarts_and_goes_on_in_the_others(stack):
+def test_a_stack_restarts_with_its_lane_and_continues_in_others(stack):
     shown = rows(stack(counting()), 5).observation
     middle = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [10, 10, 10], [10, 10, 11], [10, 11, 12]]
     for lane, expected in enumerate([OUTER, middle, OUTER]):
         assert shown[:, lane].tolist() == expected
 
 
-def test_in_same_step_streams_the_last_row_shows_the_next_episode_and_keeps_the_final_stack():
+def test_a_same_step_last_row_shows_the_next_stack_and_keeps_the_final_one():
     r = rows(AutoReset(FrameStack(counting(), 3), "same_step"), 5)
     middle = [[0, 0, 0], [0, 0, 1], [10, 10, 10], [10, 10, 11], [20, 20, 20], [20, 20, 21]]
     final = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [10, 10, 11], [10, 11, 12], [20, 20, 21]]
@@ -105,7 +105,7 @@ def test_history_pads_with_zeros_and_shows_the_actions_that_led_there():
     assert acted[:, 1].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 0], [0, 0, 8]]
 
 
-def test_history_in_same_step_streams():
+def test_a_same_step_last_row_shows_the_next_history_and_keeps_the_final_one():
     actions = jnp.broadcast_to(jnp.array([5, 6, 7, 8])[:, None], (4, 3))
     r = unrolled(AutoReset(History(counting(), 3, include_actions=True), "same_step"), actions)
     shown, final = r.observation, r.env_info["final_observation"]
@@ -124,7 +124,7 @@ def test_history_in_same_step_streams():
     ],
     ids=["first", "zero"],
 )
-def test_what_stands_for_rows_before_the_first(wrapper, expected):
+def test_padding_fills_the_rows_before_the_first(wrapper, expected):
     shown = rows(AutoReset(wrapper(Counting(np.array([1, 1, 9]), stride=10))), 7).observation
     assert shown[4:, 0].tolist() == expected
 
@@ -153,7 +153,7 @@ def raw_rows():
         (-1, [(3,), (21,), (5, 18), (2, 3, 12)]),
     ],
 )
-def test_frames_lie_along_the_axis_oldest_first_within_repeated_bounds(axis, shapes):
+def test_frames_are_stacked_along_the_axis_oldest_first_with_repeated_bounds(axis, shapes):
     base = of_all_ranks()
     env, actions = FrameStack(base, 3, axis=axis), jnp.zeros((4, 2), jnp.int32)
     spec, raw, shown = env.observation_spec(), raw_rows(), unrolled(env, actions).observation
@@ -171,7 +171,7 @@ def test_frames_lie_along_the_axis_oldest_first_within_repeated_bounds(axis, sha
             np.testing.assert_array_equal(shown[name][t, 1], join(frames), err_msg=f"{name} at {t}")
 
 
-def test_padding_widens_the_bounds_of_older_frames_alone():
+def test_zero_padding_widens_the_bounds_of_older_frames_only():
     env = random_environment(specs.Bounded((2,), np.float32, 1, 3), specs.discrete(3, start=1))
     assert FrameStack(env, 3, padding="zero").observation_spec().minimum.tolist() == [[0, 0], [0, 0], [1, 1]]
     assert FrameStack(env, 3).observation_spec() == specs.Bounded((3, 2), np.float32, 1, 3)
@@ -192,7 +192,7 @@ class Looking(Counting):
         return {"eye": {"left": specs.Bounded((2, 2), np.uint8, 0, 255)}, "speed": specs.Array((), np.float32)}
 
 
-def test_only_the_named_fields_are_stacked_on_either_side_of_auto_reset():
+def test_only_named_fields_are_stacked_inside_and_outside_auto_reset():
     base = Looking(np.array([[9], [2], [9]]), stride=10, num_envs=3)
     inside, outside = (
         AutoReset(FrameStack(base, 2, axis=-1, fields=("eye.left",))),
@@ -215,7 +215,7 @@ def test_one_frame_is_the_observation_itself():
     np.testing.assert_array_equal(stacked.observation, plain.observation[..., None])
 
 
-def test_the_frames_are_carried_once():
+def test_auto_reset_does_not_carry_the_frames_twice():
     env = AutoReset(FrameStack(of_all_ranks(), 3))
     state, _ = jax.eval_shape(env.reset, jax.random.key(0))
     assert sum(x.shape == (2, 3, 5, 6) for x in jax.tree.leaves(state)) == 1
@@ -227,7 +227,7 @@ def test_the_frames_are_carried_once():
         (lambda e: FrameStack(e, 0), "FrameStack: num must be at least 1, got 0"),
         (lambda e: FrameStack(e, 2.5), "FrameStack.*: num must be of type int, got 2.5"),
         (lambda e: FrameStack(e, 2, padding="none"), "FrameStack: padding must be 'reset' or 'zero', got 'none'"),
-        (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis must be one of the 1 of Bounded\(\(7,\).*, got 1"),
+        (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis must be one of the 1 axes of Bounded\(\(7,\).*, got 1"),
         (lambda e: FrameStack(e, 2, axis=0.5), "FrameStack: axis must be None or an integer, got 0.5"),
         (lambda e: FrameStack(e, 2, fields=("eye",)), "FrameStack: field 'eye': no 'eye' here, the fields are"),
         (lambda e: FrameStack(e, 2, fields=(3,)), r"FrameStack: fields must be None, a dotted path or .*, got \(3,\)"),
@@ -236,6 +236,6 @@ def test_the_frames_are_carried_once():
         (lambda e: History(e, 2, padding="zero"), "History: padding must be 'zeros' or 'first', got 'zero'"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name_and_value(build, message):
+def test_invalid_arguments_are_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build(of_all_ranks())

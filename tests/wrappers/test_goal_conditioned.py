@@ -67,7 +67,7 @@ def rows(env, steps=4):
         ),
     ],
 )
-def test_a_goal_is_held_for_an_episode_and_pays_by_its_distance(stack, goals, achieved, rewards, observations):
+def test_a_goal_is_held_for_an_episode_and_rewards_proximity(stack, goals, achieved, rewards, observations):
     r = rows(stack(counting()))
     shown = r.observation
     assert lanes(shown["desired_goal"][..., 0]) == [[2] * 5, goals, [2] * 5]
@@ -76,7 +76,7 @@ def test_a_goal_is_held_for_an_episode_and_pays_by_its_distance(stack, goals, ac
     assert lanes(r.reward) == [[0, -1, 0, -1, -2], rewards, [0, -1, 0, -1, -2]]
 
 
-def test_the_final_observation_shows_the_goal_that_was_tried():
+def test_the_final_observation_shows_the_goal_of_its_episode():
     r = rows(AutoReset(conditioned(counting()), "same_step"), 2)
     final = r.env_info["final_observation"]
     assert final["desired_goal"][2, 1].tolist() == [2]
@@ -84,7 +84,7 @@ def test_the_final_observation_shows_the_goal_that_was_tried():
     assert r.observation["desired_goal"][2, 1].tolist() == [4]
 
 
-def test_goals_are_drawn_for_every_lane():
+def test_goals_are_drawn_per_lane():
     env = conditioned(Counting(np.array([9]), num_envs=50), lambda stream: random.uniform(stream, (1,), 0, 9))
     goals = rows(env, 1).observation["desired_goal"]
     assert (goals[0] == goals[1]).all()
@@ -102,7 +102,7 @@ def test_specs_keep_the_bounds_that_are_known():
     assert env.reward_spec() == specs.Array((), np.float32)
 
 
-def test_an_episode_ends_at_its_goal_where_that_is_asked_for():
+def test_terminate_on_ends_an_episode_at_its_goal():
     reached = TerminateOn(conditioned(counting(1)), lambda t: t.reward == 0)
     assert lanes(rows(AutoReset(reached), 3).step_type) == [[0, 1, 2, 0]]
 
@@ -125,6 +125,6 @@ def test_an_episode_ends_at_its_goal_where_that_is_asked_for():
         (lambda: conditioned(AutoReset(counting(), "same_step")), "GoalConditioned: it rewrites .*inside AutoReset"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build()

@@ -43,7 +43,7 @@ class Accumulate(Task):
 
 
 @pytest.mark.parametrize("breaks", ["state", "observation", "reward"])
-def test_a_lane_that_stops_being_finite_ends_as_truncated_and_alone(breaks):
+def test_a_non_finite_lane_is_truncated_and_others_continue(breaks):
     env = AutoReset(GuardNonFinite(Accumulate(breaks, num_envs=2)))
     rows = unrolled(env, jnp.ones((5, 2), jnp.float32).at[0, 1].set(4.0))
     assert rows.step_type[:, 0].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST]
@@ -57,7 +57,7 @@ def test_a_lane_that_stops_being_finite_ends_as_truncated_and_alone(breaks):
     assert not rows.env_info["abnormal"][:, 1].any()
 
 
-def test_an_abnormal_row_is_truncated_even_where_the_task_ended():
+def test_an_abnormal_row_is_truncated_even_if_the_task_terminated():
     env = AutoReset(GuardNonFinite(Accumulate(num_envs=1)))
     rows = unrolled(env, jnp.array([[jnp.inf]]))
     assert rows.step_type[-1].tolist() == [LAST]
@@ -80,7 +80,7 @@ def test_a_bad_action_never_reaches_another_lane_or_a_later_episode(id, mode, ba
     assert rows.env_info["abnormal"].sum() == np.isnan(bad)
 
 
-def test_it_stands_innermost_or_not_at_all():
+def test_guard_non_finite_must_be_innermost():
     env = ClipAction(jaxenv.spec("Pendulum-v1").make())
     with pytest.raises(ValueError, match="GuardNonFinite: put it innermost, inside ClipAction"):
         GuardNonFinite(env)
@@ -141,12 +141,12 @@ def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((1, 1), "minimum must lie below maximum"),
-        ((0, np.inf), "minimum must lie below maximum, both finite"),
+        ((1, 1), "minimum must be below maximum"),
+        ((0, np.inf), "minimum must be below maximum, both finite"),
         (((0.0, 0.0), (1.0, 1.0)), "does not broadcast"),
     ],
 )
-def test_rescaling_refuses_bounds_that_are_none(bounds, message):
+def test_rescaling_refuses_invalid_bounds(bounds, message):
     env = Echo()
     with pytest.raises(ValueError, match=message):
         RescaleAction(env, *bounds).action_spec()

@@ -122,7 +122,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_an_image_becomes_what_the_table_says_and_so_does_its_spec(case):
+def test_images_and_their_specs_are_mapped_as_tabulated(case):
     wrap, spec, given, wanted, wanted_spec = TABLE[case]
     env = wrap(showing(spec))
     made = jax.jit(env.observation)(given)
@@ -133,7 +133,7 @@ def test_an_image_becomes_what_the_table_says_and_so_does_its_spec(case):
     specs.require_equal(env.observation_spec(), wanted_spec)
 
 
-def test_extreme_images_stay_within_their_bounds_whatever_rounding_does():
+def test_extreme_images_stay_within_their_bounds_after_rounding():
     env = showing(Bounded((5, 7, 3), F32, -0.3, 0.7))
     coloured = showing(bytes_(5, 7, 3))
     for wrapped, low, high in (
@@ -152,7 +152,7 @@ def test_extreme_images_stay_within_their_bounds_whatever_rounding_does():
         np.testing.assert_allclose(made[1], spec.maximum, rtol=1e-6)
 
 
-def test_the_stack_of_an_atari_agent_gives_grey_small_channel_first_floats():
+def test_an_atari_stack_gives_small_grey_channel_first_floats():
     env = GrayscaleObservation(showing({"screen": bytes_(21, 16, 3)}, 2), keep_dim=True)
     env = ScaleImage(ChannelFirst(ResizeObservation(env, (8, 8))), 0, 1)
     assert env.observation_spec() == {"screen": Bounded((1, 8, 8), F32, 0, 1)}
@@ -205,7 +205,7 @@ CORNERS = {
 
 @pytest.mark.parametrize("wrap", CORNERS)
 @pytest.mark.parametrize("outside", [False, True], ids=["inside AutoReset", "outside"])
-def test_a_lane_keeps_its_picture_for_an_episode_and_draws_anew_for_the_next(wrap, outside):
+def test_a_lane_keeps_its_window_for_an_episode_and_redraws_it_for_the_next(wrap, outside):
     r = traced(wrap, outside, "next_step")
     corner = r.observation[:, :, 0, 0, 0]
     assert r.step_type.tolist() == TYPES
@@ -214,12 +214,12 @@ def test_a_lane_keeps_its_picture_for_an_episode_and_draws_anew_for_the_next(wra
 
 
 @pytest.mark.parametrize("wrap", CORNERS)
-def test_both_sides_of_auto_reset_give_the_same_rows(wrap):
+def test_random_image_wrappers_give_the_same_rows_inside_and_outside_auto_reset(wrap):
     assert_equal(traced(wrap, False, "next_step"), traced(wrap, True, "next_step"))
 
 
 @pytest.mark.parametrize("wrap", CORNERS)
-def test_a_same_step_row_ends_in_the_old_picture_and_shows_the_new_one(wrap):
+def test_a_same_step_last_row_keeps_the_old_window_and_shows_the_new_one(wrap):
     r = traced(wrap, False, "same_step")
     corners = np.array(CORNERS[wrap])
     counts = np.array(COUNTS)
@@ -229,7 +229,7 @@ def test_a_same_step_row_ends_in_the_old_picture_and_shows_the_new_one(wrap):
     assert shown[:5].tolist() == (100 * counts + corners)[[0, 1, 3, 4, 6], 1].tolist()
 
 
-def test_a_window_shows_the_pixels_that_lie_under_it():
+def test_a_window_shows_the_pixels_under_it():
     r = traced(cropping, False, "next_step")
     corner = r.observation[:, :, :1, :1]
     np.testing.assert_array_equal(
@@ -237,7 +237,7 @@ def test_a_window_shows_the_pixels_that_lie_under_it():
     )
 
 
-def test_a_mirrored_picture_is_mirrored_as_a_whole():
+def test_images_are_mirrored_as_a_whole():
     r = traced(flipping, False, "next_step")
     up = image(I32, [[30, 31, 32], [20, 21, 22], [10, 11, 12], [0, 1, 2]])[0]
     left = image(I32, [[2, 1, 0], [12, 11, 10], [22, 21, 20], [32, 31, 30]])[0]
@@ -245,7 +245,7 @@ def test_a_mirrored_picture_is_mirrored_as_a_whole():
     np.testing.assert_array_equal(r.observation[1, 2], left + 100)
 
 
-def test_every_window_is_drawn_the_last_ones_included():
+def test_every_position_of_the_window_is_drawn():
     env = RandomCrop(TransformObservation(Counting(np.array([9])), place), width=2, height=2)
     _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(600)))(jax.random.key(3))
     corners, counts = np.unique(np.asarray(timestep.observation)[:, 0, 0, 0], return_counts=True)
@@ -253,7 +253,7 @@ def test_every_window_is_drawn_the_last_ones_included():
     assert (abs(counts - 100) < 45).all()  # five standard deviations
 
 
-def test_mirrors_are_drawn_with_their_probabilities_each_way_on_its_own():
+def test_both_directions_are_mirrored_independently_with_their_probabilities():
     env = FlipObservation(TransformObservation(Counting(np.array([9])), place), vertical=0.25, horizontal=0.5)
     _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(800)))(jax.random.key(3))
     corners, counts = np.unique(np.asarray(timestep.observation)[:, 0, 0, 0], return_counts=True)
@@ -266,7 +266,7 @@ def both(count):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_images_share_their_window_where_that_is_asked(shared):
+def test_images_share_a_window_if_asked(shared):
     env = RandomCrop(TransformObservation(Counting(np.array([9])), both), width=2, height=3, shared=shared)
     _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(64)))(jax.random.key(0))
     # The small image has one place for the window to stand in from top to bottom, both have two from left to right.
@@ -276,7 +276,7 @@ def test_images_share_their_window_where_that_is_asked(shared):
     assert timestep.observation["count"].shape == (64,)
 
 
-def test_a_window_has_the_bounds_of_all_that_it_may_show_and_a_mirrored_image_of_both():
+def test_bounds_cover_every_window_and_both_orientations():
     low, high = [[[-1], [0]], [[-2], [0]], [[-3], [0]]], [[[1], [2]], [[3], [4]], [[5], [6]]]
     ramp = showing(Bounded((3, 2, 1), I32, low, high))
     window = Bounded((2, 2, 1), I32, [[[-2], [0]], [[-3], [0]]], [[[3], [4]], [[5], [6]]])
@@ -293,32 +293,37 @@ VECTOR, IMAGE = Array((2,), F32), bytes_(4, 3, 3)
 BAD = [
     (ChannelFirst, VECTOR, {}, "observation must hold an image with three axes, got Array"),
     (ChannelFirst, {"a": IMAGE, "b": VECTOR}, {"fields": ("b",)}, "b must be an image with three axes, got Array"),
-    (CropObservation, IMAGE, {"x": -1, "y": 0, "width": 1, "height": 1}, "x must be a whole number from 0, got -1"),
-    (CropObservation, IMAGE, {"x": 0, "y": 0, "width": 0, "height": 1}, "width must be a whole number from 1, got 0"),
+    (CropObservation, IMAGE, {"x": -1, "y": 0, "width": 1, "height": 1}, "x must be an integer of at least 0, got -1"),
+    (
+        CropObservation,
+        IMAGE,
+        {"x": 0, "y": 0, "width": 0, "height": 1},
+        "width must be an integer of at least 1, got 0",
+    ),
     (CropObservation, IMAGE, {"x": 2, "y": 0, "width": 2, "height": 1}, "observation must have 1 rows and 4 columns"),
     (RandomCrop, IMAGE, {"width": 3, "height": 5}, "observation must have 5 rows and 3 columns, got Bounded"),
-    (RandomCrop, IMAGE, {"width": 0, "height": 1}, "width must be a whole number from 1, got 0"),
-    (RandomCrop, IMAGE, {"width": 1, "height": 1.5}, "height must be a whole number from 1, got 1.5"),
-    (FlipObservation, IMAGE, {"vertical": 1.5}, r"vertical must lie in \[0, 1\], got 1.5"),
-    (FlipObservation, IMAGE, {"horizontal": np.array([0, -1])}, r"horizontal must lie in \[0, 1\]"),
+    (RandomCrop, IMAGE, {"width": 0, "height": 1}, "width must be an integer of at least 1, got 0"),
+    (RandomCrop, IMAGE, {"width": 1, "height": 1.5}, "height must be an integer of at least 1, got 1.5"),
+    (FlipObservation, IMAGE, {"vertical": 1.5}, r"vertical must be in \[0, 1\], got 1.5"),
+    (FlipObservation, IMAGE, {"horizontal": np.array([0, -1])}, r"horizontal must be in \[0, 1\]"),
     (GrayscaleObservation, bytes_(4, 3, 4), {}, "observation must have 3 channels, got Bounded"),
-    (GrayscaleObservation, Array((4, 3, 3), bool), {}, "observation must hold an image of numbers with three axes"),
-    (ResizeObservation, IMAGE, {"shape": (4,)}, r"shape must be two whole numbers from 1, got \(4,\)"),
-    (ResizeObservation, IMAGE, {"shape": (4, 0)}, r"shape must be two whole numbers from 1, got \(4, 0\)"),
-    (ResizeObservation, IMAGE, {"shape": 84}, "shape must be two whole numbers from 1, got 84"),
+    (GrayscaleObservation, Array((4, 3, 3), bool), {}, "observation must hold a numeric image with three axes"),
+    (ResizeObservation, IMAGE, {"shape": (4,)}, r"shape must be two positive integers, got \(4,\)"),
+    (ResizeObservation, IMAGE, {"shape": (4, 0)}, r"shape must be two positive integers, got \(4, 0\)"),
+    (ResizeObservation, IMAGE, {"shape": 84}, "shape must be two positive integers, got 84"),
     (ScaleImage, VECTOR, {}, "observation must hold a uint8 array, got Array"),
-    (ScaleImage, IMAGE, {"minimum": 1, "maximum": 1}, "minimum must lie below maximum, both finite, got 1 and 1"),
+    (ScaleImage, IMAGE, {"minimum": 1, "maximum": 1}, "minimum must be below maximum, both finite, got 1 and 1"),
 ]
 
 
 @pytest.mark.parametrize(("wrapper", "spec", "arguments", "message"), BAD)
-def test_a_wrong_argument_or_observation_is_refused_by_name(wrapper, spec, arguments, message):
+def test_an_invalid_argument_or_observation_is_refused_by_name(wrapper, spec, arguments, message):
     with pytest.raises(ValueError, match=message) as refused:
         wrapper(showing(spec, 2), **arguments)
     assert str(refused.value).startswith(f"{wrapper.__name__}: ")
 
 
 @pytest.mark.parametrize("wrap", CORNERS)
-def test_pictures_drawn_for_an_episode_are_refused_outside_a_same_step_auto_reset(wrap):
+def test_random_image_wrappers_are_refused_outside_same_step(wrap):
     with pytest.raises(ValueError, match="put it inside AutoReset"):
         wrap(AutoReset(pictured(), "same_step"))

@@ -50,7 +50,7 @@ GIVEN = np.array([[1, 2, 3], [1, 2, 3], [3, 3, 2], [1, 2, 1], [2, 3, 2]], np.int
 
 
 @pytest.mark.parametrize("stack", [lambda e, w: AutoReset(w(e)), lambda e, w: w(AutoReset(e))])
-def test_the_first_legal_action_replaces_a_forbidden_one_in_every_lane_by_its_own_mask(stack):
+def test_forbidden_actions_are_replaced_by_the_first_legal_one_per_lane(stack):
     rows = unrolled(stack(alternating(), lambda e: MaskedActions(e, "first")), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST]
     assert rows.reward.tolist() == [[0, 0, 0], [1, 1, 3], [2, 2, 2], [3, 0, 1], [2, 1, 2], [1, 2, 1]]
@@ -65,7 +65,7 @@ def test_the_first_legal_action_replaces_a_forbidden_one_in_every_lane_by_its_ow
     assert rows.prev_action.tolist() == [[0, 0, 0], *GIVEN[:2].tolist(), [3, 0, 2], *GIVEN[3:].tolist()]
 
 
-def test_in_same_step_the_mask_after_an_end_is_that_of_the_new_episode():
+def test_the_same_step_mask_after_an_end_belongs_to_the_new_episode():
     rows = unrolled(AutoReset(MaskedActions(alternating(), "first"), "same_step"), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, MID, LAST, MID]
     assert rows.reward[:, 1].tolist() == [0, 1, 2, 3, 2, 3]
@@ -73,7 +73,7 @@ def test_in_same_step_the_mask_after_an_end_is_that_of_the_new_episode():
     np.testing.assert_array_equal(rows.env_info["action_mask"][:, 1, 1], [False, True, False, True, False, True])
 
 
-def test_a_random_agent_plays_all_legal_actions_alike():
+def test_random_replacement_plays_all_legal_actions_equally_often():
     lanes = 3000
     env = MaskedActions(Alternating(np.array([0]), num_envs=lanes))
     given = np.broadcast_to(np.arange(lanes) % 3 + 1, (3, lanes)).astype(np.int32)
@@ -89,7 +89,7 @@ def test_a_random_agent_plays_all_legal_actions_alike():
     assert (rows.reward[1] != rows.reward[3]).any(), "every step draws anew"
 
 
-def test_where_nothing_is_legal_the_action_passes():
+def test_the_action_passes_through_if_no_action_is_legal():
     rows = unrolled(MaskedActions(Stuck(LENGTHS, num_envs=3)), GIVEN[:1])
     assert rows.reward[1].tolist() == [1, 2, 3]
     assert not rows.env_info["action_was_illegal"].any()
@@ -103,7 +103,7 @@ def test_tic_tac_toe_never_ends_by_an_illegal_move():
     assert (rows.step_type == LAST).sum() >= 12
 
 
-def test_numbers_out_of_range_are_the_nearest_ones_before_the_mask_is_looked_at():
+def test_numbers_out_of_range_are_clipped_before_the_mask_applies():
     rows = unrolled(MaskedActions(alternating(), "first"), np.array([[-5, 99, 2]], np.int32))
     assert rows.reward[1].tolist() == [1, 3, 1]
     assert rows.env_info["action_was_illegal"][1].tolist() == [False, False, True]
@@ -120,12 +120,12 @@ def test_numbers_out_of_range_are_the_nearest_ones_before_the_mask_is_looked_at(
         ),
         (
             lambda: MaskedActions(Misnamed(LENGTHS, num_envs=3)),
-            r"by an action_mask Array\(\(3,\), bool\), got {'legal'",
+            r"hold an action_mask Array\(\(3,\), bool\), got {'legal'",
         ),
         (lambda: MaskedActions(Narrow(LENGTHS, num_envs=3)), r"action_mask Array\(\(3,\), bool\), got .*\(2,\)"),
         (lambda: MaskedActions(AutoReset(alternating(), "same_step")), "MaskedActions: .* put it inside AutoReset"),
     ],
 )
-def test_what_has_no_such_mask_is_refused(make, message):
+def test_environments_without_a_suitable_mask_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -62,7 +62,7 @@ def test_an_episode_is_shown_from_after_its_no_op(mode, kinds, observations, str
     assert lanes(r.discount)[1] == [0 if kind == 2 else 1 for kind in kinds]
 
 
-def test_the_number_is_drawn_for_every_lane_and_episode_from_1_to_the_maximum():
+def test_the_number_of_no_ops_is_drawn_per_lane_and_episode_from_1_to_the_maximum():
     env = TimeLimit(NoopReset(Counting(np.array([100]), num_envs=200), 4), 1)
     r = rows(AutoReset(env), 2)
     first, second = r.observation[0], r.observation[2]
@@ -71,7 +71,7 @@ def test_the_number_is_drawn_for_every_lane_and_episode_from_1_to_the_maximum():
     assert 0.12 < np.mean(first == second) < 0.38
 
 
-def test_a_lane_that_ends_meanwhile_plays_what_is_left_from_its_start():
+def test_a_lane_that_ends_during_no_ops_plays_the_rest_from_its_start():
     # The task ends at 3: of 1 to 5 no-ops the third leads back to the start, and two are left at most.
     core = Counting(np.array([3]), stride=10, num_envs=300)
     r = rows(AutoReset(TimeLimit(NoopReset(core, 5), 1)), 2)
@@ -80,7 +80,7 @@ def test_a_lane_that_ends_meanwhile_plays_what_is_left_from_its_start():
     assert set(r.observation[2]) == {10, 11, 12}  # one episode further, not more
 
 
-def test_entries_of_the_transition_are_zero_and_those_of_the_state_follow_the_no_ops():
+def test_transition_entries_are_zero_and_state_entries_follow_the_no_ops():
     start = rows(NoopReset(paying(), 1, noop=9), 0)
     assert {name: x.tolist() for name, x in start.env_info.items()} == {
         "reward_dist": [[0]],
@@ -102,7 +102,7 @@ def test_a_wrapper_inside_sees_the_no_ops():
     assert lanes(r.observation) == [[1, 3, 6, 1]]
 
 
-def test_a_limit_outside_counts_the_steps_of_the_agent_and_one_inside_all_of_them():
+def test_a_limit_outside_counts_agent_steps_and_a_limit_inside_counts_no_ops_as_well():
     core = Counting(np.array([100]))
     assert lanes(rows(AutoReset(TimeLimit(NoopReset(core, 1), 2)), 3).step_type) == [[0, 1, 2, 0]]
     assert lanes(rows(AutoReset(NoopReset(TimeLimit(core, 2), 1)), 2).step_type) == [[0, 2, 0]]
@@ -114,7 +114,7 @@ def test_make_puts_the_limit_outside_and_compacts_restarts():
     assert env.reset_strategy == "compact"
 
 
-def test_gradients_pass_the_no_ops():
+def test_gradients_propagate_through_no_ops():
     env = NoopReset(jaxenv.spec("Pendulum-v1").make(), 3)
 
     def shown(gravity):
@@ -128,8 +128,8 @@ def test_gradients_pass_the_no_ops():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: NoopReset(Chain(5), 0), "NoopReset: maximum must be a whole number of at least 1, got 0"),
-        (lambda: NoopReset(Chain(5), 2.5), "NoopReset: maximum must be a whole number of at least 1, got 2.5"),
+        (lambda: NoopReset(Chain(5), 0), "NoopReset: maximum must be an integer of at least 1, got 0"),
+        (lambda: NoopReset(Chain(5), 2.5), "NoopReset: maximum must be an integer of at least 1, got 2.5"),
         (lambda: NoopReset(Chain(5), 2, 7), r"NoopReset: noop must be an action of Bounded\(\(\), int32.*, got 7"),
         (lambda: NoopReset(Chain(5), 2, 0.5), "NoopReset: noop must be an action of .* its dtype is float64"),
         (lambda: NoopReset(Chain(5), 2, (0, 0)), "NoopReset: noop must be an action of .* its shape is"),
@@ -140,12 +140,12 @@ def test_gradients_pass_the_no_ops():
         ),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 
 
-def test_a_start_does_not_depend_on_the_strategy():
+def test_starts_do_not_depend_on_the_restart_strategy():
     core = NoopReset(Counting(np.array([[1], [4], [3]]), stride=10, num_envs=3), 3)
     compact, select = (rows(AutoReset(core, "next_step", strategy), 12) for strategy in ("compact", "select"))
     assert_equal(compact, select)

@@ -85,7 +85,7 @@ def varied(mode="next_step"):
 # --- observations ----------------------------------------------------------------------------------------------------
 
 
-def test_three_lanes_of_which_the_middle_one_restarts():
+def test_observations_of_three_lanes_are_normalised_by_common_statistics():
     env = NormalizeObservation(AutoReset(counting()))
     shown = unrolled(env, jnp.zeros((3, 3), jnp.int32)).observation
     expected = [[0, 0, 0], [1, 1, 1], [1.2247449] * 3, [0.3530067, 3.0486951, 0.3530067]]
@@ -93,7 +93,7 @@ def test_three_lanes_of_which_the_middle_one_restarts():
     assert shown["n"].tolist() == [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 10, 3]]
 
 
-def test_in_same_step_streams_both_observations_of_a_last_row_count_and_all_others_once():
+def test_both_observations_of_a_same_step_last_row_count_and_all_others_once():
     env = NormalizeObservation(AutoReset(counting(), "same_step"))
     state, _ = env.reset(jax.random.key(0))
     states, r = rolled(env, state, jnp.zeros((2, 3), jnp.int32))
@@ -109,7 +109,7 @@ def test_in_same_step_streams_both_observations_of_a_last_row_count_and_all_othe
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_every_row_enters_before_it_is_normalised_first_ones_included(mode):
+def test_every_row_updates_the_statistics_before_it_is_normalised(mode):
     env, actions, raw = varied(mode)
     shown = unrolled(NormalizeObservation(env, clip=1.5, epsilon=0.01), actions)
     assert (raw.step_type[1:] == LAST).any()
@@ -125,7 +125,7 @@ def test_every_row_enters_before_it_is_normalised_first_ones_included(mode):
             assert_equal(getattr(shown, field.name), getattr(raw, field.name))
 
 
-def test_the_spec_is_bounded_by_the_clip_alone_and_other_parts_keep_theirs():
+def test_normalised_parts_are_bounded_by_the_clip_and_other_parts_keep_their_specs():
     env, _, _ = varied()
     plain, clipped = (NormalizeObservation(env, clip=clip).observation_spec() for clip in (None, 5.0))
     n = specs.discrete(4)
@@ -134,7 +134,7 @@ def test_the_spec_is_bounded_by_the_clip_alone_and_other_parts_keep_theirs():
     assert clipped["n"] == n
 
 
-def test_only_the_named_fields_are_normalised():
+def test_only_named_fields_are_normalised():
     env, actions, raw = varied()
     chosen = NormalizeObservation(env, fields=("y",))
     assert chosen.observation_spec() == {**env.observation_spec(), "y": specs.Array((), np.float32)}
@@ -154,7 +154,7 @@ class Breaks(Floats):
         return {**shown, "x": jnp.where(state.step == 2, np.float32(self.bad), shown["x"])}
 
 
-def test_a_row_whose_square_overflows_spoils_no_statistics():
+def test_a_row_whose_square_overflows_does_not_update_statistics():
     env = NormalizeObservation(AutoReset(Breaks(np.array([[9], [1], [9]]), num_envs=3, bad=1e25)))
     state, _ = env.reset(jax.random.key(0))
     states, r = rolled(env, state, jnp.zeros((3, 3), jnp.int32))
@@ -162,7 +162,7 @@ def test_a_row_whose_square_overflows_spoils_no_statistics():
     assert [int(low) for low in states.shared.value["x"].low] == [6, 7, 10]
 
 
-def test_a_row_that_is_not_finite_spoils_no_statistics():
+def test_a_non_finite_row_does_not_update_statistics():
     env = NormalizeObservation(AutoReset(Breaks(np.array([[9], [1], [9]]), num_envs=3)))
     state, _ = env.reset(jax.random.key(0))
     states, r = rolled(env, state, jnp.zeros((3, 3), jnp.int32))
@@ -175,7 +175,7 @@ def test_a_row_that_is_not_finite_spoils_no_statistics():
 # --- rewards ---------------------------------------------------------------------------------------------------------
 
 
-def test_rewards_are_divided_by_the_spread_of_returns_that_end_with_the_episode():
+def test_rewards_are_divided_by_the_standard_deviation_of_returns():
     env = NormalizeReward(AutoReset(counting()), gamma=0.5, epsilon=0.25)
     state, first = env.reset(jax.random.key(0))
     assert first.reward.tolist() == [0, 0, 0]
@@ -188,7 +188,7 @@ def test_rewards_are_divided_by_the_spread_of_returns_that_end_with_the_episode(
     assert r.step_type[:, 1].tolist() == [MID, LAST, FIRST, MID]
 
 
-def test_returns_in_same_step_streams_hold_the_terminal_reward_and_begin_behind_it():
+def test_same_step_returns_include_the_terminal_reward_and_restart_after_it():
     env = NormalizeReward(AutoReset(counting(), "same_step"), gamma=0.5, epsilon=0.25)
     states, r = rolled(env, env.reset(jax.random.key(0))[0], jnp.full((3, 3), 2, jnp.int32))
     assert states.lanes.tolist() == [[2, 2, 2], [3, 0, 3], [3.5, 2, 3.5]]
@@ -198,7 +198,7 @@ def test_returns_in_same_step_streams_hold_the_terminal_reward_and_begin_behind_
     np.testing.assert_allclose(r.reward[2], [2 / np.sqrt(np.var(seen) + 0.25)] * 3, rtol=1e-5)
 
 
-def test_a_vector_reward_has_statistics_for_each_component_and_lanes_a_gamma_of_their_own():
+def test_a_vector_reward_has_statistics_per_component_and_gamma_may_be_per_lane():
     env, actions, raw = varied()
     gamma = np.float32([0.5, 0.9, 0.0])
     normalized = NormalizeReward(env, gamma, clip=2.0)
@@ -212,7 +212,7 @@ def test_a_vector_reward_has_statistics_for_each_component_and_lanes_a_gamma_of_
         np.testing.assert_allclose(shown[t], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_sign_of_a_reward_is_kept_by_its_spec():
+def test_the_spec_of_a_normalised_reward_keeps_its_sign():
     env = varied()[0].env
     unbounded, bounded = NormalizeReward(env), NormalizeReward(env, clip=3.0)
     assert unbounded.reward_spec() == specs.Bounded((2,), np.float32, [-np.inf, 0], [np.inf, np.inf])
@@ -252,7 +252,7 @@ def test_a_saved_state_continues_bit_for_bit_and_saved_statistics_load(wrapper):
 
 
 @BOTH
-def test_frozen_statistics_stay_and_a_fresh_frozen_wrapper_shows_what_it_is_given(wrapper):
+def test_frozen_statistics_stay_and_a_fresh_frozen_wrapper_changes_nothing(wrapper):
     env, state, _, actions = learned(wrapper)
     frozen = dataclasses.replace(env, frozen=True)
     states, rows = rolled(frozen, state, actions)
@@ -268,7 +268,7 @@ def test_frozen_statistics_stay_and_a_fresh_frozen_wrapper_shows_what_it_is_give
 
 
 @BOTH
-def test_rows_restarted_by_hand_are_normalised_and_not_counted(wrapper):
+def test_rows_of_reset_where_are_normalised_but_not_counted(wrapper):
     env, state, timestep, _ = learned(wrapper)
 
     @jax.jit
@@ -288,7 +288,7 @@ def test_rows_restarted_by_hand_are_normalised_and_not_counted(wrapper):
 
 
 @BOTH
-def test_the_inverse_gives_back_what_came_in(wrapper):
+def test_the_inverse_restores_raw_values(wrapper):
     env, state, timestep, _ = learned(wrapper)
     x = timestep.observation if wrapper is NormalizeObservation else timestep.reward
     assert_equal(jax.device_get(env.inverse(state, env.normalize(state, x))), jax.device_get(x), rtol=1e-5)
@@ -310,7 +310,7 @@ def test_the_statistics_of_two_runs_merge():
         (lambda e: NormalizeObservation(e, clip=0.0), "NormalizeObservation: clip must be None or positive, got 0.0"),
         (lambda e: NormalizeObservation(e, fields=("n",)), "NormalizeObservation: n must be an array of floats, got"),
         (lambda e: NormalizeObservation(e, fields=("z",)), "NormalizeObservation: field 'z': no 'z' here"),
-        (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must lie in \[0, 1\], got 1.5"),
+        (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must be in \[0, 1\], got 1.5"),
         (lambda e: NormalizeReward(e, epsilon=-1.0), "NormalizeReward: epsilon must be at least 0, got -1.0"),
         (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or positive, got -2.0"),
         (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state of the whole batch"),
@@ -320,7 +320,7 @@ def test_the_statistics_of_two_runs_merge():
         ),
     ],
 )
-def test_wrong_arguments_are_refused_by_name_and_value(build, message):
+def test_invalid_arguments_are_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build(varied()[0])
 

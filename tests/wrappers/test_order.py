@@ -25,7 +25,7 @@ COMMUTE = [
 
 
 @pytest.mark.parametrize("pair", COMMUTE, ids=lambda pair: " ".join(name for name, *_ in pair))
-def test_wrappers_that_do_not_meet_commute(pair):
+def test_wrappers_of_different_fields_commute(pair):
     one, other = (bound(*given) for given in pair)
     env = AutoReset(wrappers.TimeLimit(pendulum(), [3, 5, 9]))
     actions = random_actions(AutoReset(one(other(env.env))), 12)
@@ -48,7 +48,7 @@ def test_a_limit_counts_the_steps_of_what_it_wraps():
     assert outside.observation[-1].tolist() == [8]
 
 
-def test_make_puts_the_limit_above_repeats_and_restarts_below_batch_state():
+def test_make_puts_the_limit_outside_repeats_and_auto_reset_inside_batch_state():
     env = jaxenv.make(
         "Pendulum-v1", wrappers=[("ActionRepeat", {"num": 2}), ("FrameStack", {"num": 2}), "NormalizeObservation"]
     )
@@ -80,6 +80,6 @@ def test_make_puts_the_limit_above_repeats_and_restarts_below_batch_state():
         (lambda: wrappers.TimeLimit(AutoReset(pendulum()), 5), "put TimeLimit inside AutoReset"),
     ],
 )
-def test_a_wrong_order_is_refused_with_what_to_do(build, message):
+def test_a_wrong_order_is_refused_with_advice(build, message):
     with pytest.raises(ValueError, match=message):
         build()

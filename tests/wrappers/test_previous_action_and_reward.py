@@ -39,7 +39,7 @@ def test_a_row_shows_the_action_that_led_to_it_and_zeros_at_first():
         assert shown["prev_reward"][:, lane].tolist() == reward
 
 
-def test_in_same_step_streams_the_new_episode_shows_zeros_and_the_final_observation_what_led_there():
+def test_a_same_step_last_row_shows_zeros_and_its_final_observation_the_last_action_and_reward():
     r = unrolled(AutoReset(PreviousActionAndReward(counting()), "same_step"), ACTIONS)
     shown, final = r.observation, r.env_info["final_observation"]
     assert shown["prev_action"][:, 1].tolist() == [0, 5, 0, 7, 0, 9]
@@ -61,7 +61,7 @@ def test_either_may_be_left_out(arguments, names):
     assert unrolled(env, ACTIONS[:1]).observation.keys() == names
 
 
-def test_specs_hold_the_zeros_of_first_and_actions_out_of_range():
+def test_specs_include_zeros_at_first_and_actions_out_of_range():
     actions = {"gear": specs.discrete(3, start=2), "force": specs.Bounded((2,), np.float32, 1, 2)}
     base = random_environment(specs.discrete(3), actions, specs.Bounded((2,), np.float32, 0, 1), num_envs=2)
     env = PreviousActionAndReward(base)

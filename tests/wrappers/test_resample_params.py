@@ -40,7 +40,7 @@ TO_AND_FRO = np.array([[1, 1, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0], [1, 1, 1]], n
         ("same_step", [0, 1, 2, 2, 2, 2], [0, 0.75, 0, 0, 0, 0], [0.75, 0.75, 1.5, 2.25, 3, 3.75]),
     ],
 )
-def test_the_physics_of_a_lane_changes_where_an_episode_begins(mode, kinds, places, strides, strategy):
+def test_the_params_of_a_lane_change_at_the_start_of_an_episode(mode, kinds, places, strides, strategy):
     r = unrolled(AutoReset(walking(stride=by_episode), mode, strategy), TO_AND_FRO)
     others = [0, 0.75, 0, 0.75, 0, 0.75]
     assert lanes(r.step_type) == [[0, 1, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1, 1]]
@@ -51,7 +51,7 @@ def test_the_physics_of_a_lane_changes_where_an_episode_begins(mode, kinds, plac
         assert lanes(r.env_info["final_observation"][..., 0])[1] == [0, 0.75, 1.5, 1.5, 2.25, 3]
 
 
-def test_params_are_uniform_over_lanes_and_episodes_and_move_the_lane_as_shown():
+def test_params_are_uniform_over_lanes_and_episodes_and_take_effect_as_reported():
     env = AutoReset(TimeLimit(walking(200, stride=(0.2, 0.4)), 2))
     r = unrolled(env, np.ones((5, 200), np.int32))
     stride = r.env_info["params"]["stride"]
@@ -65,7 +65,7 @@ def test_params_are_uniform_over_lanes_and_episodes_and_move_the_lane_as_shown()
         np.testing.assert_allclose(r.observation[t, :, 0] - r.observation[t - 1, :, 0], stride[t], rtol=1e-5)
 
 
-def test_a_range_of_one_number_is_with_params():
+def test_a_range_of_one_number_equals_with_params():
     core = Walk(num_envs=3)
     actions = random_actions(core, 12)
     drawn = unrolled(AutoReset(ResampleParams(core, {"stride": (0.25, 0.25), "spread": (0.5, 0.5)})), actions)
@@ -75,13 +75,13 @@ def test_a_range_of_one_number_is_with_params():
     assert_equal(drawn, plain)
 
 
-def test_params_that_are_not_drawn_can_be_set_from_outside():
+def test_params_that_are_not_drawn_can_be_set_by_with_params():
     env = ResampleParams(Walk(num_envs=2), {"stride": (0.25, 0.25)}).with_params(spread=0, stride=3)
     r = unrolled(env, np.ones((1, 2), np.int32))
     assert r.observation[..., 0].tolist() == [[0, 0], [0.25, 0.25]]
 
 
-def test_wrappers_stand_inside_and_outside_and_two_draw_on_their_own():
+def test_nested_resample_params_draw_independently_among_other_wrappers():
     env = ResampleParams(ClipReward(ResampleParams(Walk(num_envs=4), {"stride": (0, 1)}), -9, 9), {"spread": (0, 1)})
     r = unrolled(AutoReset(TimeLimit(env, 3)), np.ones((2, 4), np.int32))
     drawn = r.env_info["params"]
@@ -91,7 +91,7 @@ def test_wrappers_stand_inside_and_outside_and_two_draw_on_their_own():
     assert env.reward_spec() == specs.Bounded((), np.float32, -9, 9)
 
 
-def test_make_builds_it_inside_auto_reset():
+def test_make_puts_resample_params_inside_auto_reset():
     env = jaxenv.make("Pendulum-v1", num_envs=2, wrappers=[("ResampleParams", {"distributions": {"mass": (1, 2)}})])
     assert repr(env) == "<AutoReset<ResampleParams<TimeLimit<ClipAction<GuardNonFinite<Pendulum-v1>>>>>>"
     assert env.observation_spec() == jaxenv.spec("Pendulum-v1").make().observation_spec()
@@ -131,7 +131,7 @@ class Table(Task):
         return specs.discrete(2)
 
 
-def test_whole_numbers_have_both_ends_and_tables_are_drawn_by_element():
+def test_integers_include_both_ends_and_tables_are_drawn_elementwise():
     env = AutoReset(ResampleParams(Table(num_envs=90), {"count": (2, 4), "table": (0, 1)}))
     r = unrolled(env, np.zeros((2, 90), np.int32))
     assert r.observation["count"].dtype == np.int32
@@ -159,6 +159,6 @@ def test_whole_numbers_have_both_ends_and_tables_are_drawn_by_element():
         ),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build()

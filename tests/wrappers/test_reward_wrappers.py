@@ -52,7 +52,7 @@ def vector():
         (lambda e: TransformReward(e, lambda r: r > 0, UNIT), [0, 0, 1, 1], UNIT),
     ],
 )
-def test_what_is_paid_for_rewards_of_minus_3_minus_1_a_half_and_9(wrapper, paid, spec):
+def test_rewards_of_minus_3_minus_1_half_and_9_are_mapped_as_tabulated(wrapper, paid, spec):
     env = wrapper(counting())
     given = env.reward(jnp.array([-3, -1, 0.5, 9], jnp.float32))
     assert given.tolist() == paid
@@ -82,7 +82,7 @@ def test_a_vector_reward_is_clipped_by_component():
     assert env.reward_spec() == specs.Bounded((2,), np.float32, (0, -1), (1, INF))
 
 
-def test_nan_stays_visible_where_a_reward_is_clipped():
+def test_clipping_a_reward_keeps_nan():
     assert np.isnan(ClipReward(counting(), -1, 1).reward(jnp.array([np.nan, 0], jnp.float32))).tolist() == [True, False]
 
 
@@ -97,14 +97,14 @@ def rewards(env):
 
 
 @pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
-def test_a_function_that_pays_for_nothing_pays_nothing_at_first(stack):
+def test_a_function_with_an_offset_pays_0_at_first(stack):
     paid = rewards(stack(lambda env: TransformReward(env, lambda r: 2 * r + 1)))
     assert paid[:, 0].tolist() == [0, 3, 5, 7, 9, 11, 13]
     assert paid[:, 1].tolist() == [0, 3, 5, 0, 9, 11, 0]
 
 
 @pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
-def test_a_reward_from_info_weighs_two_terms_as_for_the_reacher(stack):
+def test_a_reward_from_info_is_the_weighted_sum_of_two_terms(stack):
     paid = rewards(
         stack(lambda env: RewardFromInfo(env, lambda info: 0.5 * info["reward_dist"] + 2 * info["reward_ctrl"] - 1))
     )
@@ -113,7 +113,7 @@ def test_a_reward_from_info_weighs_two_terms_as_for_the_reacher(stack):
 
 
 @pytest.mark.parametrize("stack", [lambda w: AutoReset(w(paying(3))), lambda w: w(AutoReset(paying(3)))])
-def test_a_cost_in_env_info_becomes_a_component_and_weights_make_a_number_again(stack):
+def test_a_cost_in_env_info_becomes_a_component_that_weights_reduce_again(stack):
     pair = stack(lambda env: VectorReward(env, ("cost", "life_lost"), (1, -1, 1)))
     assert pair.reward_spec() == specs.Array((3,), np.float32)
     paid = rewards(pair)
@@ -132,7 +132,7 @@ def test_components_are_appended_to_a_vector_and_flags_count_as_1():
 
 @pytest.mark.parametrize("stack", [lambda w, m: AutoReset(w(paying(3)), m), lambda w, m: w(AutoReset(paying(3), m))])
 @pytest.mark.parametrize(("mode", "middle"), [(NEXT, [0, 0, 3, 0, 0, 9, 0]), (SAME, [0, 0, 3, 0, 7, 0, 11])])
-def test_delayed_rewards_are_paid_every_so_many_steps_and_at_the_end(stack, mode, middle):
+def test_delayed_rewards_are_paid_every_num_steps_and_at_the_end(stack, mode, middle):
     paid = rewards(stack(lambda env: DelayReward(env, np.array([2, 3, 4])), mode))
     assert paid[:, 0].tolist() == [0, 0, 3, 0, 7, 0, 11]
     assert paid[:, 1].tolist() == middle
@@ -177,18 +177,18 @@ def test_a_delayed_vector_reward_is_summed_by_component():
         (lambda e: DelayReward(e, 1.5), "num must be int32, got 1.5"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name_and_value(build, message):
+def test_an_invalid_argument_is_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build(counting())
 
 
-def test_wrappers_of_the_reward_are_left_out_of_evaluation():
+def test_reward_wrappers_are_omitted_in_evaluation():
     names = [("ClipReward", {"maximum": 1}), ("DelayReward", {"num": 3}), ("SparseReward", {})]
     assert "Reward" not in repr(jaxenv.make("CartPole-v1", wrappers=names, mode="eval"))
     assert "SparseReward<DelayReward<ClipReward" in repr(jaxenv.make("CartPole-v1", wrappers=names))
 
 
-def test_numbers_are_arguments_of_the_compiled_program():
+def test_numeric_arguments_do_not_recompile():
     traces = []
 
     @jax.jit

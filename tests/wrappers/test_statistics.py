@@ -24,7 +24,7 @@ ACTIONS = jnp.array([[1, 2, 3], [1, 2, 3], [1, 9, 3], [1, 4, 3], [1, 5, 3]])
 @pytest.mark.parametrize(
     "build", [lambda e: AutoReset(EpisodeStatistics(e)), lambda e: EpisodeStatistics(AutoReset(e))]
 )
-def test_statistics_stand_on_the_last_row_alone(build):
+def test_statistics_are_on_last_rows_only(build):
     rows = unrolled(build(env()), ACTIONS)
     episode = rows.env_info["episode"]
     assert rows.step_type[:, 1].tolist() == [0, 1, 2, 0, 1, 2]
@@ -39,14 +39,14 @@ def test_statistics_stand_on_the_last_row_alone(build):
     "build",
     [lambda e: AutoReset(EpisodeStatistics(e), "same_step"), lambda e: EpisodeStatistics(AutoReset(e, "same_step"))],
 )
-def test_in_same_step_the_last_row_belongs_to_the_episode_that_it_ends(build):
+def test_a_same_step_last_row_reports_the_episode_that_it_ends(build):
     episode = unrolled(build(env()), ACTIONS).env_info["episode"]
     assert episode["return"][:, 1].tolist() == [0, 0, 4, 0, 13, 0]
     assert episode["length"][:, 1].tolist() == [0, 0, 2, 0, 2, 0]
     assert episode["length"][:, [0, 2]].sum() == 0
 
 
-def test_a_time_limit_is_told_from_an_end_and_the_end_wins_a_tie():
+def test_truncation_and_termination_are_distinguished_and_termination_wins_a_tie():
     limited = TimeLimit(env(), np.array([3, 2, 4]))
     episode = unrolled(AutoReset(EpisodeStatistics(limited)), ACTIONS[:4]).env_info["episode"]
     assert episode["truncated"].tolist()[3] == [T, F, F]
@@ -67,13 +67,13 @@ def test_a_vector_reward_has_a_vector_return():
         total[last[t]] = 0
 
 
-def test_statistics_of_statistics_are_refused():
-    with pytest.raises(ValueError, match="EpisodeStatistics: env_info\\['episode'\\] is there already"):
+def test_nested_episode_statistics_are_refused():
+    with pytest.raises(ValueError, match=r"EpisodeStatistics: .* already has env_info\['episode'\]"):
         EpisodeStatistics(EpisodeStatistics(env()))
 
 
 @pytest.mark.parametrize("build", [lambda e: AutoReset(EvalReturn(e)), lambda e: EvalReturn(AutoReset(e))])
-def test_an_evaluators_key_is_always_there_and_valid_exactly_at_the_end(build):
+def test_eval_return_is_always_present_and_valid_exactly_at_the_end(build):
     rows = unrolled(build(env()), ACTIONS)
     assert rows.env_info["eval_episode_return"].dtype == np.float32
     assert rows.env_info["eval_episode_return"][:, 1].tolist() == [0, 0, 4, 0, 0, 9]
@@ -98,7 +98,7 @@ def counters(env, steps):
     return jax.device_get(run(env, jax.random.key(0)))
 
 
-def test_counters_of_a_run_survive_restarts():
+def test_run_counters_survive_restarts():
     seen = counters(RunStats(AutoReset(env())), 5)
     assert seen[:, :, 1].tolist() == [
         [0, 1, 0, 0],
@@ -111,12 +111,12 @@ def test_counters_of_a_run_survive_restarts():
     assert seen[-1, :, 0].tolist() == [0, 1, 5, 5]
 
 
-def test_counters_of_a_same_step_run():
+def test_run_counters_count_same_step_rows():
     seen = counters(RunStats(AutoReset(env(), "same_step")), 4)
     assert seen[:, :, 1].tolist() == [[0, 1, 0, 0], [0, 1, 1, 1], [1, 2, 2, 0], [1, 2, 3, 1], [2, 3, 4, 0]]
 
 
-def test_counters_inside_restarts_are_the_same():
+def test_run_counters_are_equal_inside_and_outside_auto_reset():
     inside, outside = AutoReset(RunStats(env())), RunStats(AutoReset(env()))
 
     @jax.jit

@@ -21,14 +21,14 @@ def counting():
 
 
 @pytest.mark.parametrize("stack", [lambda e, w: AutoReset(w(e)), lambda e, w: w(AutoReset(e))])
-def test_an_episode_replays_its_own_first_action_and_the_others_go_on(stack):
+def test_an_episode_repeats_only_its_own_actions(stack):
     rows = unrolled(stack(counting(), lambda e: StickyAction(e, ALWAYS)), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST, FIRST]
     assert rows.reward.tolist() == [[0, 0, 0], [1, 2, 3], [1, 2, 3], [1, 0, 3], [1, 2, 3], [1, 2, 3], [1, 0, 3]]
     assert rows.prev_action.tolist() == [[0, 0, 0], *GIVEN[:2].tolist(), [7, 0, 9], *GIVEN[3:5].tolist(), [7, 0, 9]]
 
 
-def test_in_same_step_the_step_after_an_end_is_a_first_one():
+def test_same_step_never_repeats_an_action_of_the_previous_episode():
     rows = unrolled(AutoReset(StickyAction(counting(), ALWAYS), "same_step"), GIVEN)
     assert rows.step_type[:, 1].tolist() == [FIRST, MID, LAST, MID, LAST, MID, LAST]
     assert rows.reward[:, 1].tolist() == [0, 2, 2, 8, 8, 5, 5]
@@ -36,7 +36,7 @@ def test_in_same_step_the_step_after_an_end_is_a_first_one():
     assert rows.prev_action[1:].tolist() == GIVEN.tolist()
 
 
-def test_every_lane_has_its_own_probability():
+def test_the_probability_may_be_per_lane():
     rows = unrolled(StickyAction(counting(), np.array([0, ALWAYS, 0])), GIVEN)
     assert rows.reward[1:].tolist() == [[1, 2, 3], [4, 2, 6], [7, 2, 9], [1, 2, 3], [4, 2, 6], [7, 2, 9]]
 
@@ -63,7 +63,7 @@ def runs(again):
     return np.array(found)
 
 
-def test_one_step_in_four_is_a_replay_and_never_the_first():
+def test_one_step_in_four_is_a_repetition_and_never_the_first():
     again = replays(0.25, 1)
     assert not again[0].any()
     np.testing.assert_allclose(again[1:].mean(), 0.25, atol=0.02)
@@ -71,25 +71,25 @@ def test_one_step_in_four_is_a_replay_and_never_the_first():
     np.testing.assert_allclose(again[2:][again[1:-1]].mean(), 0.25, atol=0.04)
 
 
-def test_a_replay_lasts_as_long_as_was_said():
+def test_a_repetition_lasts_the_given_duration():
     lengths = runs(replays(0.25, 3))
     assert (lengths % 3 == 0).all()
     np.testing.assert_allclose((lengths == 3).mean(), 0.75, atol=0.06)
     assert (lengths > 3).any()
 
 
-def test_durations_are_drawn_with_both_ends_alike():
+def test_durations_are_uniform_with_both_ends_included():
     lengths = runs(replays(0.125, (2, 4)))
     assert lengths.min() == 2
     for n in (2, 3):  # no two replays in a row add up to these
         np.testing.assert_allclose((lengths == n).mean(), 0.875 / 3, atol=0.05)
 
 
-def test_a_range_of_one_is_that_duration():
+def test_a_duration_range_of_one_number_is_that_duration():
     np.testing.assert_array_equal(replays(0.25, (3, 3)), replays(0.25, 3))
 
 
-def test_all_parts_of_an_action_stick_together():
+def test_all_parts_of_an_action_are_repeated_together():
     env = StickyAction(echo({"x": box(-1, 1, (2,)), "n": specs.discrete(9)}), np.array([0, ALWAYS, 0]))
     given = {"x": np.linspace(-1, 1, 18, dtype=np.float32).reshape(3, 3, 2), "n": GIVEN[:3]}
     executed = unrolled(env, given).env_info["executed"]
@@ -101,8 +101,8 @@ def test_all_parts_of_an_action_stick_together():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0,), r"StickyAction: probability must lie in \[0, 1\), got 1.0"),
-        ((np.array([0, 0.5, -0.1]),), r"probability must lie in \[0, 1\)"),
+        ((1.0,), r"StickyAction: probability must be in \[0, 1\), got 1.0"),
+        ((np.array([0, 0.5, -0.1]),), r"probability must be in \[0, 1\)"),
         ((0.5, 0), "duration must be a number of steps, at least 1, or .least, most., got 0"),
         ((0.5, (3, 2)), "got .3, 2."),
         ((0.5, (0, 2)), "got .0, 2."),
@@ -110,11 +110,11 @@ def test_all_parts_of_an_action_stick_together():
         ((0.5, 1.5), "got 1.5"),
     ],
 )
-def test_wrong_chances_and_durations_are_refused_by_value(arguments, message):
+def test_invalid_probabilities_and_durations_are_refused_by_value(arguments, message):
     with pytest.raises(ValueError, match=message):
         StickyAction(counting(), *arguments)
 
 
-def test_around_same_step_it_is_refused():
+def test_sticky_action_is_refused_outside_same_step():
     with pytest.raises(ValueError, match=r"StickyAction: it rewrites prev_action.*put it inside AutoReset"):
         StickyAction(AutoReset(counting(), "same_step"), 0.5)

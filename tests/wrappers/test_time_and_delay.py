@@ -52,7 +52,7 @@ def test_time_is_0_at_first_and_counts_the_steps_of_each_lane(stack):
     assert shown["observation"][:, 1].tolist() == [5, 6, 7, 15, 16, 17, 25]
 
 
-def test_time_in_same_step_streams_is_that_of_the_observation_beside_it():
+def test_same_step_time_belongs_to_the_observation_it_accompanies():
     r = rows(AutoReset(TimeAwareObservation(counting(), flatten=False), "same_step"), 5)
     final = r.env_info["final_observation"]
     assert r.observation["time"].T.tolist() == [[0, 1, 2, 3, 4, 5], [0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 4, 5]]
@@ -94,7 +94,7 @@ ANY = specs.Bounded((2,), np.float32, -1, 2)
         ),
     ],
 )
-def test_time_joins_the_observation_where_its_kind_says(inner, arguments, expected):
+def test_time_joins_dicts_tuples_and_arrays(inner, arguments, expected):
     env = TimeAwareObservation(random_environment(inner, specs.discrete(2)), 9, **arguments)
     assert env.observation_spec() == expected
     specs.validate(env.observation_spec(), unrolled(env, jnp.zeros((1, 1), jnp.int32)).observation, (2, 1))
@@ -106,26 +106,26 @@ def test_time_joins_the_observation_where_its_kind_says(inner, arguments, expect
 @pytest.mark.parametrize(
     "stack", [lambda e: AutoReset(DelayObservation(e, 2)), lambda e: DelayObservation(AutoReset(e), 2)]
 )
-def test_a_delay_shows_the_blank_value_and_then_what_was(stack):
+def test_a_delay_shows_blank_values_and_then_past_observations(stack):
     r = rows(stack(counting()), 6)
     assert r.observation.T.tolist() == [[3, 3, 5, 6, 7, 8, 9], [3, 3, 5, 3, 3, 15, 3], [3, 3, 5, 6, 7, 8, 9]]
     assert r.step_type[:, 1].tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
-def test_a_delay_in_same_step_streams_keeps_the_final_observation_as_late():
+def test_the_same_step_final_observation_is_delayed_as_well():
     r = rows(AutoReset(DelayObservation(counting(), 2), "same_step"), 5)
     assert r.observation.T.tolist() == [[3, 3, 5, 6, 7, 8], [3, 3, 3, 3, 3, 3], [3, 3, 5, 6, 7, 8]]
     assert r.env_info["final_observation"][:, 1].tolist() == [3, 3, 5, 3, 15, 3]
 
 
-def test_no_delay_is_no_change_and_carries_nothing():
+def test_a_delay_of_zero_changes_and_carries_nothing():
     env, actions = floats(), random_actions(floats(), 4)
     assert_equal(unrolled(DelayObservation(env, 0), actions), unrolled(env, actions))
     state, _ = jax.eval_shape(DelayObservation(env, 0).reset, jax.random.key(0))
     assert state.own == ()
 
 
-def test_the_blank_value_is_the_valid_one_closest_to_zero():
+def test_the_blank_value_is_the_valid_value_closest_to_zero():
     spec = specs.Bounded((4,), np.float32, [-1, 2, -np.inf, -5], [1, 5, np.inf, -2])
     assert _blank(spec).tolist() == [0, 2, 0, -2]
     assert _blank(specs.Bounded((), np.uint8, 3, 9)) == 3
@@ -152,7 +152,7 @@ def test_noise_is_gaussian_of_the_given_scale_and_independent():
     assert abs(np.corrcoef(columns[0, :-1], columns[0, 1:])[0, 1]) < 5 / np.sqrt(10_000)
 
 
-def test_noise_is_added_to_the_named_fields_alone_which_lose_their_bounds():
+def test_noise_is_added_to_named_fields_only_and_removes_their_bounds():
     env = floats(y=specs.Bounded((), np.float32, 0, 1))
     noisy, actions = NoisyObservation(env, 1.0, fields=("y",)), random_actions(env, 3)
     spec = {**env.observation_spec(), "y": specs.Array((), np.float32)}
@@ -171,7 +171,7 @@ def test_noise_is_added_to_the_named_fields_alone_which_lose_their_bounds():
         (lambda e: TimeAwareObservation(e, 0), "TimeAwareObservation: max_steps must be None or at least 1, got 0"),
         (
             lambda e: TimeAwareObservation(e, normalize=True),
-            "TimeAwareObservation: normalize needs max_steps, got None",
+            "TimeAwareObservation: normalize requires max_steps, got None",
         ),
         (
             lambda e: TimeAwareObservation(e, flatten=False, key="x"),
@@ -185,6 +185,6 @@ def test_noise_is_added_to_the_named_fields_alone_which_lose_their_bounds():
         (lambda e: DelayObservation(AutoReset(e, "same_step")), "DelayObservation: .* put it inside AutoReset"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name_and_value(build, message):
+def test_invalid_arguments_are_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build(floats())

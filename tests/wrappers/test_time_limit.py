@@ -28,7 +28,7 @@ def test_a_limit_of_two_gives_first_mid_last_twice():
     assert r.env_info["time_limit_reached"][:, 0].tolist() == [False, False, True, False, False, True]
 
 
-def test_a_shorter_episode_keeps_discount_0_and_the_count_starts_again():
+def test_a_shorter_episode_keeps_discount_0_and_restarts_the_count():
     r = rows(limited(2, 3), 5)
     assert r.step_type[:, 0].tolist() == [FIRST, MID, LAST, FIRST, MID, LAST]
     assert r.discount[:, 0].tolist() == [1, 1, 0, 1, 1, 0]
@@ -36,7 +36,7 @@ def test_a_shorter_episode_keeps_discount_0_and_the_count_starts_again():
 
 
 @pytest.mark.parametrize(("limit", "discount", "reached"), [(4, 1, True), (5, 0, True), (6, 0, False)])
-def test_a_limit_one_below_the_native_end_hijacks_it_and_termination_wins_a_tie(limit, discount, reached):
+def test_a_limit_truncates_before_the_native_end_and_termination_wins_a_tie(limit, discount, reached):
     r = rows(limited(5, limit), min(limit, 5))
     assert r.step_type[-1, 0] == LAST
     assert (r.step_type[1:-1] == MID).all()
@@ -46,13 +46,13 @@ def test_a_limit_one_below_the_native_end_hijacks_it_and_termination_wins_a_tie(
     assert bool(r.truncated[-1, 0]) is (discount == 1)
 
 
-def test_every_lane_has_its_own_limit():
+def test_the_limit_may_be_per_lane():
     r = rows(limited(100, np.array([1, 2, 5]), lanes=3), 11)
     ends = [np.flatnonzero(r.step_type[:, lane] == LAST).tolist() for lane in range(3)]
     assert ends == [[1, 3, 5, 7, 9, 11], [2, 5, 8, 11], [5, 11]]
 
 
-def test_a_limit_touches_nothing_but_the_step_type_and_its_own_entry():
+def test_a_limit_changes_only_the_step_type_and_its_own_entry():
     bare, limit = Counting(np.array([9]), num_envs=2), TimeLimit(Counting(np.array([9]), num_envs=2), 2)
     a, b = rows(bare, 2), rows(limit, 2)
     assert b.step_type[-1].tolist() == [LAST, LAST]
@@ -88,7 +88,7 @@ def test_a_limit_counts_the_steps_of_what_it_wraps():
     assert rows(inside, 7).step_type[6, 0] == LAST
 
 
-def test_no_counter_is_carried_where_the_clock_counts():
+def test_no_counter_is_carried_if_the_clock_counts():
     env = TimeLimit(Counting(np.array([100]), num_envs=1), 3)
     with_limit, without = (jax.eval_shape(e.reset, jax.random.key(0))[0] for e in (env, env.env))
     assert jax.tree.structure(with_limit) == jax.tree.structure(without)
@@ -118,7 +118,7 @@ def test_a_limit_passed_as_an_argument_does_not_recompile():
         (np.ones((1, 2), int), "duration must have 0 axes, or 1 for one value per lane"),
     ],
 )
-def test_a_wrong_duration_is_refused_by_name_and_value(duration, message):
+def test_an_invalid_duration_is_refused_by_name_and_value(duration, message):
     with pytest.raises(ValueError, match=message):
         TimeLimit(Counting(np.array([9]), num_envs=2), duration)
 
@@ -145,7 +145,7 @@ def test_mountain_car_reaches_its_limit_of_200_as_truncated():
     assert r.reward[201].tolist() == [0, 0]
 
 
-def test_a_limit_inside_a_limit_does_not_count_twice():
+def test_nested_limits_do_not_count_twice():
     base = Counting(np.array([100]), num_envs=1)
     once, twice = TimeLimit(base, 4), TimeLimit(TimeLimit(base, 9), 4)
     assert_equal(rows(AutoReset(twice), 10).step_type, rows(AutoReset(once), 10).step_type)
