@@ -54,7 +54,7 @@ class Pose:
         return right - left, down - up
 
 
-def visible_part(cells: CellSet, pose: Pose) -> ViewSet:
+def in_view(cells: CellSet, pose: Pose) -> ViewSet:
     """Returns the cells of the view that are in a set of cells of the grid."""
     along_x = (pose.direction == 0) | (pose.direction == 2)
     across = jnp.where(along_x[:, None], cells.columns, cells.rows)
@@ -90,8 +90,8 @@ def visible(transparent: ViewSet) -> ViewSet:
 
     In each row, sight spreads sideways through transparent cells, first to the right, then to the left. From every
     transparent cell that it spreads from, it also reaches the row ahead: the cell straight ahead and the one diagonally
-    ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. By this rule,
-    which is MiniGrid's, an agent can see around corners.
+    ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. The rule lets an
+    agent see around corners.
     """
     seen = jnp.full_like(transparent[0], np.uint32(1 << _HALF))
     rows = []

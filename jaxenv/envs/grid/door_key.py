@@ -23,7 +23,7 @@ from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, cell, choice
 
 
 class DoorKey(GridWorld):
-    """Two rooms with a locked door between them; the module docstring is the spec sheet."""
+    """Two rooms with a locked door between them; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}

@@ -20,7 +20,7 @@ from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class Empty(GridWorld):
-    """An empty room; the module docstring is the spec sheet.
+    """An empty room; see the module docstring.
 
     Attributes:
         random_start: whether the agent starts in a random cell.

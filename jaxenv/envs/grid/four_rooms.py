@@ -24,7 +24,7 @@ from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
 
 
 class FourRooms(GridWorld):
-    """Four rooms of equal size; the module docstring is the spec sheet."""
+    """Four rooms of equal size; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}

@@ -225,10 +225,10 @@ def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -
 
 def _image(state: State, see_through_walls: bool) -> jax.Array:
     """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
-    floor = _view.visible_part(state.floor, state.agent)
+    floor = _view.in_view(state.floor, state.agent)
     image = jnp.where(_view.as_image(floor), _EMPTY, _WALL)
     if state.lava is not None:
-        image = jnp.where(_view.as_image(_view.visible_part(state.lava, state.agent)), _LAVA, image)
+        image = jnp.where(_view.as_image(_view.in_view(state.lava, state.agent)), _LAVA, image)
     image = jnp.where(_view.is_at(_view_index(state.goal, state.agent)), _GOAL, image)
     transparent: _view.ViewSet = floor
     carried: Any = _EMPTY
@@ -240,7 +240,7 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
         image = jnp.where(_view.is_at(_view_index(lock.key, state.agent)), _KEY, image)
         transparent = _view.remove(transparent, jnp.where(lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
         carried = jnp.where(lock.key == CARRIED, _KEY, _EMPTY)[:, None, None]
-    # At its own position the agent sees what it carries, not what it stands on.
+    # At its own position the agent sees the object that it carries, not the one under it.
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
     if not see_through_walls:
         image = jnp.where(_view.as_image(_view.visible(transparent)), image, np.uint32(0))

@@ -20,7 +20,7 @@ from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class LavaGap(GridWorld):
-    """A room divided by lava; the module docstring is the spec sheet."""
+    """A room divided by lava; see the module docstring."""
 
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     smallest: ClassVar[int] = 5

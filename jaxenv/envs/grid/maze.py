@@ -36,11 +36,11 @@ _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 class MazeParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    loops: float = 0.0  # probability that a wall between two rooms is opened after all passages are made
+    loops: float = 0.0  # probability that a wall between two rooms is opened after the tree is generated
 
 
 class Maze(GridWorld):
-    """Mazes of odd size; the module docstring is the spec sheet."""
+    """Mazes of odd size; see the module docstring."""
 
     # Generating a maze takes as long as tens of steps, so only lanes that restart generate one (measured in
     # docs/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes at once.

@@ -24,8 +24,8 @@ column 5:
     enemies[1].code[3]   0 1 0 0 0 0 0 0 0 0
     enemies[2]           0 0 0 0 0 0 0 0 0 0    in all five planes
 
-Two enemies can share a cell, but never with the same ``k``: they follow that closely only if they enter faster than
-every 14th step, and at such levels all move timers are 0 to 2 and those in one cell differ.
+Enemies that share a cell always differ in ``k``. One can catch up with another only if enemies enter more often than
+every 14th step. At such levels all move timers are 0 to 2, and those of enemies in one cell are different.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ Time limit    none
 Ramping       every 102 steps enemies and gold enter one step sooner (every 10 at first, every step at last); every
               second time they also run one step sooner (a cell every 5 steps at first, every step at last)
 
-Enemies and gold (one third of the entries) enter at the left or the right end of a random free row. Rows 1 to 8 hold at
+An enemy (with probability 2/3) or gold enters at the left or the right end of a random free row. Rows 1 to 8 contain at
 most one of them each; if no row is free, nothing enters. The player cannot leave these rows either.
 """
 
@@ -51,11 +51,11 @@ class Draws:
 
     from_left: jax.Array  # bool[B]
     is_gold: jax.Array  # bool[B]
-    row_fraction: jax.Array  # uint32[B], chooses a free row: the fraction of all free rows above it, times 2**27
+    row_fraction: jax.Array  # uint32[B] below 2**27; row_fraction * num_free // 2**27 is an index into the free rows
 
 
 class Asterix(MinAtar):
-    """Asterix; the module docstring is its spec sheet."""
+    """Asterix; see the module docstring."""
 
     channels = ("player", "enemy", "trail", "gold")
     minimal = "nlurd"

@@ -42,7 +42,7 @@ class State:
 
 
 class Breakout(MinAtar):
-    """Breakout; the module docstring is its spec sheet."""
+    """Breakout; see the module docstring."""
 
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"

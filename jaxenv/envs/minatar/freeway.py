@@ -50,7 +50,7 @@ class Draws:
 
 
 class Freeway(MinAtar):
-    """Freeway; the module docstring is its spec sheet."""
+    """Freeway; see the module docstring."""
 
     channels = ("chicken", "car", "speed_1", "speed_2", "speed_3", "speed_4", "speed_5")
     minimal = "nud"

@@ -101,7 +101,7 @@ class Draws:
 
 
 class Seaquest(MinAtar):
-    """Seaquest; the module docstring is its spec sheet."""
+    """Seaquest; see the module docstring."""
 
     channels = ("front", "back", "shot", "trail", "torpedo", "fish", "submarine", "oxygen", "aboard", "diver")
     minimal = "nlurdf"
@@ -151,7 +151,7 @@ class Seaquest(MinAtar):
         game = _fly_shots(game)
         game = _swim(game)
         player = Bitboard.cell(game.row, game.column)
-        # Some sixty kernels read these values below.
+        # Some sixty kernels read these values; XLA:CPU would recompute them in each (see `_xla.computed_once`).
         spawn, player, shots_right, shots_left = _xla.computed_once((spawn, player, game.shots_right, game.shots_left))
 
         game = _enter(game, spawn, interval)
@@ -163,7 +163,7 @@ class Seaquest(MinAtar):
         met = _dangers(motion, launched, game) & player
         arriving, flying = _seaquest_enemies.run_into_shots(motion.arriving, flying)
         right = motion.headings(game.right)
-        # The state, the reward and the end of the game all read these values.
+        # The next state, the reward and the end of the game all read these values.
         arriving, flying, right, torpedoes_right, torpedoes_left, met, waiting = _xla.computed_once(
             (arriving, flying, right, game.torpedoes_right, game.torpedoes_left, met, motion.waiting)
         )
@@ -301,6 +301,7 @@ def _swim(game: State) -> State:
 
     A diver meets the submarine in the cell that it leaves or in the cell that it enters.
     """
+    # Divers enter every 30 steps and move every 6, so all of them move at the same steps and need no move timers.
     moves = game.diver_timer % _DIVER_MOVE_INTERVAL == 1
     aboard, divers = game.aboard, []
     for diver in game.divers:  # in the original's order: the newer diver takes the last place

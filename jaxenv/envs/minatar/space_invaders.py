@@ -48,7 +48,7 @@ class State:
 
 
 class SpaceInvaders(MinAtar):
-    """Space Invaders; the module docstring is its spec sheet."""
+    """Space Invaders; see the module docstring."""
 
     channels = ("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet")
     minimal = "nlrf"

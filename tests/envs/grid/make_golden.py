@@ -60,8 +60,8 @@ def shake(env, rng):
     empty = [p for p in inside if env.grid.get(*p) is None]
     if doors and env.carrying is None:
         env.grid.set(*empty[rng.integers(len(empty))], Key("yellow"))
-    stands = [p for p in inside if (c := env.grid.get(*p)) is None or c.can_overlap()]
-    env.agent_pos, env.agent_dir = stands[rng.integers(len(stands))], int(rng.integers(4))
+    walkable = [p for p in inside if (c := env.grid.get(*p)) is None or c.can_overlap()]
+    env.agent_pos, env.agent_dir = walkable[rng.integers(len(walkable))], int(rng.integers(4))
     env.step_count = env.max_steps - 1 if rng.random() < 0.05 else int(rng.integers(env.max_steps))
     # In half of all states the agent faces an object.
     things = [p for kind in ("door", "key", "goal", "lava") for p in find(env, kind)]
@@ -69,7 +69,7 @@ def shake(env, rng):
         x, y = things[rng.integers(len(things))]
         direction = int(rng.integers(4))
         pos = (x - HEADINGS[direction][0], y - HEADINGS[direction][1])
-        if pos in stands:
+        if pos in walkable:
             env.agent_pos, env.agent_dir = pos, direction
 
 
