@@ -1,4 +1,4 @@
-"""Grid worlds after MiniGrid: an agent sees a part of a grid of walls, doors and keys."""
+"""Grid worlds in the style of MiniGrid: an agent observes part of a grid with walls, doors and keys."""
 
 from jaxenv.registry import register
 

@@ -2,10 +2,11 @@
 
 Reference: MiniGrid 3.2.0, ``MiniGrid-Empty-*-v0`` and ``MiniGrid-Empty-Random-*-v0`` (tests/envs/grid/test_levels.py).
 
-Observation   as in world.py; walls hide nothing, for there are none but those around
-Action        as in world.py
-Reward        as in world.py
-Starts        in the corner opposite the goal, facing right; with random_start in any cell but the goal, facing any way
+Observation   see grid_world.py; the agent sees through walls, which are only at the edge
+Action        see grid_world.py
+Reward        see grid_world.py
+Starts        in the corner opposite the goal, facing right; with random_start in any cell except the goal's, facing a
+              random direction
 Terminates    on the goal
 Time limit    4 * size**2: 100 and 256 (registry)
 """
@@ -14,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.envs.grid.view import Pose
-from jaxenv.envs.grid.world import GridWorld, cell, choice
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class Empty(GridWorld):
-    """An empty room; see the module.
+    """An empty room; see the module docstring.
 
     Attributes:
-        random_start: whether the agent starts anywhere.
+        random_start: whether the agent starts in a random cell.
     """
 
     see_through_walls: bool = tree.static(default=True)
@@ -35,7 +36,7 @@ class Empty(GridWorld):
     def _agent(self, stream, size):
         if not self.random_start:
             return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
-        place, direction = random.separate_bits(stream, 2)
+        word, direction = random.separate_bits(stream, 2)
         width = size - 2
-        place = choice(place, width * width - 1)  # row by row: the goal is the last
-        return Pose(1 + place % width, 1 + place // width, choice(direction, np.full(size.shape, 4, np.int32)))
+        index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last
+        return Pose(1 + index % width, 1 + index // width, choice(direction, np.full(size.shape, 4, np.int32)))

@@ -2,11 +2,11 @@
 
 Reference: MiniGrid 3.2.0, ``MiniGrid-LavaGapS*-v0`` (tests/envs/grid/test_levels.py).
 
-Observation   as in world.py
-Action        as in world.py; the last four do nothing
-Reward        as in world.py
-Starts        in the upper left corner facing right; lava in a random column, but for one random cell of it
-Terminates    on the goal, and in lava
+Observation   see grid_world.py
+Action        see grid_world.py; the last four have no effect
+Reward        see grid_world.py
+Starts        in the upper left corner, facing right; a random column is lava except for one random cell
+Terminates    on the goal and in lava
 Time limit    4 * size**2: 196 (registry)
 """
 
@@ -15,12 +15,12 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from jaxenv import random
-from jaxenv.envs.grid.view import Pose
-from jaxenv.envs.grid.world import GridWorld, cell, choice
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class LavaGap(GridWorld):
-    """A room with lava across; see the module."""
+    """A room divided by lava; see the module docstring."""
 
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     smallest: ClassVar[int] = 5
@@ -34,5 +34,5 @@ class LavaGap(GridWorld):
             room,
             goal=cell(size - 2, size - 2),
             agent=Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size)),
-            lava=(room - room.drop_column(gap_x)).drop(gap_x, gap_y),
+            lava=(room - room.remove_column(gap_x)).remove(gap_x, gap_y),
         )

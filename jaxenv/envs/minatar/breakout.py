@@ -3,14 +3,15 @@
 Reference: ``minatar`` 1.0.15, game ``breakout`` (tests/envs/minatar/test_breakout.py).
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
-Observation   bool[10, 10, 4]   channels paddle, ball, trail (where the ball was a step before), brick
-Action        int32             0 nothing, 1 left, 2 right; with minimal_actions=False 0 to 5: n l u r d f
-Reward        1 for every brick
-Starts        with three full rows of bricks, the paddle in column 4 and the ball in row 3, at the left wall on its way
-              down and right or at the right wall on its way down and left, each half the time
+Observation   bool[10, 10, 4]   channels paddle, ball, trail (the ball's cell one step before), brick
+Action        int32             0 does nothing, 1 left, 2 right; with minimal_actions=False 0 to 5: nothing, left, up,
+                                right, down, fire
+Reward        1 for each brick
+Starts        with three full rows of bricks, the paddle in column 4, and the ball in row 3, moving down and inward from
+              the left or the right wall, with probability 1/2 each
 Terminates    when the ball passes the paddle
 Time limit    none
-Ramping       none: difficulty_ramping changes nothing
+Ramping       none: difficulty_ramping has no effect
 """
 
 import jax
@@ -19,29 +20,29 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._actions import toward
-from jaxenv.envs.minatar.game import LEFT, RIGHT, SIZE, MinAtar, board, one_cell
+from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
-_TOP = 1  # the first of the three rows of bricks
+_TOP = 1  # first of the three rows of bricks
 
 
 @tree.struct
 class State:
-    """The board. Rows are counted from the top, columns from the left, each int32 ``[B]``; flags are bool ``[B]``."""
+    """The board. Rows and columns are int32 ``[B]``, counted from the top left; flags are bool ``[B]``."""
 
-    paddle: jax.Array  # column, in row 9
+    paddle: jax.Array  # column; the row is 9
     ball_row: jax.Array
     ball_column: jax.Array
-    trail_row: jax.Array  # where the ball was a step before
+    trail_row: jax.Array  # the ball's cell one step before
     trail_column: jax.Array
-    down: jax.Array  # whether the ball moves down, else up
-    right: jax.Array  # whether the ball moves right, else left
-    strike: jax.Array  # whether the ball has broken a brick and not yet left the bricks: it passes through them
+    down: jax.Array  # whether the ball moves down rather than up
+    right: jax.Array  # whether the ball moves right rather than left
+    strike: jax.Array  # whether the last move hit a brick; the next brick in the ball's way is then not broken
     bricks: jax.Array  # uint32[B], bit 10 * (row - 1) + column
 
 
 class Breakout(MinAtar):
-    """Breakout; see the module."""
+    """Breakout; see the module docstring."""
 
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"
@@ -65,7 +66,7 @@ class Breakout(MinAtar):
     def advance(self, game, action, draws):
         paddle = jnp.clip(game.paddle + toward(action, RIGHT, LEFT), 0, SIZE - 1)
 
-        # One cell along the diagonal; walls turn the ball round.
+        # The ball moves one cell along a diagonal and bounces off the side walls.
         ahead = game.ball_column + jnp.where(game.right, np.int32(1), np.int32(-1))
         column = jnp.clip(ahead, 0, SIZE - 1)
         right = game.right ^ (column != ahead)
@@ -76,12 +77,13 @@ class Breakout(MinAtar):
         breaks = struck & ~game.strike
         bricks = jnp.where(breaks, game.bricks ^ brick, game.bricks)
 
-        # A cleared wall is built up again only when the ball comes down to the paddle.
+        # Cleared bricks are only replaced when the ball is back at the bottom.
         bottom = row == SIZE - 1
         bricks = jnp.where(bottom & (bricks == 0), _ALL_BRICKS, bricks)
-        # Above the paddle the ball goes back up; onto its edge, a column further, it is also turned round.
-        above, edge = game.ball_column == paddle, column == paddle
-        caught = bottom & (above | edge)
+        # A ball that comes down above the paddle bounces up; one that comes down diagonally onto it, from the next
+        # column, bounces back the way it came.
+        above, diagonal = game.ball_column == paddle, column == paddle
+        caught = bottom & (above | diagonal)
         top = row < 0
 
         after = State(
@@ -97,20 +99,20 @@ class Breakout(MinAtar):
         )
         return after, breaks, bottom & ~caught
 
-    def show(self, game):
+    def board(self, game):
         paddle = one_cell(SIZE * (SIZE - 1) + game.paddle)
         ball = one_cell(SIZE * game.ball_row + game.ball_column)
         trail = one_cell(SIZE * game.trail_row + game.trail_column)
-        return board([paddle, ball, trail, (game.bricks[:, None] & _SHOWN_BRICKS[None]) != 0])
+        return stack_planes([paddle, ball, trail, (game.bricks[:, None] & _BRICK_OF_CELL[None]) != 0])
 
 
 def _brick(row: jax.Array, column: jax.Array) -> jax.Array:
-    """The bit of a cell among ``bricks``; 0 in other rows."""
-    # Above the rows a place is negative and wraps to a large one.
-    place = (SIZE * (row - _TOP) + column).astype(jnp.uint32)
-    return jnp.where(place < 3 * SIZE, np.uint32(1) << place, np.uint32(0))
+    """Returns the bit of a cell in ``State.bricks``; 0 for a cell outside the rows of bricks."""
+    # Above the bricks the difference is negative and wraps to a large index.
+    index = (SIZE * (row - _TOP) + column).astype(jnp.uint32)
+    return jnp.where(index < 3 * SIZE, np.uint32(1) << index, np.uint32(0))
 
 
-# Which bit of ``bricks`` each cell shows.
-_SHOWN_BRICKS = np.zeros(SIZE * SIZE, np.uint32)
-_SHOWN_BRICKS[SIZE * _TOP : SIZE * (_TOP + 3)] = np.uint32(1) << np.arange(3 * SIZE, dtype=np.uint32)
+# The bit of ``State.bricks`` that each cell of the board shows.
+_BRICK_OF_CELL = np.zeros(SIZE * SIZE, np.uint32)
+_BRICK_OF_CELL[SIZE * _TOP : SIZE * (_TOP + 3)] = np.uint32(1) << np.arange(3 * SIZE, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""Steer a submarine, shoot fish and other submarines, bring divers up, and mind the oxygen.
+"""Steer a submarine, shoot fish and enemy submarines, rescue divers, and surface before the oxygen runs out.
 
 Reference: ``minatar`` 1.0.15, game ``seaquest`` (tests/envs/minatar/test_seaquest.py).
 Paper: Young and Tian (2019), arXiv:1903.03176.
@@ -6,49 +6,58 @@ Paper: Young and Tian (2019), arXiv:1903.03176.
 Observation   bool[10, 10, 10]  channels front and back of the submarine, shot, trail (the cell behind a fish, enemy
                                 submarine or diver), torpedo, fish, enemy submarine, oxygen and divers aboard (bars in
                                 row 9), diver
-Action        int32             0 nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
-Reward        1 for every fish or submarine shot; on surfacing with six divers 1 for each 20 steps of oxygen left
-Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps and nothing else
-Terminates    when a fish, an enemy submarine or a torpedo is met, on surfacing without divers, or without oxygen
+Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
+Reward        1 for every fish or submarine shot; on surfacing with six divers, 1 for every 20 steps of oxygen left
+Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps; the water is empty
+Terminates    when the submarine meets a fish, an enemy submarine or a torpedo, when it surfaces without divers, or when
+              the oxygen runs out
 Time limit    none
-Ramping       whenever the submarine surfaces, enemies come one step sooner (every 20 at first, every step at last);
-              every second time they also move one step sooner (a cell every 6 steps at first, every 3 at last)
+Ramping       each time the submarine surfaces, enemies enter one step sooner (every 20 at first, every step at last);
+              every second time they also move one step sooner (every 6 steps at first, every 3 at last)
 
-Enemies come in rows 1 to 8 from either end, never against those in the same row, a third of them submarines, which
-launch a torpedo every 11 steps. A diver comes every 30 steps and moves every 6. Six fit aboard. Surfacing refills
-the oxygen and costs one diver, with six of them aboard all.
+Enemies enter in rows 1 to 8 from either end, except in a row where another enemy heads the other way. One third of them
+are submarines, which launch a torpedo every 11 steps. A diver enters every 30 steps and moves every 6. Six divers fit
+aboard. Surfacing refills the oxygen and drops off one diver; with six aboard it drops off all of them.
 
-A quirk of the original is kept: six divers pay, and still one more is taken, so that -1 are aboard. One that is taken
-aboard makes it 0. Until then surfacing costs another, and does not end the game, which it does with 0.
+A quirk of the original is kept: surfacing with six divers drops off one more than it pays for and leaves -1 aboard. The
+next diver makes the count 0. With -1 aboard the submarine may surface again, which leaves -2; with 0 it may not.
+
+All objects are sets of cells, one bit per cell: `_bitboard.py` shows the layout of a set, `_seaquest_enemies.py` that
+of the enemies' timers. A row with a fish in column 1 that heads right, a torpedo in column 7 that heads left, and the
+submarine's shot in column 4 that flies left is spread over the sets of `State` as follows:
+
+    column               0 1 2 3 4 5 6 7 8 9
+    shots_left           0 0 0 0 1 0 0 0 0 0
+    torpedoes_left       0 0 0 0 0 0 0 1 0 0
+    fish                 0 1 0 0 0 0 0 0 0 0
+    right                0 1 0 0 0 0 0 0 0 0
+    enemies              the fish once more, with its move timer
+    shots_right, torpedoes_right, submarines: all 0
 """
-
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
 from jaxenv._actions import toward
-from jaxenv.envs.minatar import cells
-from jaxenv.envs.minatar.cells import Cells
-from jaxenv.envs.minatar.enemies import ByTimer, Enemies, counted_down, joined_by, shot
-from jaxenv.envs.minatar.game import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
+from jaxenv.envs.minatar import _seaquest_enemies
+from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
+from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion
+from jaxenv.envs.minatar.minatar import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
 
-T = TypeVar("T")
-
-_OXYGEN = np.int32(200)
+_OXYGEN = np.int32(200)  # steps
 _OXYGEN_PER_CELL = np.int32(20)
 _SHOT_INTERVAL = np.int32(5)
 _DIVER_INTERVAL = np.int32(30)
 _DIVER_MOVE_INTERVAL = np.int32(6)
-_CREW = np.int32(6)
+_MAX_ABOARD = np.int32(6)
 _LAST_LEVEL = np.int32(19)
 
 
 @tree.struct
 class Diver:
-    """A diver in the water: place int32 ``[B]``, whether it swims to the right, bool ``[B]``. Row 0 is no diver."""
+    """A diver in the water: row and column int32 ``[B]``, heading bool ``[B]``. Row 0 means that there is no diver."""
 
     row: jax.Array
     column: jax.Array
@@ -57,32 +66,32 @@ class Diver:
 
 @tree.struct
 class State:
-    """The water. Numbers are int32 ``[B]``, flags bool ``[B]``, timers count steps, a set of cells is three words."""
+    """The board. Numbers are int32 ``[B]``, flags bool ``[B]``, and timers count steps down to 0."""
 
-    row: jax.Array  # of the submarine, 0 is the surface
+    row: jax.Array  # of the submarine; 0 is the surface
     column: jax.Array
     facing_right: jax.Array
-    surfaced: jax.Array  # whether it has been at the surface since it last came up
+    surfaced: jax.Array  # whether the submarine has stayed at the surface since it last surfaced
     oxygen: jax.Array
-    aboard: jax.Array  # divers
+    aboard: jax.Array  # number of divers aboard
     shot_timer: jax.Array
     enemy_timer: jax.Array
     diver_timer: jax.Array
     level: jax.Array  # 0 to 19
-    shots_right: Cells  # five steps apart and as fast as the submarine, so never two in one cell
-    shots_left: Cells
-    torpedoes_right: Cells  # here two in one cell are as one: they do the same
-    torpedoes_left: Cells
+    shots_right: Bitboard  # shots are fired at least five steps apart, so two never share a cell
+    shots_left: Bitboard
+    torpedoes_right: Bitboard  # torpedoes in one cell behave like a single one
+    torpedoes_left: Bitboard
     enemies: ByTimer
-    fish: Cells  # where any of the enemies is a fish
-    submarines: Cells  # where any of them is a submarine
-    right: Cells  # where they head right, as all do in one row, or none
-    divers: tuple[Diver, Diver]  # the newer first: there are never more, they leave after 60 steps
+    fish: Bitboard  # cells with at least one fish
+    submarines: Bitboard  # cells with at least one enemy submarine
+    right: Bitboard  # cells of the enemies that head right
+    divers: tuple[Diver, Diver]  # the newer first; at most two, since a diver leaves the board after 60 steps
 
 
 @tree.struct
 class Draws:
-    """What the next enemy and the next diver are: rows int32 ``[B]``, 1 to 8, flags bool ``[B]``."""
+    """Random choices for the next enemy and the next diver: rows int32 ``[B]``, 1 to 8; flags bool ``[B]``."""
 
     enemy_from_left: jax.Array
     enemy_row: jax.Array
@@ -92,15 +101,15 @@ class Draws:
 
 
 class Seaquest(MinAtar):
-    """Seaquest; see the module."""
+    """Seaquest; see the module docstring."""
 
     channels = ("front", "back", "shot", "trail", "torpedo", "fish", "submarine", "oxygen", "aboard", "diver")
     minimal = "nlurdf"
     step_words = 1
 
     def start(self, stream):
-        zero, no, none = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool), cells.none(stream.shape)
-        enemies, diver = Enemies(none, (none,) * 4), Diver(zero, zero, no)
+        zero, no = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool)
+        empty, diver = Bitboard.empty(stream.shape), Diver(zero, zero, no)
         return State(
             row=zero,
             column=zero + 5,
@@ -112,19 +121,19 @@ class Seaquest(MinAtar):
             enemy_timer=_enemy_interval(zero),
             diver_timer=zero + _DIVER_INTERVAL,
             level=zero,
-            shots_right=none,
-            shots_left=none,
-            torpedoes_right=none,
-            torpedoes_left=none,
-            enemies=(enemies,) * 3,
-            fish=none,
-            submarines=none,
-            right=none,
+            shots_right=empty,
+            shots_left=empty,
+            torpedoes_right=empty,
+            torpedoes_left=empty,
+            enemies=(Enemies(empty, (empty,) * 4),) * 3,
+            fish=empty,
+            submarines=empty,
+            right=empty,
             divers=(diver, diver),
         )
 
     def draws(self, words):
-        # One word: a side and a row for each, and the kind of the enemy from the 24 bits that are left.
+        # One word: a side and a row each for enemy and diver (8 bits), and the kind of enemy from the other 24 bits.
         (word,) = words
         return Draws(
             enemy_from_left=(word >> np.uint32(31)) != 0,
@@ -136,69 +145,82 @@ class Seaquest(MinAtar):
 
     def advance(self, game, action, draws):
         interval = _move_interval(game.level)
-        enemy_comes, diver_comes = game.enemy_timer == 0, game.diver_timer == 0
-        enemy_timer = jnp.where(enemy_comes, _enemy_interval(game.level), game.enemy_timer)
-        diver_timer = jnp.where(diver_comes, _DIVER_INTERVAL, game.diver_timer)
-        entry = _entry(game, draws).where(enemy_comes)
-        divers = _diver_in(game.divers, draws, diver_comes)
+        game, spawn = _choose_spawn(game, draws)
+        game = _spawn_diver(game, draws)
+        game = _act(game, action)
+        game = _fly_shots(game)
+        game = _swim(game)
+        player = Bitboard.cell(game.row, game.column)
+        # Some sixty kernels read these values; XLA:CPU would recompute them in each (see `_xla.computed_once`).
+        spawn, player, shots_right, shots_left = _xla.computed_once((spawn, player, game.shots_right, game.shots_left))
 
-        # The submarine shoots or moves.
-        fires = (action == FIRE) & (game.shot_timer == 0)
-        fired = cells.cell(game.row, game.column).where(fires)
-        shot_timer = jnp.where(fires, _SHOT_INTERVAL, game.shot_timer)
-        shots_right = (game.shots_right | fired.where(game.facing_right)).to_right()
-        shots_left = (game.shots_left | fired.where(~game.facing_right)).to_left()
-        row = jnp.clip(game.row + toward(action, DOWN, UP), 0, SIZE - 2)
-        column = jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, SIZE - 1)
-        facing_right = (game.facing_right | (action == RIGHT)) & (action != LEFT)
-        divers, aboard = _swim(divers, row, column, game.aboard, diver_timer % _DIVER_MOVE_INTERVAL == 1)
+        game = _enter(game, spawn, interval)
+        shots = shots_right | shots_left
+        game, flying = _hit(game, shots)
+        motion = _seaquest_enemies.move(game.enemies, game.right)
+        launched = _launch(game, motion)
+        game = _fly_torpedoes(launched)
+        met = _dangers(motion, launched, game) & player
+        arriving, flying = _seaquest_enemies.run_into_shots(motion.arriving, flying)
+        right = motion.headings(game.right)
+        # The next state, the reward and the end of the game all read these values.
+        arriving, flying, right, torpedoes_right, torpedoes_left, met, waiting = _xla.computed_once(
+            (arriving, flying, right, game.torpedoes_right, game.torpedoes_left, met, motion.waiting)
+        )
 
-        # Then the shots hit, and enemies and their torpedoes move.
-        new = _Moves(entry, cells.cell(row, column), shots_right, shots_left, draws.is_submarine, draws.enemy_from_left)
-        new = _computed_once(new)
-        game, hits, met = _water(game, new, interval)
+        game = tree.rebuild(
+            game,
+            shots_right=shots_right & flying,
+            shots_left=shots_left & flying,
+            torpedoes_right=torpedoes_right,
+            torpedoes_left=torpedoes_left,
+            right=right,
+        )
+        game = _regroup(game, waiting, arriving, interval)
+        hits = shots.count() - flying.count()
+        return self._surface(_count_down(game), hits, met.any())
 
-        under = row > 0
+    def _surface(self, game: State, hits: jax.Array, met: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+        """Uses oxygen under water; refills it, drops off divers and raises the level on surfacing.
+
+        Returns:
+            The state, the reward (int32 ``[B]``) and whether the game is over.
+        """
+        under = game.row > 0
         comes_up = ~under & ~game.surfaced
-        surfaces = comes_up & (aboard != 0)
-        full = aboard == _CREW
+        surfaces = comes_up & (game.aboard != 0)
+        full = game.aboard == _MAX_ABOARD
         pay = jnp.where(surfaces & full, game.oxygen // _OXYGEN_PER_CELL, 0)
         rises = surfaces & (game.level < _LAST_LEVEL) & self.difficulty_ramping
-        lost = met | (game.oxygen <= 0) | (comes_up & (aboard == 0))
-        after = tree.rebuild(
+        over = met | (game.oxygen <= 0) | (comes_up & (game.aboard == 0))
+        game = tree.rebuild(
             game,
-            row=row,
-            column=column,
-            facing_right=facing_right,
             surfaced=~under & (game.surfaced | surfaces),
             oxygen=jnp.where(surfaces, _OXYGEN, game.oxygen - under.astype(jnp.int32)),
-            aboard=jnp.where(surfaces, jnp.where(full, 0, aboard) - 1, aboard),
-            shot_timer=jnp.maximum(shot_timer - 1, 0),
-            enemy_timer=jnp.maximum(enemy_timer - 1, 0),
-            diver_timer=jnp.maximum(diver_timer - 1, 0),
+            aboard=jnp.where(surfaces, jnp.where(full, 0, game.aboard) - 1, game.aboard),
             level=game.level + rises.astype(jnp.int32),
-            divers=divers,
         )
-        return after, hits + pay, lost
+        return game, hits + pay, over
 
-    def show(self, game):
+    def board(self, game):
         enemies, (newer, older) = game.fish | game.submarines, game.divers
-        behind = game.right.to_left() | (enemies - game.right).to_right()
+        behind_enemies = game.right.to_left() | (enemies - game.right).to_right()
+        back = game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))
         oxygen = (jnp.maximum(game.oxygen, 0) // _OXYGEN_PER_CELL).astype(jnp.uint32)
-        aboard = jnp.clip(game.aboard, 0, _CREW).astype(jnp.uint32)
-        last = np.uint32(1 << (SIZE - 1))  # the bar of divers grows to the left from the last column but one
-        return cells.board(
+        aboard = jnp.clip(game.aboard, 0, _MAX_ABOARD).astype(jnp.uint32)
+        last_column = np.uint32(1 << (SIZE - 1))
+        return stack_channels(
             (
-                cells.cell(game.row, game.column),
-                cells.cell(game.row, game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))),
+                Bitboard.cell(game.row, game.column),
+                Bitboard.cell(game.row, back),
                 game.shots_right | game.shots_left,
-                cells.union(behind, _place(newer, behind=True), _place(older, behind=True)),
+                Bitboard.union(behind_enemies, _diver_cell(newer, behind=True), _diver_cell(older, behind=True)),
                 game.torpedoes_right | game.torpedoes_left,
                 game.fish,
                 game.submarines,
-                (np.uint32(1) << oxygen) - np.uint32(1),
-                last - (last >> aboard),
-                _place(newer) | _place(older),
+                (np.uint32(1) << oxygen) - np.uint32(1),  # grows to the right from column 0
+                last_column - (last_column >> aboard),  # grows to the left from column 8
+                _diver_cell(newer) | _diver_cell(older),
             )
         )
 
@@ -211,121 +233,167 @@ def _move_interval(level: jax.Array) -> jax.Array:
     return jnp.maximum(5 - level // 2, 2)
 
 
-# --- shots, enemies, torpedoes ---------------------------------------------------------------------------------------
+# --- phases of a step, in their order --------------------------------------------------------------------------------
 
 
 @tree.struct
-class _Moves:
-    """What the rest of a step follows from: the cell in which an enemy comes, that of the submarine, and its shots."""
+class _Spawn:
+    """The enemy that enters at this step.
 
-    entry: Cells
-    player: Cells
-    shots_right: Cells
-    shots_left: Cells
+    Attributes:
+        cell: its cell; empty in lanes that no enemy enters.
+        is_submarine: bool ``[B]``.
+        from_left: whether it enters at the left end and heads right, bool ``[B]``.
+    """
+
+    cell: Bitboard
     is_submarine: jax.Array
     from_left: jax.Array
 
 
-def _computed_once(values: T) -> T:
-    """The same. A CPU compiler computes again whatever is cheap for every array that is made from it, here for sixty.
-
-    It cannot see behind the barrier that this branch is always taken, and so does not; the barrier alone would be gone
-    before kernels are made. Without the branch a step takes 2.5 times as long.
-    """
-
-    def behind_a_branch(values):
-        always = jax.lax.optimization_barrier(jnp.bool_(True))
-        return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(jnp.bitwise_not, x), values)
-
-    return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)
-
-
-def _entry(game: State, draws: Draws) -> Cells:
-    """Where the next enemy comes: nowhere, if one in its row heads the other way."""
+def _choose_spawn(game: State, draws: Draws) -> tuple[State, _Spawn]:
+    """Chooses the enemy that enters when the enemy timer is up, unless one in its row heads the other way."""
+    spawns = game.enemy_timer == 0
     others = game.fish | game.submarines
-    against = tree.where(draws.enemy_from_left, others - game.right, game.right)
+    opposing = tree.where(draws.enemy_from_left, others - game.right, game.right)
+    blocked = (opposing & Bitboard.whole_row(draws.enemy_row)).any()
     column = jnp.where(draws.enemy_from_left, np.int32(0), np.int32(SIZE - 1))
-    return cells.cell(draws.enemy_row, column).where(~(against & cells.whole_row(draws.enemy_row)).any())
+    cell = Bitboard.cell(draws.enemy_row, column).where(~blocked).where(spawns)
+    timer = jnp.where(spawns, _enemy_interval(game.level), game.enemy_timer)
+    return tree.rebuild(game, enemy_timer=timer), _Spawn(cell, draws.is_submarine, draws.enemy_from_left)
 
 
-def _water(game: State, new: _Moves, interval: jax.Array) -> tuple[State, jax.Array, jax.Array]:
-    """All but the submarine and the divers, a step later; how many enemies were shot, and whether one was met."""
-    shots = new.shots_right | new.shots_left
-    a_fish = new.entry.where(~new.is_submarine)
-    fish, right = game.fish | a_fish, game.right | new.entry.where(new.from_left)
-    coming = Enemies(cells.NONE, (new.entry, new.entry, a_fish, new.entry))  # 15, or 11
-    enemies = joined_by(game.enemies, coming, interval)
-
-    left_over = shots - fish - game.submarines - new.entry
-    enemies = shot(enemies, fish, shots)
-
-    # The move timer is up for the first of them, unless it is 3.
-    (first, launched), (second, launched_second), (third, launched_third) = (counted_down(some) for some in enemies)
-    late = first.late
-    leaving, staying = first.map(lambda x: x - late), Enemies(cells.NONE, first.map(lambda x: x & late).number)
-    arriving = leaving.map(lambda x: x.moved(right))
-    # A torpedo is launched even if the submarine leaves the board or is shot at this step.
-    launched_here = launched_second | launched_third | (launched & late)
-    launched = launched - late
-    torpedoes_right = game.torpedoes_right | (launched_here & right) | (launched & right).to_right()
-    torpedoes_left = game.torpedoes_left | (launched_here - right) | (launched - right).to_left()
-    waiting = (second, third, staying)
-    met = cells.union(*(some.all() for some in (leaving, arriving, *waiting)), torpedoes_right, torpedoes_left)
-    torpedoes_right, torpedoes_left = torpedoes_right.to_right(), torpedoes_left.to_left()
-    met = (met | torpedoes_right | torpedoes_left) & new.player
-
-    # Enemies run into shots.
-    gone = arriving.all() & left_over
-    arriving, left_over = arriving.map(lambda x: x - gone), left_over - gone
-    right = (cells.union(*(some.all() for some in waiting)) & right) | (leaving.all() & right).to_right()
-    arriving, left_over, right, torpedoes_right, torpedoes_left, met, waiting = _computed_once(
-        (arriving, left_over, right, torpedoes_right, torpedoes_left, met, waiting)
-    )
-    after = joined_by(waiting, arriving, interval)
-    fish = cells.union(*(some.fish() for some in after))
-    submarines = cells.union(*(some.all() - some.fish() for some in after))
-    game = tree.rebuild(
-        game,
-        shots_right=new.shots_right & left_over,
-        shots_left=new.shots_left & left_over,
-        torpedoes_right=torpedoes_right,
-        torpedoes_left=torpedoes_left,
-        enemies=after,
-        fish=fish,
-        submarines=submarines,
-        right=right & (fish | submarines),
-    )
-    return game, shots.count() - left_over.count(), met.any()
-
-
-# --- divers ----------------------------------------------------------------------------------------------------------
-
-
-def _place(diver: Diver, behind: bool = False) -> Cells:
-    """The diver's cell, or the one behind it."""
-    back = jnp.where(diver.right, np.int32(-1), np.int32(1)) if behind else 0
-    return cells.cell(diver.row, diver.column + back).where(diver.row > 0)
-
-
-def _diver_in(divers: tuple[Diver, Diver], draws: Draws, comes: jax.Array) -> tuple[Diver, Diver]:
+def _spawn_diver(game: State, draws: Draws) -> State:
+    """Adds a diver when the diver timer is up."""
+    spawns = game.diver_timer == 0
     column = jnp.where(draws.diver_from_left, np.int32(0), np.int32(SIZE - 1))
     new = Diver(draws.diver_row, column, draws.diver_from_left)
-    newer, older = divers
-    return tree.where(comes, new, newer), tree.where(comes, newer, older)
+    newer, older = game.divers
+    return tree.rebuild(
+        game,
+        diver_timer=jnp.where(spawns, _DIVER_INTERVAL, game.diver_timer),
+        divers=(tree.where(spawns, new, newer), tree.where(spawns, newer, older)),
+    )
 
 
-def _swim(
-    divers: tuple[Diver, Diver], row: jax.Array, column: jax.Array, aboard: jax.Array, moves: jax.Array
-) -> tuple[tuple[Diver, Diver], jax.Array]:
-    """Divers in the water and aboard, after those that meet the submarine at ``row`` and ``column`` went aboard."""
-    swum = []
-    for diver in divers:  # the newer one first: it may take the last place
+def _act(game: State, action: jax.Array) -> State:
+    """Fires a shot from the submarine's cell if the shot timer is up, or moves and turns the submarine."""
+    fires = (action == FIRE) & (game.shot_timer == 0)
+    fired = Bitboard.cell(game.row, game.column).where(fires)
+    return tree.rebuild(
+        game,
+        shot_timer=jnp.where(fires, _SHOT_INTERVAL, game.shot_timer),
+        shots_right=game.shots_right | fired.where(game.facing_right),
+        shots_left=game.shots_left | fired.where(~game.facing_right),
+        row=jnp.clip(game.row + toward(action, DOWN, UP), 0, SIZE - 2),
+        column=jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, SIZE - 1),
+        facing_right=(game.facing_right | (action == RIGHT)) & (action != LEFT),
+    )
+
+
+def _fly_shots(game: State) -> State:
+    """Moves every shot one cell; a shot that has just been fired leaves the submarine's cell."""
+    return tree.rebuild(game, shots_right=game.shots_right.to_right(), shots_left=game.shots_left.to_left())
+
+
+def _swim(game: State) -> State:
+    """Moves the divers every sixth step and takes those aboard that meet the submarine, while there is room.
+
+    A diver meets the submarine in the cell that it leaves or in the cell that it enters.
+    """
+    # Divers enter every 30 steps and move every 6, so all of them move at the same steps and need no move timers.
+    moves = game.diver_timer % _DIVER_MOVE_INTERVAL == 1
+    aboard, divers = game.aboard, []
+    for diver in game.divers:  # in the original's order: the newer diver takes the last place
         ahead = diver.column + jnp.where(diver.right, np.int32(1), np.int32(-1))
-        then = jnp.where(moves, ahead, diver.column)
-        meets = (diver.row > 0) & (diver.row == row) & ((diver.column == column) | (then == column))
-        boards = meets & (aboard < _CREW)
+        column = jnp.where(moves, ahead, diver.column)
+        meets = (diver.row > 0) & (diver.row == game.row) & ((diver.column == game.column) | (column == game.column))
+        boards = meets & (aboard < _MAX_ABOARD)
         aboard = aboard + boards.astype(jnp.int32)
-        stays = (diver.row > 0) & ~boards & (then >= 0) & (then < SIZE)
-        swum.append(Diver(jnp.where(stays, diver.row, 0), jnp.where(stays, then, 0), diver.right & stays))
-    newer, older = swum
-    return (newer, older), aboard
+        stays = (diver.row > 0) & ~boards & (column >= 0) & (column < SIZE)
+        divers.append(Diver(jnp.where(stays, diver.row, 0), jnp.where(stays, column, 0), diver.right & stays))
+    newer, older = divers
+    return tree.rebuild(game, aboard=aboard, divers=(newer, older))
+
+
+def _enter(game: State, spawn: _Spawn, interval: jax.Array) -> State:
+    """Adds the new enemy; its move timer starts at the move interval."""
+    new = _seaquest_enemies.spawned(spawn.cell, spawn.is_submarine)
+    return tree.rebuild(
+        game,
+        enemies=_seaquest_enemies.add(game.enemies, new, interval),
+        fish=game.fish | spawn.cell.where(~spawn.is_submarine),
+        submarines=game.submarines | spawn.cell.where(spawn.is_submarine),
+        right=game.right | spawn.cell.where(spawn.from_left),
+    )
+
+
+def _hit(game: State, shots: Bitboard) -> tuple[State, Bitboard]:
+    """Removes one enemy from each cell with a shot.
+
+    Returns:
+        The state and the shots that hit nothing. In the state, ``fish`` and ``submarines`` still have the cells of the
+        removed enemies; `_regroup` derives both sets again.
+    """
+    enemies = _seaquest_enemies.remove_hit(game.enemies, game.fish, shots)
+    return tree.rebuild(game, enemies=enemies), shots - game.fish - game.submarines
+
+
+def _launch(game: State, motion: Motion) -> State:
+    """Adds the launched torpedoes in the cells in which the submarines are after their move.
+
+    A submarine that leaves the board or runs into a shot at this step has still launched.
+    """
+    moved, resting, right = motion.launching, motion.launching_waiting, game.right
+    return tree.rebuild(
+        game,
+        torpedoes_right=game.torpedoes_right | (resting & right) | (moved & right).to_right(),
+        torpedoes_left=game.torpedoes_left | (resting - right) | (moved - right).to_left(),
+    )
+
+
+def _fly_torpedoes(game: State) -> State:
+    """Moves every torpedo one cell."""
+    return tree.rebuild(
+        game, torpedoes_right=game.torpedoes_right.to_right(), torpedoes_left=game.torpedoes_left.to_left()
+    )
+
+
+def _dangers(motion: Motion, launched: State, flown: State) -> Bitboard:
+    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game.
+
+    Args:
+        motion: the enemies.
+        launched: the state with the torpedoes before their move.
+        flown: the state with the torpedoes after it.
+    """
+    before = (launched.torpedoes_right, launched.torpedoes_left)
+    return Bitboard.union(motion.cells(), *before, flown.torpedoes_right, flown.torpedoes_left)
+
+
+def _regroup(game: State, waiting: ByTimer, arriving: Enemies, interval: jax.Array) -> State:
+    """Restarts the move timer of the enemies that moved, and derives the cells of fish and submarines."""
+    enemies = _seaquest_enemies.add(waiting, arriving, interval)
+    fish = Bitboard.union(*(group.fish() for group in enemies))
+    submarines = Bitboard.union(*(group.submarines() for group in enemies))
+    right = game.right & (fish | submarines)
+    return tree.rebuild(game, enemies=enemies, fish=fish, submarines=submarines, right=right)
+
+
+def _count_down(game: State) -> State:
+    """Counts down the timers of shots, enemies and divers."""
+    return tree.rebuild(
+        game,
+        shot_timer=jnp.maximum(game.shot_timer - 1, 0),
+        enemy_timer=jnp.maximum(game.enemy_timer - 1, 0),
+        diver_timer=jnp.maximum(game.diver_timer - 1, 0),
+    )
+
+
+# --- observation -----------------------------------------------------------------------------------------------------
+
+
+def _diver_cell(diver: Diver, behind: bool = False) -> Bitboard:
+    """Returns the diver's cell, or the cell behind it; the empty set where there is no diver."""
+    back = jnp.where(diver.right, np.int32(-1), np.int32(1)) if behind else 0
+    return Bitboard.cell(diver.row, diver.column + back).where(diver.row > 0)

@@ -3,16 +3,16 @@
 Reference: ``minatar`` 1.0.15, game ``space_invaders`` (tests/envs/minatar/test_space_invaders.py).
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
-Observation   bool[10, 10, 6]   channels cannon, alien, alien_left and alien_right (the aliens once more, in the channel
-                                of the direction in which they march), friendly_bullet, enemy_bullet
-Action        int32             0 nothing, 1 left, 2 right, 3 fire (at most every fifth step); with
-                                minimal_actions=False 0 to 5: n l u r d f
-Reward        1 for every alien shot
-Starts        with the cannon in column 5 and 24 aliens in rows 0 to 3, about to march left
-Terminates    when a bullet or an alien meets the cannon, or the aliens would march down from the bottom row
+Observation   bool[10, 10, 6]   channels cannon, alien, alien_left and alien_right (the aliens again, in the channel of
+                                the direction in which they march), friendly_bullet, enemy_bullet
+Action        int32             0 does nothing, 1 left, 2 right, 3 fires (at most every fifth step); with
+                                minimal_actions=False 0 to 5: nothing, left, up, right, down, fire
+Reward        1 for each alien shot
+Starts        with the cannon in column 5 and 24 aliens in rows 0 to 3 that march left
+Terminates    when a bullet or an alien hits the cannon, or when the aliens would march down from the bottom row
 Time limit    none
-Ramping       the fewer aliens, the faster they march; each wave marches faster than the one before, to a limit, which
-              difficulty_ramping=False takes away
+Ramping       each wave marches faster than the one before, up to a limit; difficulty_ramping=False keeps the speed of
+              the first wave; within a wave the aliens march faster the fewer they are
 """
 
 import jax
@@ -21,34 +21,34 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._actions import toward
-from jaxenv.envs.minatar.game import FIRE, LEFT, RIGHT, SIZE, MinAtar
+from jaxenv.envs.minatar.minatar import FIRE, LEFT, RIGHT, SIZE, MinAtar
 
-_COOLDOWN = np.int32(5)  # steps from one shot of the cannon to the next
-_ALIEN_COOLDOWN = np.int32(10)
-_SLOWEST, _FASTEST = np.int32(12), np.int32(6)  # steps from one move of a full wave to the next
+_COOLDOWN = np.int32(5)  # steps between two shots of the cannon
+_ALIEN_COOLDOWN = np.int32(10)  # steps between two shots of the aliens
+_SLOWEST, _FASTEST = np.int32(12), np.int32(6)  # steps between two moves of a full wave
 _BOTTOM = SIZE - 1
 _ONE, _NONE = np.uint32(1), np.uint32(0)
 _LAST_COLUMN = np.uint32(1 << (SIZE - 1))
-_WAVE = np.array([0b0011111100] * 4 + [0] * 6, np.uint32)
+_WAVE = np.array([0b0011111100] * 4 + [0] * 6, np.uint32)  # columns 2 to 7 of rows 0 to 3
 
 
 @tree.struct
 class State:
-    """Timers are int32 ``[B]``; the maps of the board are uint32 ``[B, 10]``, bit x of a row for column x."""
+    """The board. Maps are uint32 ``[B, 10]``: one word per row, bit x for column x. Timers are int32 ``[B]``."""
 
     column: jax.Array  # int32[B], of the cannon
     cooldown: jax.Array  # steps until the cannon may fire
-    aliens: jax.Array
+    aliens: jax.Array  # map
     right: jax.Array  # bool[B], whether the aliens march right
     interval: jax.Array  # int32[B], steps between two moves of a full wave
     move_timer: jax.Array  # steps until the aliens move
     shot_timer: jax.Array  # steps until an alien shoots
-    friendly: jax.Array  # bullets
-    enemy: jax.Array
+    friendly: jax.Array  # map of the cannon's bullets
+    enemy: jax.Array  # map of the aliens' bullets
 
 
 class SpaceInvaders(MinAtar):
-    """Space Invaders; see the module."""
+    """Space Invaders; see the module docstring."""
 
     channels = ("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet")
     minimal = "nlrf"
@@ -69,89 +69,140 @@ class SpaceInvaders(MinAtar):
         )
 
     def advance(self, game, action, draws):
-        fires = (action == FIRE) & (game.cooldown == 0)
-        column = jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, _BOTTOM)
-        cannon = _bit(column)
-        none = jnp.zeros_like(cannon)
-        # A shot leaves the cannon's row within its step, so that no friendly bullet is ever seen there.
-        shot = jnp.where(fires, cannon, _NONE)
-        friendly = jnp.concatenate([game.friendly[:, 1:_BOTTOM], shot[:, None], none[:, None]], axis=-1)
-        enemy = jnp.concatenate([none[:, None], game.enemy[:, :_BOTTOM]], axis=-1)
+        before = game.aliens
+        game, shot = _act(game, action)
+        game = _fly_bullets(game, shot)
+        game, num_aliens, landed = _march(game)
+        dangers = (game.enemy | before | game.aliens)[:, _BOTTOM]
+        hit = (dangers & _bit(game.column)) != 0
+        game = _shoot(game)
+        game, kills = self._kill(game, num_aliens)
+        return game, kills, landed | hit
 
-        moves = game.move_timer == 0
-        aliens, right, lands = _march(game.aliens, game.right, moves)
-        meets = (enemy | game.aliens | aliens)[:, _BOTTOM] & cannon
-        count = jnp.sum(jax.lax.population_count(aliens), axis=-1).astype(jnp.int32)
+    def _kill(self, game: State, num_aliens: jax.Array) -> tuple[State, jax.Array]:
+        """Removes aliens hit by friendly bullets; a cleared wave is followed by a full, faster one.
 
-        shoots = game.shot_timer == 0
-        enemy = enemy | jnp.where(shoots[:, None], _shooter(aliens, column), _NONE)
-        killed = aliens & friendly
-        kills = jnp.sum(jax.lax.population_count(killed), axis=-1).astype(jnp.int32)
-        cleared = kills == count
+        Returns:
+            The state and the number of aliens killed, int32 ``[B]``.
+        """
+        killed = game.aliens & game.friendly
+        kills = _count(killed)
+        cleared = kills == num_aliens
         faster = cleared & (game.interval > _FASTEST) & self.difficulty_ramping
-        after = State(
-            column=column,
-            cooldown=jnp.maximum(jnp.where(fires, _COOLDOWN, game.cooldown) - 1, 0),
-            aliens=jnp.where(cleared[:, None], _WAVE[None], aliens ^ killed),
-            right=right,
+        game = tree.rebuild(
+            game,
+            aliens=jnp.where(cleared[:, None], _WAVE[None], game.aliens ^ killed),
             interval=game.interval - faster.astype(jnp.int32),
-            move_timer=jnp.where(moves, jnp.minimum(count, game.interval), game.move_timer) - 1,
-            shot_timer=jnp.where(shoots, _ALIEN_COOLDOWN, game.shot_timer) - 1,
-            friendly=friendly ^ killed,
-            enemy=enemy,
+            friendly=game.friendly ^ killed,
         )
-        return after, kills, lands | (meets != 0)
+        return game, kills
 
-    def show(self, game):
-        # All that a row shows is one word, and each element of the board asks for its bits in it.
+    def board(self, game):
+        # All channels of a row are packed into one word; each element of the board tests its bits in that word.
         bottom = np.arange(SIZE) == _BOTTOM
-        ours = game.friendly | jnp.where(bottom[None], _bit(game.column)[:, None], _NONE)
+        friendly = game.friendly | jnp.where(bottom[None], _bit(game.column)[:, None], _NONE)
         direction = jnp.where(game.right, _MARCHING_RIGHT, _MARCHING_LEFT)[:, None]
-        word = game.aliens | (ours << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
-        return ((word[:, :, None] & _SHOWN[None]) == _SHOWN[None]).reshape(-1, SIZE, SIZE, len(self.channels))
+        word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
+        return ((word[:, :, None] & _REQUIRED[None]) == _REQUIRED[None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
 
-# Bits of a row's word: aliens, cannon or friendly bullets (they never share a row), enemy bullets, direction.
+# Bits of a row's word: 0 to 9 aliens, 10 to 19 friendly bullets or, in the bottom row, the cannon (they never share a
+# row), 20 to 29 enemy bullets, 30 and 31 the direction of the aliens.
 _MARCHING_LEFT, _MARCHING_RIGHT = np.uint32(1 << 30), np.uint32(1 << 31)
 
 
-def _shown() -> np.ndarray:
-    """What the word of a row must have for each of the row's elements to be lit, uint32 ``[10, 60]``."""
+def _required_bits() -> np.ndarray:
+    """Returns the bits that a row's word must have for each element of the row to be set, uint32 ``[10, 60]``."""
     alien = np.uint32(1) << np.arange(SIZE, dtype=np.uint32)
-    ours, enemy = alien << np.uint32(SIZE), alien << np.uint32(2 * SIZE)
-    # Nothing marches both ways.
-    never = np.full(SIZE, _MARCHING_LEFT | _MARCHING_RIGHT)
-    above = np.stack([never, alien, alien | _MARCHING_LEFT, alien | _MARCHING_RIGHT, ours, enemy], axis=-1)
-    bottom = np.stack([ours, *above.T[1:4], never, enemy], axis=-1)
+    friendly, enemy = alien << np.uint32(SIZE), alien << np.uint32(2 * SIZE)
+    never = np.full(SIZE, _MARCHING_LEFT | _MARCHING_RIGHT)  # no word has both directions
+    above = np.stack([never, alien, alien | _MARCHING_LEFT, alien | _MARCHING_RIGHT, friendly, enemy], axis=-1)
+    bottom = np.stack([friendly, *above.T[1:4], never, enemy], axis=-1)
     return np.stack([above] * _BOTTOM + [bottom]).reshape(SIZE, -1)
 
 
-_SHOWN = _shown()
+_REQUIRED = _required_bits()
 
 
 def _bit(column: jax.Array) -> jax.Array:
     return _ONE << column.astype(jnp.uint32)
 
 
-def _march(aliens: jax.Array, right: jax.Array, moves: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Aliens and direction after a move sideways, or down and round at an edge; and where they had no row left."""
-    edge = jnp.where(right, _LAST_COLUMN, _ONE)
-    turns = moves & jnp.any((aliens & edge[:, None]) != 0, axis=-1)
-    sideways = jnp.where(right[:, None], aliens << _ONE, aliens >> _ONE)
-    # As in the original, aliens that leave the bottom row come in at the top, where the last row of an episode shows
-    # them.
-    down = jnp.roll(aliens, 1, axis=-1)
-    moved = jnp.where(turns[:, None], down, jnp.where(moves[:, None], sideways, aliens))
-    return moved, right ^ turns, turns & (aliens[:, _BOTTOM] != 0)
+def _count(cells: jax.Array) -> jax.Array:
+    return jnp.sum(jax.lax.population_count(cells), axis=-1).astype(jnp.int32)
+
+
+# --- phases of a step, in their order --------------------------------------------------------------------------------
+
+
+def _act(game: State, action: jax.Array) -> tuple[State, jax.Array]:
+    """Fires from the cannon if its cooldown is over, or moves the cannon.
+
+    Returns:
+        The state and the new bullet: the bit of its column, uint32 ``[B]``, or 0.
+    """
+    fires = (action == FIRE) & (game.cooldown == 0)
+    column = jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, _BOTTOM)
+    cooldown = jnp.maximum(jnp.where(fires, _COOLDOWN, game.cooldown) - 1, 0)
+    return tree.rebuild(game, column=column, cooldown=cooldown), jnp.where(fires, _bit(column), _NONE)
+
+
+def _fly_bullets(game: State, shot: jax.Array) -> State:
+    """Moves friendly bullets, the new one included, one row up and enemy bullets one row down.
+
+    The new bullet leaves the bottom row at once, so that row never holds a friendly bullet.
+    """
+    none = jnp.zeros_like(shot)[:, None]
+    return tree.rebuild(
+        game,
+        friendly=jnp.concatenate([game.friendly[:, 1:_BOTTOM], shot[:, None], none], axis=-1),
+        enemy=jnp.concatenate([none, game.enemy[:, :_BOTTOM]], axis=-1),
+    )
+
+
+def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
+    """Moves the aliens when the move timer is up: sideways, or down with a change of direction at an edge.
+
+    Returns:
+        The state, the number of aliens (int32 ``[B]``), and whether they marched down from the bottom row (bool
+        ``[B]``).
+    """
+    moves = game.move_timer == 0
+    edge = jnp.where(game.right, _LAST_COLUMN, _ONE)
+    turns = moves & jnp.any((game.aliens & edge[:, None]) != 0, axis=-1)
+    sideways = jnp.where(game.right[:, None], game.aliens << _ONE, game.aliens >> _ONE)
+    # As in the original, aliens that leave the bottom row wrap around to the top row. The last observation of an
+    # episode shows them there.
+    down = jnp.roll(game.aliens, 1, axis=-1)
+    aliens = jnp.where(turns[:, None], down, jnp.where(moves[:, None], sideways, game.aliens))
+    num_aliens = _count(aliens)
+    landed = turns & (game.aliens[:, _BOTTOM] != 0)
+    move_timer = jnp.where(moves, jnp.minimum(num_aliens, game.interval), game.move_timer) - 1
+    game = tree.rebuild(game, aliens=aliens, right=game.right ^ turns, move_timer=move_timer)
+    return game, num_aliens, landed
+
+
+def _shoot(game: State) -> State:
+    """Lets one alien shoot when the shot timer is up; the bullet starts in the alien's cell."""
+    shoots = game.shot_timer == 0
+    return tree.rebuild(
+        game,
+        enemy=game.enemy | jnp.where(shoots[:, None], _shooter(game.aliens, game.column), _NONE),
+        shot_timer=jnp.where(shoots, _ALIEN_COOLDOWN, game.shot_timer) - 1,
+    )
 
 
 def _shooter(aliens: jax.Array, column: jax.Array) -> jax.Array:
-    """The lowest alien in the column nearest to the cannon, the left one of two equally near: a map ``[B, 10]``."""
-    columns = jax.lax.reduce(aliens, _NONE, jax.lax.bitwise_or, (1,))
-    place = column.astype(jnp.uint32)
-    # The highest of the bits up to the cannon's, and the lowest of those from it on.
-    left = columns & ((np.uint32(2) << place) - _ONE)
-    right = columns >> place
+    """Returns the alien that shoots: the lowest in the column nearest to the cannon, the left column of two.
+
+    Returns:
+        A map with that alien only, uint32 ``[B, 10]``.
+    """
+    occupied = jax.lax.reduce(aliens, _NONE, jax.lax.bitwise_or, (1,))
+    shift = column.astype(jnp.uint32)
+    # The highest occupied column up to the cannon's, and the lowest from it on.
+    left = occupied & ((np.uint32(2) << shift) - _ONE)
+    right = occupied >> shift
     to_left = jnp.where(left != 0, column - (31 - jax.lax.clz(left).astype(jnp.int32)), np.int32(SIZE))
     to_right = jnp.where(right != 0, 31 - jax.lax.clz(right & (~right + _ONE)).astype(jnp.int32), np.int32(SIZE))
     bit = _bit(jnp.where(to_left <= to_right, column - to_left, column + to_right))[:, None]

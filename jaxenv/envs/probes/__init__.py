@@ -1,4 +1,4 @@
-"""Probes: small tasks that each ask a learner one question."""
+"""Small tasks with known values and policies, which test one ability of a learner each."""
 
 from jaxenv.registry import register
 

@@ -1,11 +1,13 @@
-"""CartPole whose velocities are not shown, so that a policy needs a memory.
+"""Balance a pole on a cart without observing velocities, which requires a policy with memory.
 
 Reference: TF-Agents 0.19, ``environments/examples/masked_cartpole.py`` (tests/envs/probes/test_masked_cart_pole.py).
 
 Observation   float32[2]   cart position (m), pole angle (rad)
+Action        see `jaxenv.envs.classic_control.cart_pole`
+Reward        see `jaxenv.envs.classic_control.cart_pole`
+Starts        see `jaxenv.envs.classic_control.cart_pole`
+Terminates    see `jaxenv.envs.classic_control.cart_pole`
 Time limit    500, MaskedCartPole-v0 200 (registry)
-
-All else is as in `jaxenv.envs.classic_control.cart_pole`.
 """
 
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ from jaxenv.envs.classic_control.cart_pole import CartPole
 
 
 class MaskedCartPole(CartPole):
-    """Pole balancing by positions alone; see the module."""
+    """CartPole that observes positions only; see the module docstring."""
 
     def check(self):
         super().check()

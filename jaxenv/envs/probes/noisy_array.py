@@ -1,15 +1,15 @@
-"""Walk to the right end of an array, beside noise that the agent itself can stir up.
+"""Walk to the right end of an array while ignoring noise that one of the actions changes.
 
 Reference: ALF's ``NoisyArray`` (tests/envs/probes/test_noisy_array.py).
 
-Observation   float32[num_positions + num_noise_bits]   the position, one-hot, then the noise, zeros and ones
-Action        int32     0 goes left, 1 fires: all noise bits are drawn anew, 2 goes right
+Observation   float32[num_positions + num_noise_bits]   the position, one-hot, then the noise bits, 0 or 1
+Action        int32     0 moves left, 1 fires, which redraws all noise bits, 2 moves right
 Reward        1 on reaching the right end, 0 otherwise
 Starts        at the left end, with random noise
 Terminates    at the right end
 Time limit    none
 
-The left end is a wall. An agent that is curious about what it cannot predict keeps firing.
+The left end is a wall. An agent that is rewarded for unpredictable observations keeps firing.
 """
 
 import jax
@@ -24,14 +24,14 @@ LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
 
 @tree.struct
 class State:
-    """``position``: int32 ``[B]``. ``noise``: uint32 ``[B, words]``, 32 bits in each."""
+    """The position and the noise."""
 
-    position: jax.Array
-    noise: jax.Array
+    position: jax.Array  # int32[B]
+    noise: jax.Array  # uint32[B, num_words], 32 noise bits per word
 
 
 class NoisyArray(Task):
-    """A walk beside noise; see the module."""
+    """A walk with irrelevant noise; see the module docstring."""
 
     num_positions: int = tree.static(default=11)
     num_noise_bits: int = tree.static(default=100)
@@ -47,6 +47,7 @@ class NoisyArray(Task):
 
     def transition(self, state, action, stream):
         position = jnp.maximum(state.position + action - FIRE, 0)
+        # A step past the end of an episode wraps around to the left end.
         position = jnp.where(position == self.num_positions, np.int32(0), position)
         noise = jnp.where((action == FIRE)[:, None], self._noise(stream), state.noise)
         arrived = position == self.num_positions - 1

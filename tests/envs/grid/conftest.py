@@ -1,2 +1,2 @@
-# It needs the package minigrid, which the tests do without.
+# make_golden.py imports minigrid, which is not a test dependency.
 collect_ignore = ["make_golden.py"]

@@ -1,10 +1,10 @@
-"""Writes down what MiniGrid does: the files ``*.npz`` beside this one, which the tests compare with.
+"""Records the behaviour of MiniGrid in the files ``*.npz`` of this folder, which the tests compare with.
 
     python -m venv minigrid && minigrid/bin/pip install minigrid==3.2.0
     minigrid/bin/python tests/envs/grid/make_golden.py
 
-For each level: single steps from states made by hand and by play, whole episodes, and how episodes start. Grids are
-``Grid.encode()``: uint8 ``[N, S, S, 3]``, column first; an agent is x, y and direction.
+For each level it records single steps from constructed and played states, whole episodes, and starts of episodes.
+Grids are ``Grid.encode()``, uint8 ``[N, S, S, 3]``, columns first; an agent is x, y and direction.
 """
 
 import importlib.metadata
@@ -20,7 +20,7 @@ from minigrid.envs import EmptyEnv
 
 SEED = 7
 STATES, EPISODES, STARTS = 500, 8, 6000
-ACTIONS = (0.06, 0.06, 0.4, 0.16, 0.12, 0.16, 0.04)  # of single steps: turning is soon seen
+ACTIONS = (0.06, 0.06, 0.4, 0.16, 0.12, 0.16, 0.04)  # probabilities in single steps; turns need few samples
 IDS = (
     "MiniGrid-Empty-5x5-v0",
     "MiniGrid-Empty-8x8-v0",
@@ -31,7 +31,7 @@ IDS = (
     "MiniGrid-DoorKey-8x8-v0",
     "MiniGrid-DoorKey-16x16-v0",
 )
-FIXED = {"MiniGrid-Empty-5x5-v0", "MiniGrid-Empty-8x8-v0"}  # they always start alike
+FIXED = {"MiniGrid-Empty-5x5-v0", "MiniGrid-Empty-8x8-v0"}  # levels with a single start
 FOLDER = pathlib.Path(__file__).parent
 HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
@@ -42,13 +42,13 @@ def state_of(env):
 
 
 def find(env, kind):
-    """Where the things of one type are."""
+    """Returns the cells of all objects of one type."""
     g = env.grid
     return [(x, y) for x in range(g.width) for y in range(g.height) if (c := g.get(x, y)) and c.type == kind]
 
 
 def shake(env, rng):
-    """Another state of the same level: agent, key, door and clock anywhere they can be."""
+    """Randomizes the state within the level: agent, key, door and step count take any possible value."""
     doors, keys = find(env, "door"), find(env, "key")
     if doors:
         door = env.grid.get(*doors[0])
@@ -60,21 +60,21 @@ def shake(env, rng):
     empty = [p for p in inside if env.grid.get(*p) is None]
     if doors and env.carrying is None:
         env.grid.set(*empty[rng.integers(len(empty))], Key("yellow"))
-    stands = [p for p in inside if (c := env.grid.get(*p)) is None or c.can_overlap()]
-    env.agent_pos, env.agent_dir = stands[rng.integers(len(stands))], int(rng.integers(4))
+    walkable = [p for p in inside if (c := env.grid.get(*p)) is None or c.can_overlap()]
+    env.agent_pos, env.agent_dir = walkable[rng.integers(len(walkable))], int(rng.integers(4))
     env.step_count = env.max_steps - 1 if rng.random() < 0.05 else int(rng.integers(env.max_steps))
-    # Half of all states have something ahead.
+    # In half of all states the agent faces an object.
     things = [p for kind in ("door", "key", "goal", "lava") for p in find(env, kind)]
     if rng.random() < 0.5:
         x, y = things[rng.integers(len(things))]
         direction = int(rng.integers(4))
         pos = (x - HEADINGS[direction][0], y - HEADINGS[direction][1])
-        if pos in stands:
+        if pos in walkable:
             env.agent_pos, env.agent_dir = pos, direction
 
 
 def one_steps(env, rng, prepare, also=dict):
-    """``also`` adds to a row after the step."""
+    """Records single steps; ``also`` returns further entries of a record, computed after the step."""
     rows = []
     for _ in range(STATES):
         prepare(env, rng)
@@ -86,7 +86,7 @@ def one_steps(env, rng, prepare, also=dict):
 
 
 def towards(env, target):
-    """An action on a shortest way to stand before ``target`` and look at it, None when there."""
+    """Returns an action on a shortest path to face ``target``, or None if the agent faces it."""
     start = (*map(int, env.agent_pos), int(env.agent_dir))
     queue, first = deque([start]), {start: None}
     while queue:
@@ -106,7 +106,7 @@ def towards(env, target):
 
 
 def sensible(env):
-    """The next action of one who sees everything."""
+    """Returns the next action of a player that sees the whole grid."""
     doors, keys = find(env, "door"), find(env, "key")
     if doors and env.grid.get(*doors[0]).is_locked:
         target, action = (doors[0], 5) if env.carrying else (keys[0], 3)
@@ -123,7 +123,7 @@ def episodes(env, rng):
     for number in range(EPISODES):
         env.reset(seed=SEED + 1000 + number)
         rows, start, ended = [], state_of(env), False
-        # One in four is left to chance, and mostly ends by the limit.
+        # One episode in four is random; it mostly ends by the time limit.
         noise = 0.2 if number % 4 or env.max_steps > 300 else 1.0
         while not ended:
             action = int(rng.integers(7)) if rng.random() < noise else sensible(env)
@@ -142,7 +142,7 @@ def episodes(env, rng):
 
 
 def starts(env):
-    """Agent, then places: the goal, door and key, the cell of a column or row that is open, as far as there are any."""
+    """Records starts: agent, goal, then door and key, the gap in the lava or the four gaps, if the level has them."""
     rows = []
     for number in range(STARTS):
         env.reset(seed=SEED + 10_000 + number)
@@ -160,7 +160,7 @@ def starts(env):
 
 
 def clutter(env, rng):
-    """Walls, lava, a goal, a door and a key anywhere."""
+    """Builds a grid with walls, lava, a goal, a door and a key in random cells."""
     env.grid = Grid(env.width, env.height)
     env.grid.wall_rect(0, 0, env.width, env.height)
     cells = [(x, y) for x in range(1, env.width - 1) for y in range(1, env.height - 1)]
@@ -173,7 +173,7 @@ def clutter(env, rng):
 
 
 def compact(data):
-    """The same numbers in the smallest integer types; float64 rewards and flags as they are."""
+    """Casts integers to the smallest dtype; float64 rewards and flags stay unchanged."""
     small = {k: v.astype(np.min_scalar_type(v.max())) if v.dtype.kind == "i" else v for k, v in data.items()}
     return {**small, "version": np.array(importlib.metadata.version("minigrid")), "seed": np.array(SEED)}
 

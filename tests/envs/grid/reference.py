@@ -1,8 +1,8 @@
-"""What MiniGrid does, as written down by ``make_golden.py``, and ours held to it.
+"""Parity with MiniGrid, as recorded by ``make_golden.py``.
 
-The files hold grids as MiniGrid encodes them; here is the translation into our state. All but the reward is an integer
-or a flag and compared exactly. The reward is 1 - 0.9 * step / max_steps, in float32 here: three roundings of numbers
-of at most 2.5, each off by up to 1.2e-7.
+The files contain grids in MiniGrid's encoding; this module translates them to our state. Everything except the reward
+is an integer or a flag and compared exactly. The reward, 1 - 0.9 * step / max_steps, is float32 here: three roundings
+of numbers of at most 2.5, each with an error of up to 1.2e-7.
 """
 
 import functools
@@ -11,37 +11,37 @@ import pathlib
 import jax
 import numpy as np
 
-from jaxenv.envs.grid.lines import Lines
-from jaxenv.envs.grid.view import Pose
-from jaxenv.envs.grid.world import CARRIED, Lock, State
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import CARRIED, Lock, State
 from jaxenv.random import Clock
 from jaxenv.task import TaskState
 
 TOLERANCE = 1e-6
 EMPTY, WALL, DOOR, KEY, GOAL, LAVA = 1, 2, 4, 5, 8, 9
 
-# The environment is an argument, so that one compilation serves all its params.
+# The environment is an argument, so that one compilation covers all its params.
 advance = jax.jit(lambda env, state, action: env.step(state, action))
 reset = jax.jit(lambda env, key: env.reset(key))
 
 
 @jax.jit
 def replay(env, state, actions):
-    """Our rows ``[T, B]`` for actions ``[T, B]``."""
+    """Returns our trajectory ``[T, B]`` for actions ``[T, B]``."""
     return jax.lax.scan(env.step, state, actions)[1]
 
 
 @functools.cache
 def golden(name):
-    """The arrays of one file."""
+    """Returns the arrays of one file."""
     with np.load(pathlib.Path(__file__).parent / f"{name}.npz") as data:
         data = dict(data)
     assert str(data["version"]) == "3.2.0"
     return data
 
 
-def beside(files, lanes, prefix=""):
-    """The arrays of several files, ``lanes`` rows of each, as one batch; smaller grids and shorter episodes padded."""
+def batched(files, lanes, prefix=""):
+    """Concatenates the first ``lanes`` entries of several files; pads smaller grids and shorter episodes."""
     other = () if prefix else ("episode_", "starts")
     names = [n for n in files[0] if np.ndim(files[0][n]) and n.startswith(prefix) and not n.startswith(other)]
     batch = {}
@@ -50,7 +50,7 @@ def beside(files, lanes, prefix=""):
         shape = [lanes, *(max(sizes) for sizes in zip(*(a.shape[1:] for a in arrays), strict=True))]
         padded = []
         for array in arrays:
-            # Beyond a grid is wall.
+            # Cells beyond a grid are walls.
             wide = np.full(shape, WALL if name.endswith("grid") else 0, array.dtype)
             wide[tuple(slice(n) for n in array.shape)] = array
             padded.append(wide)
@@ -59,7 +59,15 @@ def beside(files, lanes, prefix=""):
 
 
 def inject(env, grid, agent, carrying=False, step=0):
-    """A state of ours: grids ``[B, S, S, 3]`` column first, agents ``[B, 3]``, whether the key is carried, the step."""
+    """Translates recorded states to ours.
+
+    Args:
+        env: our environment.
+        grid: MiniGrid's encoding, ``[B, S, S, 3]``, columns first.
+        agent: x, y and direction, ``[B, 3]``.
+        carrying: whether the agent carries the key, ``()`` or ``[B]``.
+        step: steps since the start of the episode, ``()`` or ``[B]``.
+    """
     lanes = len(grid)
     kind = grid[..., 0]
     shape = jax.eval_shape(env.reset, jax.random.key(0))[0].task
@@ -67,13 +75,13 @@ def inject(env, grid, agent, carrying=False, step=0):
     lock = None
     if shape.lock is not None:
         state = np.max(np.where(kind == DOOR, grid[..., 2], 0), axis=(1, 2))  # there is one door
-        key = np.where(np.broadcast_to(carrying, lanes), CARRIED, _where(kind == KEY))
-        lock = Lock(_where(kind == DOOR), state.astype(np.int32), key.astype(np.int32))
+        key = np.where(np.broadcast_to(carrying, lanes), CARRIED, _number_of(kind == KEY))
+        lock = Lock(_number_of(kind == DOOR), state.astype(np.int32), key.astype(np.int32))
     task = State(
-        floor=lines(kind != WALL, count),
-        lava=None if shape.lava is None else lines(kind == LAVA, count),
+        floor=cell_set(kind != WALL, count),
+        lava=None if shape.lava is None else cell_set(kind == LAVA, count),
         lock=lock,
-        goal=_where(kind == GOAL),
+        goal=_number_of(kind == GOAL),
         agent=Pose(*np.ascontiguousarray(agent.T.astype(np.int32))),
         step=np.broadcast_to(step, lanes).astype(np.int32),
     )
@@ -81,34 +89,34 @@ def inject(env, grid, agent, carrying=False, step=0):
     return TaskState(Clock((word, word), number, np.zeros_like(number), task.step), task)
 
 
-def lines(plane, count):
-    """Lines of the cells of a plane, bool ``[B, S, S]``, column first."""
+def cell_set(plane, count):
+    """Returns the `CellSet` of a plane, bool ``[B, S, S]``, columns first."""
     size = plane.shape[1]
     padded = np.zeros((len(plane), count, count), bool)
     padded[:, :size, :size] = plane
     bit = np.uint32(1) << np.arange(count, dtype=np.uint32)
     rows, columns = (np.sum(p * bit[None, None], axis=2, dtype=np.uint32) for p in (padded.swapaxes(1, 2), padded))
-    return Lines(rows, columns)
+    return CellSet(rows, columns)
 
 
-def cells(lines):
-    """The plane of a set of cells: bool ``[B, N, N]``, column first."""
-    columns = np.asarray(lines.columns)
+def plane(cells):
+    """Returns the plane of a `CellSet`, bool ``[B, N, N]``, columns first."""
+    columns = np.asarray(cells.columns)
     bits = np.arange(columns.shape[1], dtype=np.uint32)
-    plane = (columns[:, :, None] >> bits[None, None]) & 1 == 1
-    rows = (np.asarray(lines.rows)[:, :, None] >> bits[None, None]) & 1 == 1
-    assert np.array_equal(plane, rows.swapaxes(1, 2)), "rows and columns are not the same cells"
-    assert not np.any(columns >> np.uint32(columns.shape[1])), "a cell beyond the grid"
-    return plane
+    marked = (columns[:, :, None] >> bits[None, None]) & 1 == 1
+    rows = (np.asarray(cells.rows)[:, :, None] >> bits[None, None]) & 1 == 1
+    assert np.array_equal(marked, rows.swapaxes(1, 2)), "rows and columns have different cells"
+    assert not np.any(columns >> np.uint32(columns.shape[1])), "a cell outside the grid"
+    return marked
 
 
-def coordinates(where):
-    """x and y of cells: ``[..., 2]``."""
-    return np.stack([np.asarray(where) & 31, np.asarray(where) >> 5], axis=-1)
+def coordinates(number):
+    """Returns x and y of cell numbers, ``[..., 2]``."""
+    return np.stack([np.asarray(number) & 31, np.asarray(number) >> 5], axis=-1)
 
 
 def assert_steps_match(env, data):
-    """One step from each state of a file: state, observation, reward and both ends. Returns the largest error."""
+    """Asserts that one step from each state matches the file, and returns the largest error of a reward."""
     state = inject(env, data["grid"], data["agent"], data["carrying"], data["step"])
     after, row = jax.device_get(advance(env, state, data["action"].astype(np.int32)))
     expected = inject(env, data["after_grid"], data["after_agent"], data["after_carrying"], data["after_step"])
@@ -125,7 +133,11 @@ def assert_steps_match(env, data):
 
 
 def assert_episodes_match(env, data):
-    """Ours, started where the original started and given its actions alone, shows the same rows to the end."""
+    """Asserts that ours, given the start and the actions of each episode, has the same rows to its end.
+
+    Returns:
+        The largest error of a reward.
+    """
     actions = data["episode_action"].T.astype(np.int32)
     state = inject(env, data["episode_grid"], data["episode_agent"])
     rows = jax.device_get(replay(env, state, actions))
@@ -135,7 +147,7 @@ def assert_episodes_match(env, data):
         "image": (rows.observation["image"], data["episode_image"].swapaxes(0, 1)),
         "direction": (rows.observation["direction"], data["episode_direction"].T),
         "terminated": (rows.terminated, terminated),
-        # Where both ends come together the original shows both, here termination wins.
+        # If an episode terminates at the time limit, the original reports both ends and ours the termination.
         "truncated": (rows.truncated, data["episode_truncated"].T & ~terminated),
     }
     for name, (ours, theirs) in fields.items():
@@ -149,10 +161,10 @@ def _reward_error(ours, theirs):
     return error
 
 
-def _where(plane):
-    """Our number of the one cell of each lane that is marked."""
-    place = np.argmax(plane.reshape(len(plane), -1), axis=1)
-    return (place // plane.shape[1] + 32 * (place % plane.shape[1])).astype(np.int32)
+def _number_of(plane):
+    """Returns the cell number of the one marked cell in each lane."""
+    index = np.argmax(plane.reshape(len(plane), -1), axis=1)
+    return (index // plane.shape[1] + 32 * (index % plane.shape[1])).astype(np.int32)
 
 
 def _assert_equal(what, ours, theirs, data):
@@ -160,7 +172,7 @@ def _assert_equal(what, ours, theirs, data):
     if wrong.size:
         i = wrong[0]
         raise AssertionError(
-            f"{what} differs in {wrong.size} of {len(ours)} states, first in {i}: {ours[i]} is not {theirs[i]}\n"
-            f"by action {data['action'][i]} of agent {data['agent'][i]}, carrying {data['carrying'][i]}, in\n"
+            f"{what} differs in {wrong.size} of {len(ours)} states, first in {i}: expected {theirs[i]}, got {ours[i]}\n"
+            f"after action {data['action'][i]} of agent {data['agent'][i]}, carrying {data['carrying'][i]}, in\n"
             f"{data['grid'][i, ..., 0].T}"
         )

@@ -1,6 +1,6 @@
-"""The levels that MiniGrid has, against MiniGrid 3.2.0: steps, whole episodes, and how episodes start.
+"""Parity of the levels with MiniGrid 3.2.0: single steps, whole episodes, and starts of episodes.
 
-Levels that differ in size alone are one batch here, every lane a grid of its own size within the largest.
+Levels that differ only in size form one batch, in which every lane has a grid of its own size.
 """
 
 import functools
@@ -14,7 +14,7 @@ import jaxenv
 from tests.envs.grid import reference
 from tests.parity import certify
 
-# Levels of one kind.
+# Ids by level.
 EMPTY = ("MiniGrid-Empty-8x8-v0", "MiniGrid-Empty-5x5-v0", "MiniGrid-Empty-Random-5x5-v0")
 LAVA_GAP = ("MiniGrid-LavaGapS7-v0",)
 FOUR_ROOMS = ("MiniGrid-FourRooms-v0",)
@@ -22,7 +22,7 @@ DOOR_KEY = ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-DoorKey-8x8-v0", "MiniGrid-Door
 
 
 def together(ids, lanes):
-    """The largest level, with ``lanes`` lanes of the size and time limit of each id."""
+    """Returns the largest level, with ``lanes`` lanes of the size and time limit of each id."""
     sizes = [jaxenv.spec(id).make().max_size for id in ids]
     size = np.repeat(sizes, lanes).astype(np.int32)
     limit = np.repeat([jaxenv.spec(id).max_episode_steps for id in ids], lanes).astype(np.int32)
@@ -31,11 +31,11 @@ def together(ids, lanes):
 
 
 @pytest.mark.parametrize("ids", [EMPTY, LAVA_GAP, FOUR_ROOMS, DOOR_KEY], ids=lambda ids: ids[0].split("-")[1])
-def test_steps_and_whole_episodes_are_minigrids(ids):
+def test_steps_and_whole_episodes_match_minigrid(ids):
     files = [reference.golden(id) for id in ids]
     lanes, played = len(files[0]["action"]), len(files[0]["episode_length"])
-    steps = reference.beside(files, lanes)
-    episodes = reference.beside(files, played, prefix="episode_")
+    steps = reference.batched(files, lanes)
+    episodes = reference.batched(files, played, prefix="episode_")
     assert np.sum(steps["reward"] > 0) >= 5 * len(ids)
     assert np.sum(steps["after_step"] >= steps["max_steps"]) >= len(ids) - 1
     assert np.sum(episodes["episode_terminated"]) >= 5 * len(ids)
@@ -54,18 +54,18 @@ def test_steps_and_whole_episodes_are_minigrids(ids):
         )
 
 
-def test_empty_rooms_start_as_minigrids():
+def test_empty_rooms_start_as_in_minigrid():
     env = together(EMPTY[:2], 4)
     state, timestep = jax.device_get(reference.reset(env, jax.random.key(0)))
     files = [reference.golden(id) for id in EMPTY[:2]]
-    data = reference.beside(files, 4, prefix="episode_")
+    data = reference.batched(files, 4, prefix="episode_")
     expected = reference.inject(env, data["episode_grid"], data["episode_agent"])
     for ours, theirs in zip(jax.tree.leaves(state.task), jax.tree.leaves(expected.task), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert np.all(timestep.observation["direction"] == 0)
 
 
-def test_agents_of_random_empty_rooms_start_where_minigrids_do():
+def test_starts_in_random_empty_rooms_are_distributed_as_in_minigrid():
     (id,) = EMPTY[2:]
     theirs = reference.golden(id)["starts"]
     task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (4, 6), max_size=6)
@@ -80,11 +80,11 @@ def test_agents_of_random_empty_rooms_start_where_minigrids_do():
         assert np.all(reference.coordinates(other.goal) == size - 2)
 
 
-def test_the_gap_in_the_lava_is_where_minigrids_is():
+def test_the_gap_in_the_lava_is_distributed_as_in_minigrid():
     (id,) = LAVA_GAP
     theirs = reference.golden(id)["starts"]
     task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (5, 6))
-    lava = reference.cells(task.lava)[:, 1:6, 1:6]
+    lava = reference.plane(task.lava)[:, 1:6, 1:6]
     column = np.any(lava, axis=2)
     assert np.all(np.sum(column, axis=1) == 1)
     assert np.all(np.sum(lava, axis=(1, 2)) == 4)
@@ -94,9 +94,9 @@ def test_the_gap_in_the_lava_is_where_minigrids_is():
         assert_distributed(starts, expected)
     assert np.all(poses(task) == [1, 1, 0])
     assert np.all(reference.coordinates(task.goal) == 5)
-    assert np.all(np.sum(reference.cells(task.floor), axis=(1, 2)) == 25)
+    assert np.all(np.sum(reference.plane(task.floor), axis=(1, 2)) == 25)
     for size, other in others.items():
-        lava = reference.cells(other.lava)
+        lava = reference.plane(other.lava)
         column = np.argmax(np.any(lava, axis=2), axis=1)
         gap = 1 + np.argmin(lava[np.arange(len(lava)), column, 1:], axis=1)
         assert set(column) == set(range(2, size - 2))
@@ -104,11 +104,11 @@ def test_the_gap_in_the_lava_is_where_minigrids_is():
         assert np.all(np.sum(lava, axis=(1, 2)) == size - 3)
 
 
-def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_minigrids():
+def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_in_minigrid():
     (id,) = FOUR_ROOMS
     theirs = reference.golden(id)["starts"]
     task, others = with_other_sizes(jaxenv.spec(id), len(theirs), (5, 7, 11))
-    floor = reference.cells(task.floor)
+    floor = reference.plane(task.floor)
     upper, left = np.argmax(floor[:, 9, :9], axis=1), np.argmax(floor[:, :9, 9], axis=1)
     lower, right = 10 + np.argmax(floor[:, 9, 10:], axis=1), 10 + np.argmax(floor[:, 10:, 9], axis=1)
     goal = reference.coordinates(task.goal)
@@ -128,11 +128,11 @@ def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_minigrids():
     assert np.all(floor[np.arange(len(ours)), ours[:, 0], ours[:, 1]])
     assert np.all(floor[np.arange(len(ours)), goal[:, 0], goal[:, 1]])
     for size, other in others.items():
-        floor, goal, middle = reference.cells(other.floor), reference.coordinates(other.goal), size // 2
+        floor, goal, middle = reference.plane(other.floor), reference.coordinates(other.goal), size // 2
         rooms = [i for i in range(1, size - 1) if i != middle]
         assert np.all(floor[:, rooms][:, :, rooms])
         assert np.all(np.sum(floor, axis=(1, 2)) == len(rooms) ** 2 + 4)
-        for line in (floor[:, middle], floor[:, :, middle]):  # a gap on either side
+        for line in (floor[:, middle], floor[:, :, middle]):  # one gap on each side
             assert np.all(np.sum(line[:, 1:middle], axis=1) == 1)
             assert np.all(np.sum(line[:, middle + 1 : size - 1], axis=1) == 1)
         for cell in (poses(other)[:, :2], goal):
@@ -142,22 +142,22 @@ def test_gaps_agent_and_goal_of_four_rooms_are_distributed_as_minigrids():
 
 @functools.cache
 def door_keys():
-    """How episodes of the three sizes start, as many of each as were written down of MiniGrid."""
-    return starting(together(DOOR_KEY, len(reference.golden(DOOR_KEY[0])["starts"])).unwrapped)
+    """Returns starts of the three sizes, as many of each as were recorded from MiniGrid."""
+    return starts_of(together(DOOR_KEY, len(reference.golden(DOOR_KEY[0])["starts"])).unwrapped)
 
 
-def test_a_small_grid_starts_the_same_within_a_larger_one():
+def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones():
     within = door_keys()
-    small = starting(jaxenv.spec(DOOR_KEY[0]).make(len(within.step) // 3))
+    small = starts_of(jaxenv.spec(DOOR_KEY[0]).make(len(within.step) // 3))
     lanes = len(small.step)
-    # What is beyond the smaller grid is wall.
+    # Cells beyond the smaller grid are walls.
     jax.tree.map(
         lambda a, b: np.testing.assert_array_equal(a, b[:lanes, :5] if a.ndim == 2 else b[:lanes]), small, within
     )
     assert not np.any(within.floor.rows[:lanes, 5:] | within.floor.columns[:lanes, 5:])
 
 
-def test_door_key_and_agent_are_distributed_as_minigrids():
+def test_door_key_and_agent_are_distributed_as_in_minigrid():
     files = [reference.golden(id)["starts"] for id in DOOR_KEY]
     lanes, task = len(files[0]), door_keys()
     ours = np.concatenate(
@@ -179,12 +179,12 @@ def test_door_key_and_agent_are_distributed_as_minigrids():
             assert_distributed(starts[:, 2:3], {(d,): 1 / 4 for d in range(4)})
             assert np.all(np.any(starts[:, :2] != starts[:, 7:9], axis=1))
             assert np.all(starts[:, 3:5] == size - 2)
-            if size == 5:  # small enough to look at all together
+            if size == 5:  # small enough to test the joint distribution
                 cells = [(1, y) for y in rows]
                 together_ = itertools.product(cells, range(4), [(2, 1), (2, 2)], cells)
                 expected = {(*a, d, *door, *k): 1 / 48 for a, d, door, k in together_ if a != k}
                 assert_distributed(starts[:, [0, 1, 2, 5, 6, 7, 8]], expected)
-    floor = reference.cells(task.floor)
+    floor = reference.plane(task.floor)
     for lane in (0, lanes, 2 * lanes):
         size, (wall, door) = (5, 8, 16)[lane // lanes], ours[lane, 5:7]
         expected = np.zeros((16, 16), bool)
@@ -194,32 +194,32 @@ def test_door_key_and_agent_are_distributed_as_minigrids():
         np.testing.assert_array_equal(floor[lane], expected)
 
 
-def starting(env):
-    """How episodes start: the state in every lane."""
+def starts_of(env):
+    """Returns the state at the start of an episode in every lane."""
     return jax.device_get(reference.reset(env, jax.random.key(3)))[0].task
 
 
 def with_other_sizes(spec, lanes, sizes, **options):
-    """How episodes start in ``lanes`` lanes of the level's own size, and by size in 300 lanes each of others."""
+    """Returns starts in ``lanes`` lanes of the level's own size, and by size starts in 300 lanes of each other size."""
     size = np.concatenate([np.full(lanes, spec.make().max_size), np.repeat(sizes, 300)]).astype(np.int32)
-    task = starting(spec.make(len(size), size=size, **options))
+    task = starts_of(spec.make(len(size), size=size, **options))
     starts = lanes + 300 * np.arange(len(sizes))
     own, *others = (jax.tree.map(lambda x, n=n: x[n], task) for n in np.split(np.arange(len(size)), starts))
     return own, dict(zip(sizes, others, strict=True))
 
 
 def poses(task):
-    """x, y and direction: ``[B, 3]``."""
+    """Returns x, y and direction, ``[B, 3]``."""
     return np.stack([task.agent.x, task.agent.y, task.agent.direction], axis=1)
 
 
 def assert_distributed(rows, expected):
-    """Rows occur as often as their probabilities say, to 4.5 standard deviations, and no others."""
+    """Asserts that the frequency of each row is as expected within 4.5 standard deviations, and no others occur."""
     assert sum(expected.values()) == pytest.approx(1)
     values, counts = np.unique(rows, axis=0, return_counts=True)
     found = {tuple(int(i) for i in v): n for v, n in zip(values, counts, strict=True)}
     assert found.keys() <= expected.keys()
     for value, probability in expected.items():
         mean = len(rows) * probability
-        # Of counts this small the tails are longer than a normal distribution's.
+        # For small counts the tails are heavier than those of a normal distribution.
         assert abs(found.get(value, 0) - mean) <= 4.5 * np.sqrt(mean) + 2, (value, found.get(value, 0), mean)

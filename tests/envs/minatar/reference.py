@@ -1,8 +1,8 @@
-"""Games of the package ``minatar``, played at random with all they draw written down, and ours held to them.
+"""Parity with the package ``minatar``: plays its games, records their random draws, and replays both in ours.
 
-The original keeps a game in Python lists and counters and draws from one ``RandomState`` where it needs a number. Each
-game's test gives two translations: of the original's state into our arrays of one lane, and of the recorded draws of
-one step into ours. Everything is an integer or a flag, so that all comparisons are exact.
+The original keeps a game in Python lists and counters and draws from one ``RandomState`` when it needs a number. Each
+game's test defines two translations: from the original's state to our arrays for one lane, and from the recorded draws
+of one step to ours. All values are integers or flags, so all comparisons are exact.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv.envs.minatar.game import LETTERS
+from jaxenv.envs.minatar.minatar import LETTERS
 from tests.envs.recorder import Recorder
 from tests.parity import certify
 
@@ -32,25 +32,25 @@ GAMES = {
 
 @dataclasses.dataclass
 class Step:
-    """One step of the original; states are ours, of one lane, as NumPy arrays."""
+    """One step of the original, with its states translated to ours: NumPy arrays for one lane."""
 
     before: Any
-    action: int  # place in LETTERS
+    action: int  # index into LETTERS
     draws: Any
     after: Any
     reward: int
     terminated: bool
-    shown: np.ndarray  # bool [10, 10, channels], after the step
+    board: np.ndarray  # bool [10, 10, channels], after the step
 
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """How the original's game is written in our arrays.
+    """Translates the original's game to our arrays.
 
     Attributes:
-        id: of our environment.
-        state: the original's ``Env`` -> our game state of one lane (arrays without the axis of lanes).
-        draws: the recorded calls of one step -> our draws of one lane; ``()`` for a game that draws nothing.
+        id: id of our environment.
+        state: maps the original's ``Env`` to our game state for one lane (arrays without a lane axis).
+        draws: maps the recorded calls of one step to our draws for one lane; ``()`` for a game without random draws.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Translation:
 
 
 def original(id, seed=0, ramping=True):
-    """The original's game, at the start of an episode, drawing from a `Recorder`."""
+    """Returns the original's game at the start of an episode; it draws from a `Recorder`."""
     with _without_plotting():
         module = importlib.import_module(f"minatar.environments.{GAMES[id]}")
     env = module.Env(ramping=ramping)
@@ -71,14 +71,14 @@ def original(id, seed=0, ramping=True):
 
 @contextlib.contextmanager
 def _without_plotting():
-    """The package asks for plotting libraries on import and logs when they are not there; this keeps it quiet."""
-    held = {name: sys.modules.get(name) for name in ("matplotlib", "seaborn")}
+    """Suppresses the import of plotting libraries and the log messages about their absence."""
+    saved = {name: sys.modules.get(name) for name in ("matplotlib", "seaborn")}
     logging.disable(logging.WARNING)
-    sys.modules.update(dict.fromkeys(held))
+    sys.modules.update(dict.fromkeys(saved))
     try:
         yield
     finally:
-        for name, module in held.items():
+        for name, module in saved.items():
             if module is None:
                 del sys.modules[name]
             else:
@@ -87,7 +87,7 @@ def _without_plotting():
 
 
 def played_step(env, translation, action):
-    """One step of the original by an action of ``LETTERS``, as a `Step`."""
+    """Steps the original by an action of ``LETTERS`` and returns the `Step`."""
     before = translation.state(env)
     reward, terminated = env.act(int(action))
     draws = translation.draws(env.random.take())
@@ -97,18 +97,18 @@ def played_step(env, translation, action):
 def random_steps(
     translation, num_steps, seed=0, ramping=True, weights=(1, 1, 1, 1, 1, 1), prepare=None, every=0, revive=None
 ):
-    """Many steps of random play, over as many episodes as it takes: a list of `Step`.
+    """Plays the original at random, over several episodes if necessary, and returns a list of `Step`.
 
     Args:
-        translation: of the game.
-        num_steps: how many.
-        seed: of the play and of the original's draws.
+        translation: translation of the game.
+        num_steps: number of steps.
+        seed: seed of the actions and of the original's draws.
         ramping: whether the original becomes harder.
-        weights: of the six letters.
-        prepare: called with (env, rng) after every reset, to put the original elsewhere than where it starts.
-        every: after how many steps it is prepared anew without an end; 0 for never.
-        revive: called with (env, rng) after an end; True if it made a state of ``env`` that goes on, so that later
-            levels are seen. It must clear ``env.terminal``.
+        weights: relative frequencies of the six letters.
+        prepare: called with (env, rng) after every reset; moves the original to another state.
+        every: number of steps after which ``prepare`` is called again within an episode; 0 for never.
+        revive: called with (env, rng) when an episode ends; returns True if it changed ``env`` so that the episode
+            continues, which reaches later levels. It must clear ``env.terminal``.
     """
     rng = np.random.default_rng(seed)
     env = original(translation.id, seed, ramping)
@@ -126,70 +126,70 @@ def random_steps(
 
 
 def episodes(translation, policy, seeds, max_steps=None, ramping=True):
-    """Whole episodes of the original: a list of lists of `Step`.
+    """Plays whole episodes of the original and returns a list of lists of `Step`.
 
-    ``policy(env, rng)`` gives an action of ``LETTERS``; an episode that is not over after ``max_steps`` stops there.
+    ``policy(env, rng)`` returns an action of ``LETTERS``. An episode is cut off after ``max_steps``.
     """
-    found = []
+    played = []
     for seed in seeds:
         rng, env = np.random.default_rng(seed), original(translation.id, seed, ramping)
         steps = []
         while not (steps and steps[-1].terminated) and len(steps) != max_steps:
             steps.append(played_step(env, translation, policy(env, rng)))
-        found.append(steps)
-    return found
+        played.append(steps)
+    return played
 
 
-def stacked(rows: Sequence[Any]):
-    """Trees of one lane, stacked into one of many: leaves ``[N, ...]``."""
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *rows)
+def stacked(trees: Sequence[Any]):
+    """Stacks trees of one lane into a batch: leaves ``[N, ...]``."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *trees)
 
 
 @jax.jit
 def advance(env, game, action, draws):
-    """Our step without the sticky action: the next state, the reward, whether it is over and the board."""
+    """Our step without sticky actions: returns the next state, the reward, whether the game is over, and the board."""
     game, reward, terminated = env.advance(game, action, draws)
-    return game, reward, terminated, env.show(game)
+    return game, reward, terminated, env.board(game)
 
 
 @jax.jit
 def follow(env, game, actions, draws):
-    """Our steps by ``actions`` (``[T, B]``) and draws (leaves ``[T, B, ...]``): reward, over, board, ``[T, ...]``."""
+    """Replays ``actions`` ``[T, B]`` with draws ``[T, B, ...]``; returns rewards, ends and boards, ``[T, B, ...]``."""
 
-    def one(game, row):
-        game, *shown = advance(env, game, *row)
-        return game, tuple(shown)
+    def step(game, inputs):
+        game, *outputs = advance(env, game, *inputs)
+        return game, tuple(outputs)
 
-    return jax.lax.scan(one, game, (actions, draws))[1]
+    return jax.lax.scan(step, game, (actions, draws))[1]
 
 
 def assert_steps_match(env, steps):
-    """Every step, given its draws, ends in the original's state, reward, flag and board, to the bit."""
+    """Asserts that every step, given its draws, has the original's next state, reward, end and board, bit for bit."""
     before, after, draws = (stacked([getattr(s, name) for s in steps]) for name in ("before", "after", "draws"))
     action = np.array([s.action for s in steps], np.int32)
-    game, reward, terminated, shown = jax.device_get(advance(env, before, action, draws))
+    game, reward, terminated, board = jax.device_get(advance(env, before, action, draws))
     for path, ours in jax.tree_util.tree_leaves_with_path(game):
         name = jax.tree_util.keystr(path, simple=True)
         theirs = _at(after, path)
-        assert ours.dtype == theirs.dtype, f"{name}: {ours.dtype} is not {theirs.dtype}"
+        assert ours.dtype == theirs.dtype, f"{name}: expected {theirs.dtype}, got {ours.dtype}"
         _assert_rows_equal(name, ours, theirs, steps)
     _assert_rows_equal("reward", reward, np.array([s.reward for s in steps]), steps)
     _assert_rows_equal("terminated", terminated, np.array([s.terminated for s in steps]), steps)
-    _assert_rows_equal("board", shown, np.stack([s.shown for s in steps]), steps)
+    _assert_rows_equal("board", board, np.stack([s.board for s in steps]), steps)
     certify(env.name, "minatar", states=len(steps))
 
 
 def assert_episodes_match(env, played):
-    """Ours, started where the original started and given its draws alone, shows the same boards to the end."""
+    """Asserts that ours, given the original's start, actions and draws, has the same boards to the end."""
     longest = max(map(len, played))
     padded = [[*steps, *[steps[-1]] * (longest - len(steps))] for steps in played]
     starts = stacked([steps[0].before for steps in played])
     actions = np.array([[s.action for s in steps] for steps in padded], np.int32).T
     draws = jax.tree.map(lambda x: x.swapaxes(0, 1), stacked([stacked([s.draws for s in steps]) for steps in padded]))
-    reward, terminated, shown = jax.device_get(follow(env, starts, actions, draws))
+    reward, terminated, board = jax.device_get(follow(env, starts, actions, draws))
     for lane, steps in enumerate(played):
         n = len(steps)
-        _assert_rows_equal(f"board of lane {lane}", shown[:n, lane], np.stack([s.shown for s in steps]), steps)
+        _assert_rows_equal(f"board of lane {lane}", board[:n, lane], np.stack([s.board for s in steps]), steps)
         _assert_rows_equal(f"reward of lane {lane}", reward[:n, lane], np.array([s.reward for s in steps]), steps)
         ends = np.array([s.terminated for s in steps])
         _assert_rows_equal(f"terminated in lane {lane}", terminated[:n, lane], ends, steps)
@@ -197,7 +197,7 @@ def assert_episodes_match(env, played):
 
 
 def assert_channels_and_actions_match(env):
-    """Our channels and minimal actions are the original's, in its order."""
+    """Asserts that our channels and minimal actions are the original's, in its order."""
     theirs = original(env.name)
     assert len(env.channels) == len(theirs.channels)
     assert env.observation_spec().shape == tuple(theirs.state_shape())
@@ -210,16 +210,16 @@ def _at(tree, path):
 
 
 def _assert_rows_equal(what, ours, theirs, steps):
-    assert ours.shape == theirs.shape, f"{what}: shape {ours.shape} is not {theirs.shape}"
+    assert ours.shape == theirs.shape, f"{what}: expected shape {theirs.shape}, got {ours.shape}"
     wrong = np.flatnonzero(np.any((ours != theirs).reshape(len(steps), -1), axis=-1))
     if wrong.size:
         i = wrong[0]
         raise AssertionError(
-            f"{what} differs in {wrong.size} of {len(steps)} steps, first in {i}: {ours[i]} is not {theirs[i]}\n"
-            f"by {LETTERS[steps[i].action]!r} with draws {steps[i].draws} from {steps[i].before}"
+            f"{what} differs in {wrong.size} of {len(steps)} steps, first in {i}: expected {theirs[i]}, got {ours[i]}\n"
+            f"after action {LETTERS[steps[i].action]!r} with draws {steps[i].draws} from {steps[i].before}"
         )
 
 
 def bare(id, num_envs=1, **kwargs):
-    """Our environment alone: no time limit, no restarts."""
+    """Returns our environment without time limit and restarts."""
     return jaxenv.spec(id).make(num_envs, **kwargs)

@@ -1,4 +1,4 @@
-"""Breakout against MinAtar's own."""
+"""Breakout: parity with the package ``minatar``."""
 
 import functools
 
@@ -7,7 +7,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv.envs.minatar.breakout import State
-from jaxenv.envs.minatar.game import LETTERS
+from jaxenv.envs.minatar.minatar import LETTERS
 from jaxenv.timestep import StepType
 from tests.envs.minatar import reference
 from tests.rows import unrolled
@@ -18,7 +18,7 @@ reset = jax.jit(lambda env, key: env.reset(key))
 
 
 def state(env):
-    """The original's game in our arrays."""
+    """Translates the original's game to our arrays."""
     number, flag = np.int32, np.bool_
     assert not env.brick_map[[0, *range(4, 10)]].any()
     return State(
@@ -38,7 +38,7 @@ BREAKOUT = reference.Translation(ID, state)
 
 
 def anywhere(env, rng):
-    """Puts the original where chance has it: a wall with any share of its bricks, ball and paddle in any place."""
+    """Moves the original to a random state: any fraction of the bricks, ball and paddle in any cell."""
     env.brick_map[1:4] = rng.random((3, 10)) < rng.choice([0, 0.1, 0.5, 0.9])
     if rng.random() < 0.1:
         env.brick_map[1:4] = 0
@@ -49,7 +49,7 @@ def anywhere(env, rng):
 
 
 def follow_the_ball(env, rng):
-    """Mostly below the ball, so that walls are cleared; now and then not."""
+    """Mostly stays below the ball, so that all bricks are cleared; sometimes acts at random."""
     ahead = env.ball_x + (1 if env.ball_dir in (1, 2) else -1)
     target = env.ball_x if rng.random() < 0.7 else ahead
     if rng.random() < 0.02:
@@ -62,24 +62,24 @@ def long_episodes():
     return reference.episodes(BREAKOUT, follow_the_ball, seeds=range(12), max_steps=1500)
 
 
-def test_every_step_from_everywhere_is_the_originals():
+def test_steps_from_random_states_match_the_original():
     steps = reference.random_steps(BREAKOUT, 6000, seed=1, prepare=anywhere, every=2)
     assert sum(s.terminated for s in steps) > 200
     assert sum(s.reward for s in steps) > 200
-    walls_rebuilt = sum(s.before.bricks == 0 and s.after.bricks != 0 for s in steps)
+    bricks_replaced = sum(s.before.bricks == 0 and s.after.bricks != 0 for s in steps)
     passes_through = sum(s.before.strike and s.after.strike for s in steps)
-    assert min(walls_rebuilt, passes_through) > 30
+    assert min(bricks_replaced, passes_through) > 30
     reference.assert_steps_match(reference.bare(ID), steps)
 
 
-def test_whole_episodes_are_the_originals():
+def test_whole_episodes_match_the_original():
     played = long_episodes()
     assert sum(steps[-1].terminated for steps in played) >= 6
-    assert max(sum(s.reward for s in steps) for steps in played) > 30, "no wall was cleared and built up again"
+    assert max(sum(s.reward for s in steps) for steps in played) > 30, "the bricks were never cleared and replaced"
     reference.assert_episodes_match(reference.bare(ID), played)
 
 
-def test_an_episode_starts_at_either_wall_half_the_time_as_the_original_does():
+def test_the_ball_starts_at_either_wall_with_equal_probability_as_in_the_original():
     env = reference.bare(ID, 4096)
     game = jax.device_get(reset(env, jax.random.key(0))[0].task.game)
     theirs = {}
@@ -93,9 +93,9 @@ def test_an_episode_starts_at_either_wall_half_the_time_as_the_original_does():
         jax.tree.map(lambda ours, one, lanes=lanes: np.testing.assert_array_equal(ours[lanes], one), game, start)
 
 
-def test_a_missed_ball_is_a_termination_and_a_new_wall_stands_after_it():
-    # From the left wall the ball comes down in column 6 with its sixth step, from the right wall in column 3. By then
-    # the paddle is in column 9.
+def test_a_missed_ball_terminates_the_episode_and_the_next_one_starts_with_all_bricks():
+    # A ball from the left wall reaches the bottom in column 6 at the sixth step, one from the right wall in column 3.
+    # The paddle is then in column 9.
     env = jaxenv.make(ID, num_envs=16, sticky_action_prob=0)
     rows = unrolled(env, np.full((8, 16), 2, np.int32))
     from_left = rows.observation[0, :, 3, 0, 1]
@@ -108,5 +108,5 @@ def test_a_missed_ball_is_a_termination_and_a_new_wall_stands_after_it():
     assert not rows.reward.any()
 
 
-def test_channels_and_minimal_actions_are_the_originals():
+def test_channels_and_minimal_actions_match_the_original():
     reference.assert_channels_and_actions_match(reference.bare(ID))

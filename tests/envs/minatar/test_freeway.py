@@ -1,4 +1,4 @@
-"""Freeway against MinAtar's own."""
+"""Freeway: parity with the package ``minatar``."""
 
 import functools
 
@@ -17,7 +17,7 @@ NUM_LANES = 20_000
 
 
 def state(env):
-    """The original's game in our arrays."""
+    """Translates the original's game to our arrays."""
     column, row, wait, speed = np.array(env.cars, np.int32).T
     assert row.tolist() == list(range(1, 9))
     chicken = (np.int32(x) for x in (env.pos, env.move_timer, env.terminate_timer))
@@ -25,7 +25,7 @@ def state(env):
 
 
 def draws(calls):
-    """The speeds of a step in which the chicken arrived; any where it did not."""
+    """Translates the speeds drawn in a step in which the chicken arrived; other steps draw none."""
     if not calls:
         return Draws(np.ones(8, np.int32))
     (_, limits, sizes), (_, _, fractions) = calls
@@ -37,7 +37,7 @@ FREEWAY = reference.Translation(ID, state, draws)
 
 
 def anywhere(env, rng):
-    """Puts the original where chance has it, often just below the top and near the end of its time."""
+    """Moves the original to a random state, often just below the top and near the end of the episode."""
     env.pos = int(rng.choice([1, rng.integers(1, 10)]))
     env.move_timer = int(rng.choice([0, rng.integers(4)]))
     env.terminate_timer = int(rng.choice([0, 1, 2, rng.integers(2500)]))
@@ -48,18 +48,18 @@ def anywhere(env, rng):
 
 
 def cross(env, rng):
-    """Mostly up."""
+    """Mostly moves up."""
     return int(rng.choice(6, p=[0.05, 0.05, 0.75, 0.05, 0.05, 0.05]))
 
 
-def test_every_step_from_everywhere_is_the_originals():
+def test_steps_from_random_states_match_the_original():
     steps = reference.random_steps(FREEWAY, 5000, seed=1, weights=(1, 1, 4, 1, 2, 1), prepare=anywhere, every=3)
     hit = sum(s.before.row != 9 and s.after.row == 9 and not s.reward for s in steps)
     assert min(sum(s.reward for s in steps), sum(s.terminated for s in steps), hit) > 100
     reference.assert_steps_match(reference.bare(ID), steps)
 
 
-def test_whole_episodes_are_the_originals_and_last_2501_steps():
+def test_whole_episodes_match_the_original_and_last_2501_steps():
     played = reference.episodes(FREEWAY, cross, seeds=range(3))
     assert [len(steps) for steps in played] == [2501] * 3
     assert sum(s.reward for steps in played for s in steps) > 10
@@ -68,7 +68,7 @@ def test_whole_episodes_are_the_originals_and_last_2501_steps():
 
 @jax.jit
 def one_step_below_the_top(env, key, clock):
-    """The start, and what a step up from just below the top gives with so much time left."""
+    """Returns the start, and the result of a step up from just below the top with ``clock`` steps left."""
     state, _ = env.reset(key)
     start, lanes = state.task.game, jnp.ones_like(state.task.game.row)
     game = tree.rebuild(start, row=lanes, rest=0 * lanes, clock=clock)
@@ -84,7 +84,7 @@ def arrivals():
     return jax.device_get(one_step_below_the_top(env, jax.random.key(0), clock))
 
 
-def test_the_clocks_end_is_a_termination_and_arriving_pays_on_it_too():
+def test_the_end_of_the_clock_is_a_termination_and_arriving_on_that_step_still_pays():
     _, _, timestep = arrivals()
     assert timestep.step_type[:3].tolist() == [StepType.LAST, StepType.MID, StepType.MID]
     assert timestep.discount[:3].tolist() == [0, 1, 1]
@@ -92,7 +92,7 @@ def test_the_clocks_end_is_a_termination_and_arriving_pays_on_it_too():
     assert jaxenv.spec(ID).max_episode_steps is None
 
 
-def test_cars_start_and_change_with_every_speed_alike_and_apart_from_each_other():
+def test_speeds_at_the_start_and_after_an_arrival_are_uniform_and_independent():
     start, after, _ = arrivals()
     theirs = state(reference.original(ID))
     for name in ("row", "rest", "clock", "column", "age"):
@@ -104,11 +104,11 @@ def test_cars_start_and_change_with_every_speed_alike_and_apart_from_each_other(
         values, counts = np.unique(speed, return_counts=True)
         assert values.tolist() == [-5, -4, -3, -2, -1, 1, 2, 3, 4, 5]
         assert np.all(np.abs(counts / speed.size - 0.1) < 5 * np.sqrt(0.09 / speed.size))
-    # All pairs of cars, those of one word among them, and of one car before and after.
+    # All pairs of cars, including those decoded from one word, and each car before and after the change.
     both = np.concatenate([start.speed, after.speed], axis=-1)
     correlation = np.corrcoef(both.T) - np.eye(16)
     assert np.abs(correlation).max() < 5 / np.sqrt(NUM_LANES)
 
 
-def test_channels_and_minimal_actions_are_the_originals():
+def test_channels_and_minimal_actions_match_the_original():
     reference.assert_channels_and_actions_match(reference.bare(ID))

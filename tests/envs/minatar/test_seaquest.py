@@ -1,34 +1,37 @@
-"""Seaquest against MinAtar's own."""
+"""Seaquest: parity with the package ``minatar``."""
 
 import functools
 
 import jax
 import numpy as np
 
-from jaxenv.envs.minatar.enemies import Enemies
+from jaxenv.envs.minatar._seaquest_enemies import Enemies
 from jaxenv.envs.minatar.seaquest import Diver, Draws, State
 from tests.envs.minatar import reference
-from tests.envs.minatar.boards import words
+from tests.envs.minatar.boards import bitboard
 
 ID = "Seaquest-MinAtar"
 
 
 def state(env):
-    """The original's game in our arrays."""
+    """Translates the original's game to our arrays."""
     level = env.ramp_index
-    # Speeds need no place in our state: they follow from the level.
+    # Our state has no intervals, since they follow from the level.
     assert (env.e_spawn_speed, env.move_speed) == (max(20 - level, 1), max(5 - level // 2, 2))
-    # Move timer modulo 3, bit of the number in a cell and whether the timer is 3 or more, row, column.
-    enemies = np.zeros((3, 5, 10, 10), bool)
+    # Axes: move timer modulo 3; the four bits of the code and whether the timer is 3 or more; row; column.
+    planes = np.zeros((3, 5, 10, 10), bool)
     fish, submarines, right = np.zeros((3, 10, 10), bool)
     of_fish = [(*each, 15) for each in env.e_fish]
-    for x, y, heads_right, timer, number in of_fish + [(*each[:4], each[4] + 1) for each in env.e_subs]:
-        bits = enemies[timer % 3, :, y, x]
-        assert not bits.any()  # none in one cell are alike in this
-        bits[:] = [*((number >> bit) & 1 for bit in range(4)), timer >= 3]
+    for x, y, heads_right, timer, code in of_fish + [(*each[:4], each[4] + 1) for each in env.e_subs]:
+        bits = planes[timer % 3, :, y, x]
+        assert not bits.any()  # enemies in one cell differ in their move timer modulo 3
+        bits[:] = [*((code >> bit) & 1 for bit in range(4)), timer >= 3]
         right[y, x] = heads_right
-        (fish if number == 15 else submarines)[y, x] = True
-    shots, torpedoes = np.zeros((2, 10, 10), bool), np.zeros((2, 10, 10), bool)  # to the left, to the right
+        (fish if code == 15 else submarines)[y, x] = True
+    shots, torpedoes = (
+        np.zeros((2, 10, 10), bool),
+        np.zeros((2, 10, 10), bool),
+    )  # first those to the left, then those to the right
     for x, y, heads_right in env.f_bullets:
         assert not shots[:, y, x].any()
         shots[int(heads_right), y, x] = True
@@ -37,7 +40,7 @@ def state(env):
     none = Diver(np.int32(0), np.int32(0), np.bool_(False))
     divers = [none, none]
     for x, y, heads_right, timer in env.divers:
-        # All divers move in step, since they come every 30 steps and move every 6.
+        # All divers move at the same steps, since they enter every 30 steps and move every 6.
         assert timer == (env.d_spawn_timer - 25) % 6
         age = (x if heads_right else 9 - x) * 6 + 4 - timer
         assert divers[age // 30] is none
@@ -54,20 +57,20 @@ def state(env):
         enemy_timer=number(env.e_spawn_timer),
         diver_timer=number(env.d_spawn_timer),
         level=number(level),
-        shots_right=words(shots[1]),
-        shots_left=words(shots[0]),
-        torpedoes_right=words(torpedoes[1]),
-        torpedoes_left=words(torpedoes[0]),
-        enemies=tuple(Enemies(words(late), tuple(map(words, number))) for *number, late in enemies),
-        fish=words(fish),
-        submarines=words(submarines),
-        right=words(right),
+        shots_right=bitboard(shots[1]),
+        shots_left=bitboard(shots[0]),
+        torpedoes_right=bitboard(torpedoes[1]),
+        torpedoes_left=bitboard(torpedoes[0]),
+        enemies=tuple(Enemies(bitboard(late), tuple(map(bitboard, code))) for *code, late in planes),
+        fish=bitboard(fish),
+        submarines=bitboard(submarines),
+        right=bitboard(right),
         divers=tuple(divers),
     )
 
 
 def draws(calls):
-    """What the original drew in one step: side, kind and row of an enemy, then side and row of a diver."""
+    """Translates the draws of one step: side, kind and row of an enemy, then side and row of a diver."""
     values = [result for _, _, result in calls]
     names = [name for name, _, _ in calls]
     assert all(args == (1, 9) for name, args, _ in calls if name == "randint")
@@ -96,7 +99,7 @@ def set_level(env, level):
 
 
 def at_any_level(env, rng):
-    """Starts at any level, at times with two divers about to meet in one cell, or with six aboard."""
+    """Starts at any level, sometimes with two divers that are about to share a cell or with six divers aboard."""
     set_level(env, int(rng.integers(20)))
     if rng.random() < 0.5:
         timer, y = int(rng.integers(6)), int(rng.integers(1, 9))
@@ -110,8 +113,8 @@ def at_any_level(env, rng):
         env.sub_y, env.surface, env.oxygen, env.diver_count = 1, False, int(rng.integers(1, 201)), 6
 
 
-def elsewhere(env, rng, mostly=0.85):
-    """Puts a submarine that was lost before an enemy, most times: so the water fills and the level rises."""
+def revive(env, rng, probability=0.85):
+    """Moves a lost submarine in front of an enemy, so that the water fills and the level rises."""
     env.terminal, env.f_bullets, env.shot_timer = False, [], 0
     places = [tuple(each[:2]) for each in env.e_fish + env.e_subs]
     places = [place for place in places if places.count(place) > 1] or places or [(0, 4)]
@@ -119,58 +122,58 @@ def elsewhere(env, rng, mostly=0.85):
     env.sub_or = x > 4
     env.sub_x, env.surface = x + int(rng.integers(1, 5)) * (-1 if env.sub_or else 1), False
     env.oxygen, env.diver_count = int(rng.integers(1, 201)), int(rng.integers(-2, 7))
-    return rng.random() < mostly
+    return rng.random() < probability
 
 
-def crowded(env, rng):
-    """Goes on for good, at the last level."""
+def revive_at_last_level(env, rng):
+    """Continues forever at the last level, where the water is most crowded."""
     set_level(env, 19)
-    return elsewhere(env, rng, mostly=1)
+    return revive(env, rng, probability=1)
 
 
 def cautious(env, rng):
-    """A random action among those that end nowhere near an enemy nor at the surface without divers."""
+    """A random action that ends neither near an enemy nor at the surface without divers."""
     weights = np.array([1, 1, 6 if env.diver_count > 0 and env.oxygen < 120 else 1, 1, 2 if env.sub_y < 2 else 1, 3])
     dangers = [each[:3] for each in env.e_fish + env.e_subs + env.e_bullets]
     for action in rng.choice(6, 6, replace=False, p=weights / weights.sum()):
         dx, dy = ((0, 0), (-1, 0), (0, -1), (1, 0), (0, 1), (0, 0))[action]
         x, y = min(max(env.sub_x + dx, 0), 9), min(max(env.sub_y + dy, 0), 8)
         near = any(b == y and -1 <= (x - a) * (1 if heads_right else -1) <= 3 for a, b, heads_right in dangers)
-        comes = y > 0 and x in (0, 9) and env.e_spawn_timer == 0
-        if not near and not comes and (y > 0 or env.surface or env.diver_count != 0):
+        enters = y > 0 and x in (0, 9) and env.e_spawn_timer == 0
+        if not near and not enters and (y > 0 or env.surface or env.diver_count != 0):
             return action
     return 5
 
 
-def enemies(game):
-    """How many enemies there are in a state of one lane, and how many cells hold one."""
-    where = [some.number[0] | some.number[1] | some.number[2] | some.number[3] for some in game.enemies]
-    number = sum(int(np.bitwise_count(word)) for some in where for word in some.words)
+def count_enemies(game):
+    """Returns the number of enemies in a state of one lane, and the number of cells with an enemy."""
+    cells = [group.code[0] | group.code[1] | group.code[2] | group.code[3] for group in game.enemies]
+    number = sum(int(np.bitwise_count(word)) for group in cells for word in group.words)
     return number, sum(int(np.bitwise_count(word)) for word in (game.fish | game.submarines).words)
 
 
-def test_channels_and_actions_are_the_originals():
+def test_channels_and_minimal_actions_match_the_original():
     reference.assert_channels_and_actions_match(bare())
 
 
-def test_steps_follow_the_original_at_every_level():
+def test_steps_match_the_original_at_every_level():
     weights = (1, 1, 1, 1, 1, 4)
-    steps = reference.random_steps(TRANSLATION, 2500, weights=weights, prepare=at_any_level, revive=elsewhere)
-    steps += reference.random_steps(TRANSLATION, 1500, weights=weights, revive=crowded)
-    counts = [enemies(s.before) for s in steps]
+    steps = reference.random_steps(TRANSLATION, 2500, weights=weights, prepare=at_any_level, revive=revive)
+    steps += reference.random_steps(TRANSLATION, 1500, weights=weights, revive=revive_at_last_level)
+    counts = [count_enemies(s.before) for s in steps]
     sharing = [number > cells for number, cells in counts]
     assert {int(s.before.level) for s in steps} == set(range(20))
     assert max(number for number, _ in counts) > 15
-    assert sum(share and s.reward > 0 for share, s in zip(sharing, steps, strict=True)) > 30
+    assert sum(shared and s.reward > 0 for shared, s in zip(sharing, steps, strict=True)) > 30
     assert max(s.reward for s in steps) > 2  # for oxygen, with six divers
     assert min(s.after.aboard for s in steps) < 0
     both = [s for s in steps if s.before.divers[0].row * s.before.divers[1].row > 0]
-    assert sum(s.before.aboard == 5 and s.after.aboard == 6 for s in both) > 2  # who takes the last place
+    assert sum(s.before.aboard == 5 and s.after.aboard == 6 for s in both) > 2  # only one diver takes the last place
     assert sum(s.terminated for s in steps) > 200
     reference.assert_steps_match(bare(), steps)
 
 
-def test_whole_episodes_show_the_originals_boards():
+def test_whole_episodes_match_the_original():
     played = reference.episodes(TRANSLATION, cautious, range(16), max_steps=500)
     assert max(map(len, played)) > 300
     assert max(int(steps[-1].after.level) for steps in played) >= 2
@@ -178,7 +181,7 @@ def test_whole_episodes_show_the_originals_boards():
     reference.assert_episodes_match(bare(), played)
 
 
-def test_without_ramping_the_level_stays_when_the_submarine_surfaces():
+def test_the_level_stays_when_the_submarine_surfaces_without_ramping():
     def about_to_surface(env, rng):
         env.sub_y, env.surface, env.diver_count = 1, False, int(rng.integers(1, 7))
 
@@ -190,8 +193,8 @@ def test_without_ramping_the_level_stays_when_the_submarine_surfaces():
     reference.assert_steps_match(bare(difficulty_ramping=False), steps)
 
 
-def test_what_comes_is_drawn_with_the_originals_probabilities():
-    # One word a lane gives all five choices: each as it should be, and none leans on another.
+def test_spawns_have_the_probabilities_of_the_original():
+    # One word per lane yields all five choices: each has the right distribution, and they are independent.
     words = jax.random.bits(jax.random.key(1), (40000,))
     drawn = jax.device_get(jax.jit(bare().draws)([words]))
     counts = np.zeros((2, 8, 2, 2, 8))

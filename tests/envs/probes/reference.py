@@ -1,7 +1,7 @@
-"""What the tests of the probes share: recorded games of ALF's classes, and our steps from given states.
+"""Common parts of the tests of the probes: recorded episodes of ALF's environments, and steps from given states.
 
-``alf.npz`` holds games of ALF's ``NoisyArray``, ``StochasticWithRiskyBranch`` and ``BouncingSquares`` (its commits
-3d29b85, 3bea035 and 7399e12), played with NumPy's seed 0, for ALF cannot be installed beside this library.
+``alf.npz`` contains episodes of ALF's ``NoisyArray``, ``StochasticWithRiskyBranch`` and ``BouncingSquares`` (commits
+3d29b85, 3bea035 and 7399e12), recorded with NumPy's seed 0 because ALF cannot be installed together with this library.
 """
 
 import functools
@@ -16,14 +16,14 @@ from jaxenv import tree
 
 
 @functools.cache
-def games():
-    """The recorded arrays by name."""
+def recordings():
+    """Returns the recorded arrays by name."""
     with np.load(pathlib.Path(__file__).with_name("alf.npz")) as arrays:
         return dict(arrays)
 
 
 def bare(id, num_envs=1, **options):
-    """Our environment alone: no time limit, no restarts, no clipping."""
+    """Returns our environment without time limit, restarts and clipping."""
     return jaxenv.spec(id).make(num_envs, **options)
 
 
@@ -33,7 +33,7 @@ def _reset(env, key, number):
 
 
 def reset(env, lanes, seed=0):
-    """State and first row of as many lanes."""
+    """Returns the state and the first rows of ``lanes`` lanes."""
     return _reset(env, jax.random.key(seed), np.arange(lanes, dtype=np.int32))
 
 
@@ -47,7 +47,7 @@ def _both(stepped):
 
 
 def follow(env, state, actions):
-    """States and TimeSteps after each of ``actions [T, B, ...]``."""
+    """Returns the states and TimeSteps after each of ``actions``, ``[T, B, ...]``."""
     return jax.device_get(_follow(env, state, actions))
 
 
@@ -58,5 +58,5 @@ def _placed(env, task):
 
 
 def placed(env, task):
-    """A state of our bare environment whose lanes stand in given task states."""
+    """Returns a state of our bare environment with the given task states."""
     return _placed(env, task)

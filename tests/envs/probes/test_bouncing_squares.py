@@ -1,4 +1,4 @@
-"""BouncingSquares against recorded runs of ALF's; and its starts, where one draw stands for the original's many."""
+"""BouncingSquares: parity with recorded episodes of ALF, and the distribution of its starts."""
 
 import itertools
 
@@ -19,50 +19,50 @@ OPTIONS = {
 }
 
 
-def task_of(rows, noise=()):
-    """Our state from rows of ALF's: corner, sides, speeds and colour of either square, ``[N, 14]``."""
-    columns = np.ascontiguousarray(rows.T, np.int32)
+def task_of(states, noise=()):
+    """Translates ALF's states, ``[N, 14]``: corner, side lengths, speeds and colour of each square."""
+    columns = np.ascontiguousarray(states.T, np.int32)
     return State(Square(*columns[:7]), Square(*columns[7:]), noise)
 
 
-def rows_of(task):
+def states_of(task):
     return np.stack(jax.tree.leaves((task.first, task.second)), axis=-1)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_recorded_runs_of_alf_go_alike_step_by_step_and_as_a_whole(name):
-    recorded, images = (reference.games()[f"squares_{name}_{k}"] for k in ("rows", "images"))
+def test_steps_episodes_and_images_match_recordings_of_alf(name):
+    recorded, images = (reference.recordings()[f"squares_{name}_{k}"] for k in ("rows", "images"))
     steps, lanes = len(recorded) - 1, recorded.shape[1]
-    # Every recorded state and, in the last lanes, whole runs from their start: the first row of the scan and the rest.
+    # The first lanes start from every recorded state and use the first step only; the last lanes run whole episodes.
     every = np.concatenate([recorded[:-1].reshape(-1, 14), recorded[0]])
     env = reference.bare(ID, **OPTIONS[name])
     moved = jax.device_get(step_on(env, task_of(every), steps))
-    ours = rows_of(moved)
+    ours = states_of(moved)
     np.testing.assert_array_equal(ours[0, :-lanes], recorded[1:].reshape(-1, 14))
     np.testing.assert_array_equal(ours[:, -lanes:], recorded[1:])
     shown = recorded[:: steps // 2, : len(images)]
-    pictures = jax.device_get(picture(env, task_of(shown.reshape(-1, 14))))
-    np.testing.assert_array_equal(pictures, images.swapaxes(0, 1).reshape(pictures.shape))
+    ours = jax.device_get(image(env, task_of(shown.reshape(-1, 14))))
+    np.testing.assert_array_equal(ours, images.swapaxes(0, 1).reshape(ours.shape))
     certify(ID, "alf 7399e12", states=steps * lanes, episodes=lanes, steps=steps * lanes)
 
 
 @jax.jit
-def picture(env, task):
+def image(env, task):
     return env.observe(task)
 
 
 def step_on(env, task, steps):
-    """Task states after each of ``steps`` steps; images are left out."""
+    """Returns the task states after each of ``steps`` steps, without images."""
     return _step_on(env, task, np.arange(steps, dtype=np.int32))
 
 
 @jax.jit
 def _step_on(env, task, numbers):
-    def one(task, number):
+    def step(task, number):
         task = env.transition(task, number, None).state
         return task, task
 
-    return jax.lax.scan(one, task, numbers)[1]
+    return jax.lax.scan(step, task, numbers)[1]
 
 
 @jax.jit
@@ -70,18 +70,18 @@ def outcome(env, task, action):
     return env.transition(task, action, None)
 
 
-def test_no_action_does_anything_and_nothing_is_paid():
-    task = task_of(reference.games()["squares_color_rows"][0])
+def test_actions_have_no_effect_and_rewards_are_zero():
+    task = task_of(reference.recordings()["squares_color_rows"][0])
     env = reference.bare(ID)
     first, second = (jax.device_get(outcome(env, task, np.full(60, a, np.int32))) for a in (0, 1))
-    np.testing.assert_array_equal(rows_of(first.state), rows_of(second.state))
+    np.testing.assert_array_equal(states_of(first.state), states_of(second.state))
     assert not first.reward.any()
     assert not first.terminated.any()
-    assert jaxenv.spec(ID).max_episode_steps == 10  # as in ALF's one example that uses it
+    assert jaxenv.spec(ID).max_episode_steps == 10  # as in the only example of ALF that uses it
 
 
-def test_the_second_square_is_put_in_every_free_place_with_one_probability():
-    # A map of 5: sides 1, corners in 0 to 3, sixteen places for the first and, beside it, fifteen for the second.
+def test_the_second_square_is_uniform_over_all_free_positions():
+    # Size 5 gives side lengths of 1 and corners in 0 to 3: 16 positions for the first square, 15 for the second.
     task = starts(reference.bare(ID, size=5, color=False), 20_000)
     counts = np.zeros((4, 4, 4, 4))
     np.add.at(counts, (task.first.row, task.first.column, task.second.row, task.second.column), 1)
@@ -91,10 +91,10 @@ def test_the_second_square_is_put_in_every_free_place_with_one_probability():
     assert np.all(np.abs(counts - 20_000 / 240) < 5 * np.sqrt(20_000 / 240))
 
 
-def test_starts_are_those_of_drawing_until_the_squares_are_apart():
+def test_starts_have_the_distribution_of_rejection_sampling():
     lanes = 20_000
-    task = starts(reference.bare(ID, size=22), lanes)  # sides of 5 and 4
-    rows = rows_of(task)
+    task = starts(reference.bare(ID, size=22), lanes)  # side lengths 5 and 4
+    rows = states_of(task)
     for side in (rows[:, 2], rows[:, 3], rows[:, 9], rows[:, 10]):
         assert_uniform_over(side, [4, 5])
     for speed in (rows[:, 4], rows[:, 5], rows[:, 11], rows[:, 12]):
@@ -106,9 +106,9 @@ def test_starts_are_those_of_drawing_until_the_squares_are_apart():
     rng = np.random.default_rng(0)
     for sides in itertools.product((4, 5), repeat=4):
         these = np.all(rows[:, [2, 3, 9, 10]] == sides, axis=-1)
-        # Drawn as the original draws, by rejection; sums over either axis are compared.
-        places = rng.integers(0, 22 - np.array(sides), (40_000, 4))
-        first, second = places[:, :2], places[:, 2:]
+        # Rejection sampling, as in the original; the marginal distributions are compared.
+        corners = rng.integers(0, 22 - np.array(sides), (40_000, 4))
+        first, second = corners[:, :2], corners[:, 2:]
         apart = np.any((first + sides[:2] <= second) | (second + sides[2:] <= first), axis=-1)
         ours = rows[these][:, [0, 1, 7, 8]]
         assert np.all(np.any((ours[:, :2] + sides[:2] <= ours[:, 2:]) | (ours[:, 2:] + sides[2:] <= ours[:, :2]), -1))
@@ -118,20 +118,20 @@ def test_starts_are_those_of_drawing_until_the_squares_are_apart():
             assert np.all(np.abs(counts - expected) <= 5 * np.sqrt(expected + 1))
 
 
-def test_noise_is_drawn_anew_on_the_squares_alone_and_overflows():
-    level, rows = 0.05, reference.games()["squares_plain_rows"][::4].reshape(-1, 14)
-    clean = jax.device_get(picture(reference.bare(ID, **OPTIONS["plain"]), task_of(np.tile(rows, (4, 1)))))
-    # The same squares with other noise in the second half.
+def test_noise_is_redrawn_on_the_squares_only_and_overflows():
+    level, rows = 0.05, reference.recordings()["squares_plain_rows"][::4].reshape(-1, 14)
+    clean = jax.device_get(image(reference.bare(ID, **OPTIONS["plain"]), task_of(np.tile(rows, (4, 1)))))
+    # The second half has the same squares with different noise.
     words = np.random.default_rng(0).integers(0, 2**32, (2, len(clean)), np.uint32)
     env = reference.bare(ID, **OPTIONS["plain"], noise_level=level)
-    noisy = jax.device_get(picture(env, task_of(np.tile(rows, (4, 1)), tuple(words))))
+    noisy = jax.device_get(image(env, task_of(np.tile(rows, (4, 1)), tuple(words))))
     inside = clean > 0
     assert not noisy[~inside].any()
     added = (noisy[inside].astype(int) - 255) % 256
-    share = [np.mean(added == 0), np.mean(added) / (255 * level)]
-    # Half of the noise is cut off, and what is below 1 is rounded to 0; of what is left half a cell is cut, on average.
-    assert abs(share[0] - (0.5 + 0.3989 / (255 * level))) < 0.01
-    assert abs(share[1] - (0.3989 - 0.25 / (255 * level))) < 0.01
+    zeros, mean = np.mean(added == 0), np.mean(added) / (255 * level)
+    # Half of the noise is clipped. Values below 1 are rounded down to 0; the others lose 0.5 on average.
+    assert abs(zeros - (0.5 + 0.3989 / (255 * level))) < 0.01
+    assert abs(mean - (0.3989 - 0.25 / (255 * level))) < 0.01
     first, second = np.split(noisy.astype(int), 2)
     both = np.split(inside, 2)[0]
     assert abs(np.corrcoef(first[both] == 255, second[both] == 255)[0, 1]) < 0.02
@@ -153,7 +153,7 @@ def assert_uniform_over(sample, values):
     assert np.all(np.abs(counts - expected) < 4.5 * np.sqrt(expected))
 
 
-def test_every_colour_can_be_seen():
+def test_every_colour_has_a_nonzero_channel():
     assert np.all(COLOURS.max(axis=-1) > 0)
 
 
@@ -164,9 +164,9 @@ def test_every_colour_can_be_seen():
         ("pixels_per_cell", 0, "must be at least 1, got 0"),
         ("noise_level", -0.5, "must be at least 0, got -0.5"),
         ("noise_level", float("inf"), "must be finite, got inf"),
-        ("noise_level", (0.1, 0.2), r"must be one number, got \(0.1, 0.2\)"),
+        ("noise_level", (0.1, 0.2), r"must be a single number, got \(0.1, 0.2\)"),
     ],
 )
-def test_options_out_of_range_are_refused(option, value, message):
+def test_options_out_of_range_raise_an_error(option, value, message):
     with pytest.raises(ValueError, match=f"<BouncingSquares-v0>: {option} {message}"):
         reference.bare(ID, **{option: value})

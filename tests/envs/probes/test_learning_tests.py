@@ -1,4 +1,4 @@
-"""The unit-test environments against what ALF's own test states of them, row by row, and against hand-made values."""
+"""Learning tests: properties that ALF's own tests state, row by row, and exact values."""
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ def _play(env, key, actions):
 
 
 def play(id, lanes, length, seed=0, **options):
-    """Actions ``[T, B]`` at random and the rows of three episodes with them, the first row included."""
+    """Plays three episodes with random actions; returns the actions and the trajectory with its first row."""
     env = jaxenv.make(id, num_envs=lanes, **options)
     rng = np.random.default_rng(seed)
     steps = 3 * length - 1
@@ -34,7 +34,7 @@ def play(id, lanes, length, seed=0, **options):
 
 
 def assert_periodic(rows, length):
-    """FIRST, then MID, LAST at the last row of each period with discount 0, as ALF's test has it."""
+    """Asserts FIRST, MID, ..., LAST with discount 0 in each period, as ALF's test does."""
     s = np.arange(len(rows.reward)) % length
     expected = np.where(s == 0, FIRST, np.where(s == length - 1, LAST, MID))
     np.testing.assert_array_equal(rows.step_type, np.broadcast_to(expected[:, None], rows.step_type.shape))
@@ -42,7 +42,7 @@ def assert_periodic(rows, length):
     return s
 
 
-def test_value_env_pays_one_for_every_step():
+def test_value_unittest_has_reward_one_for_every_step():
     _, rows = play("ValueUnittest-v0", 2, 13)
     s = assert_periodic(rows, 13)
     np.testing.assert_array_equal(rows.reward, np.broadcast_to((s > 0)[:, None], rows.reward.shape))
@@ -54,11 +54,11 @@ def test_value_env_pays_one_for_every_step():
     np.testing.assert_allclose(values[:13], (1 - 0.9 ** (12 - np.arange(13))) / 0.1)
 
 
-def test_policy_env_pays_for_the_number_shown():
+def test_policy_unittest_rewards_the_observed_number():
     action, rows = play("PolicyUnittest-v0", 100, 13)
     s = assert_periodic(rows, 13)
-    shown = rows.observation[:-1, :, 0]
-    expected = (action == shown) & (s[1:] > 0)[:, None]
+    observed = rows.observation[:-1, :, 0]
+    expected = (action == observed) & (s[1:] > 0)[:, None]
     np.testing.assert_array_equal(rows.reward[1:], expected)
     coins = rows.observation.ravel()
     assert set(coins) == {0, 1}
@@ -66,14 +66,14 @@ def test_policy_env_pays_for_the_number_shown():
     assert abs(np.mean(rows.observation[1:] == rows.observation[:-1]) - 0.5) < 4.5 * 0.5 / np.sqrt(coins.size)
 
 
-def test_policy_env_pays_less_the_further_a_continuous_action_is_off_and_all_rewards_alike():
+def test_policy_unittest_rewards_continuous_actions_by_distance_in_every_reward_entry():
     action, rows = play("PolicyUnittest-v0", 100, 4, action_type="continuous", reward_dim=2, episode_length=4)
     s = assert_periodic(rows, 4)
     expected = (1 - np.abs(action[..., 0] - rows.observation[:-1, :, 0])) * (s[1:] > 0)[:, None]
     np.testing.assert_allclose(rows.reward[1:], np.stack([expected, expected], axis=-1), atol=1e-6)
 
 
-def test_mixed_env_pays_where_both_actions_agree():
+def test_mixed_policy_unittest_rewards_agreeing_actions():
     (discrete, continuous), rows = play("MixedPolicyUnittest-v0", 100, 13)
     s = assert_periodic(rows, 13)
     agree = (discrete == 1) == (continuous[..., 0] > 0.5)
@@ -84,7 +84,7 @@ def test_mixed_env_pays_where_both_actions_agree():
 
 
 @pytest.mark.parametrize(("length", "gap"), [(5, 3), (7, np.arange(100) % 6)], ids=["one gap", "a gap per lane"])
-def test_rnn_env_pays_after_the_gap_for_what_was_shown_first(length, gap):
+def test_rnn_policy_unittest_rewards_the_first_observation_after_the_gap(length, gap):
     action, rows = play("RNNPolicyUnittest-v0", 100, length, episode_length=length, gap=gap)
     s = assert_periodic(rows, length)
     cue = rows.observation[s == 0, :, 0].repeat(length, axis=0)
@@ -95,17 +95,17 @@ def test_rnn_env_pays_after_the_gap_for_what_was_shown_first(length, gap):
     assert np.corrcoef(cue[::length][0], cue[::length][1])[0, 1] < 0.5  # a new cue in every episode
 
 
-def test_rnn_env_pays_for_continuous_actions_by_their_distance_and_shows_ones_beside_the_cue():
+def test_rnn_policy_unittest_rewards_continuous_actions_by_distance_and_pads_the_cue_with_ones():
     action, rows = play("RNNPolicyUnittest-v0", 50, 3, action_type="continuous", obs_dim=3, gap=0, episode_length=3)
     s = assert_periodic(rows, 3)
     cue = rows.observation[s == 0].repeat(3, axis=0)
     assert np.all(cue[..., 1:] == 1)
-    wanted = (cue[1:, :, 0] + 1) / 2
-    expected = (1 - np.abs(action[..., 0] - wanted)) * (s[1:] > 0)[:, None]
+    target = (cue[1:, :, 0] + 1) / 2
+    expected = (1 - np.abs(action[..., 0] - target)) * (s[1:] > 0)[:, None]
     np.testing.assert_allclose(rows.reward[1:], expected, atol=1e-6)
 
 
-def test_every_lane_may_have_its_own_length():
+def test_every_lane_can_have_its_own_episode_length():
     _, rows = play("ValueUnittest-v0", 3, 6, episode_length=np.array([2, 3, 6]))
     assert (rows.step_type == LAST).sum(axis=0).tolist() == [9, 6, 3]
 
@@ -122,6 +122,6 @@ def test_every_lane_may_have_its_own_length():
         ("RNNPolicyUnittest-v0", {"gap": 4}, "gap must be at least 0 and at most episode_length - 2, got 4"),
     ],
 )
-def test_options_that_make_no_task_are_refused(id, options, message):
+def test_invalid_options_raise_an_error(id, options, message):
     with pytest.raises(ValueError, match=f"<{id}>: {message}"):
         reference.bare(id, **options)

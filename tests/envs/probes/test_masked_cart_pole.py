@@ -1,4 +1,4 @@
-"""MaskedCartPole against Gymnasium's CartPole, of whose observation TF-Agents keeps the two positions."""
+"""MaskedCartPole: parity with the positions in the observation of Gymnasium's CartPole."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.envs.classic_control import reference, test_cart_pole
 ID = "MaskedCartPole-v1"
 
 
-def test_one_step_from_drawn_states_shows_the_positions_of_gymnasium():
+def test_one_step_from_random_states_has_the_positions_of_gymnasium():
     states, actions = test_cart_pole.drawn()
     theirs = reference.reference_step(reference.reference("CartPole-v1"), states, actions)
     theirs.observation = theirs.observation[:, [0, 2]]
@@ -17,7 +17,7 @@ def test_one_step_from_drawn_states_shows_the_positions_of_gymnasium():
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, decided=test_cart_pole.decided(theirs))
 
 
-def test_whole_random_episodes_show_the_positions_of_gymnasium_to_the_end():
+def test_whole_random_episodes_have_the_positions_of_gymnasium():
     env, state, starts, first = reference.start_together(ID, 8)
     actions = np.random.default_rng(2).integers(0, 2, (500, 8))
     theirs = reference.reference_episodes("CartPole-v1", starts, first, lambda o, t, lane: actions[t, lane])
@@ -29,7 +29,7 @@ def test_whole_random_episodes_show_the_positions_of_gymnasium_to_the_end():
 
 
 @pytest.mark.parametrize(("version", "limit", "threshold"), [("v0", 200, 195.0), ("v1", 500, 475.0)])
-def test_spaces_and_rows_are_those_of_tf_agents(version, limit, threshold):
+def test_specs_time_limit_and_reward_threshold_match_tf_agents(version, limit, threshold):
     spec = jaxenv.spec(f"MaskedCartPole-{version}")
     assert (spec.max_episode_steps, spec.reward_threshold) == (limit, threshold)
     high = np.float32([4.8, 24 * np.pi / 180])
@@ -38,6 +38,6 @@ def test_spaces_and_rows_are_those_of_tf_agents(version, limit, threshold):
 
 
 @pytest.mark.parametrize("option", ["position_limit", "angle_limit"])
-def test_limits_that_are_no_length_are_refused(option):
+def test_invalid_limits_raise_an_error(option):
     with pytest.raises(ValueError, match=f"<{ID}>: {option} must be positive, got nan"):
         reference.bare(ID, **{option: float("nan")})

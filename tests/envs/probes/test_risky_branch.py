@@ -1,4 +1,4 @@
-"""RiskyBranch against recorded episodes of ALF's, and its exact values."""
+"""RiskyBranch: parity with recorded episodes of ALF, and exact values."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ from tests.parity import certify
 ID = "RiskyBranch-v0"
 
 
-def test_recorded_episodes_of_alf_are_played_alike():
-    episodes = reference.games()["branch_episodes"]
+def test_episodes_match_recordings_of_alf():
+    episodes = reference.recordings()["branch_episodes"]
     states, actions, rewards = episodes[:, :3], episodes[:, 3:5].astype(np.int32), episodes[:, 5:]
-    # A lottery's outcome is chosen by the probability: 1 where luck was good in the record, 0 where it was bad.
+    # The probability forces the recorded outcome of the lottery: 1 for good luck, 0 for bad luck.
     luck = (states[:, 1] == 1).astype(np.float32)
     env = reference.bare(ID, len(states)).with_params(good_probability=luck)
     state, first = reference.reset(env, len(states))
@@ -22,20 +22,20 @@ def test_recorded_episodes_of_alf_are_played_alike():
     np.testing.assert_array_equal(rows.observation[:, :, 0].T, states[:, 1:])
     np.testing.assert_array_equal(rows.reward.T, rewards)
     np.testing.assert_array_equal(rows.terminated.T, [[False, True]] * len(states))
-    assert len(np.unique(episodes, axis=0)) == 6  # every way through
+    assert len(np.unique(episodes, axis=0)) == 6  # every possible episode
     certify(ID, "alf 3bea035", episodes=len(states), steps=2 * len(states))
 
 
 def outcomes(lanes=2000, **params):
-    """Frequencies of next states ``[5, 2, 5]`` and mean rewards ``[5, 2]`` of every state and action."""
-    place, action = (x.ravel().astype(np.int32).repeat(lanes) for x in np.mgrid[:5, :2])
-    env = reference.bare(ID, len(place), **params)
-    state, rows = reference.follow(env, reference.placed(env, State(place)), action[None])
-    after = state.task.place[0].reshape(5, 2, lanes)
+    """Returns the frequencies of next states, ``[5, 2, 5]``, and the mean rewards, ``[5, 2]``, by state and action."""
+    node, action = (x.ravel().astype(np.int32).repeat(lanes) for x in np.mgrid[:5, :2])
+    env = reference.bare(ID, len(node), **params)
+    state, rows = reference.follow(env, reference.placed(env, State(node)), action[None])
+    after = state.task.node[0].reshape(5, 2, lanes)
     return np.stack([np.mean(after == s, axis=-1) for s in range(5)], -1), rows.reward.reshape(5, 2, lanes).mean(-1)
 
 
-def test_the_safe_way_is_worth_more_than_the_lottery():
+def test_the_safe_path_has_a_higher_value_than_the_lottery():
     lanes = 2000
     probabilities, rewards = outcomes(lanes)
     half = 4.5 * 0.5 / np.sqrt(lanes)
@@ -43,15 +43,15 @@ def test_the_safe_way_is_worth_more_than_the_lottery():
     probabilities[0, 0, [1, 3]] = 0.5
     assert set(np.unique(probabilities)) == {0, 0.5, 1}
     values = np.zeros(5)
-    for _ in range(2):  # two steps end any episode
+    for _ in range(2):  # every episode ends after two steps
         of_action = rewards + probabilities @ values
         values = np.append(of_action.max(axis=1)[:4], 0)
-    # The docstring of the original names both values and has them the wrong way round.
+    # The docstring of the original states both values, but swapped.
     np.testing.assert_allclose(of_action[0], [1.5, 1.8], rtol=1e-6)
     np.testing.assert_allclose(values, [1.8, 2, 1.8, 1, 0], rtol=1e-6)
 
 
-def test_luck_and_rewards_are_params():
+def test_probability_and_rewards_follow_the_params():
     params = {"good_probability": 0.9, "good_reward": 5.0, "safe_reward": 3.0, "bad_reward": -1.0}
     probabilities, rewards = outcomes(2000, **params)
     assert abs(probabilities[0, 0, 1] - 0.9) < 4.5 * 0.3 / np.sqrt(2000)
@@ -61,6 +61,6 @@ def test_luck_and_rewards_are_params():
 
 
 @pytest.mark.parametrize("p", [1.5, -3.0])
-def test_what_is_no_probability_is_refused(p):
+def test_an_invalid_probability_raises_an_error(p):
     with pytest.raises(ValueError, match=rf"<RiskyBranch-v0>: good_probability must lie in \[0, 1\], got {p}"):
         reference.bare(ID, good_probability=p)

@@ -1,4 +1,4 @@
-"""What the games share: sticky actions, sets of actions and the observation's dtype, shown on Breakout's paddle."""
+"""Common parts of the games, tested on Breakout: sticky actions, action sets and the dtype of the observation."""
 
 import functools
 import re
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.minatar.game import LETTERS
+from jaxenv.envs.minatar.minatar import LETTERS
 from jaxenv.specs import Bounded
 from tests.envs.minatar.reference import bare
 
@@ -18,42 +18,42 @@ NUM_LANES, NUM_STEPS = 512, 40
 
 @jax.jit
 def executed(env, actions, key):
-    """Steps through ``actions``: what the lanes remember after every step, and where their paddles are, ``[T, B]``."""
+    """Steps through ``actions``; returns the last action, the paddle's column and the step type, each ``[T, B]``."""
 
-    def one(state, action):
+    def step(state, action):
         state, timestep = env.step(state, action)
         task = (state.inner if hasattr(state, "inner") else state).task
         return state, (task.last_action, task.game.paddle, timestep.step_type)
 
-    return jax.lax.scan(one, env.reset(key)[0], actions)[1]
+    return jax.lax.scan(step, env.reset(key)[0], actions)[1]
 
 
 @functools.cache
 def sticky_play():
-    """Random actions without restarts, a chance of 0.3 in the lower lanes and 0.7 in the upper: what was executed."""
-    chance = np.repeat(np.array([0.3, 0.7], np.float32), NUM_LANES // 2)
-    env = bare(ID, NUM_LANES, sticky_action_prob=chance)
+    """Plays random actions without restarts; half of the lanes have sticky probability 0.3, the other half 0.7."""
+    probability = np.repeat(np.array([0.3, 0.7], np.float32), NUM_LANES // 2)
+    env = bare(ID, NUM_LANES, sticky_action_prob=probability)
     actions = np.random.default_rng(0).integers(3, size=(NUM_STEPS, NUM_LANES)).astype(np.int32)
     last, paddle, _ = jax.device_get(executed(env, actions, jax.random.key(0)))
-    return chance, np.array([0, 1, 3])[actions], last, paddle
+    return probability, np.array([0, 1, 3])[actions], last, paddle
 
 
-def test_an_action_sticks_as_often_as_its_lane_says():
-    chance, chosen, last, _ = sticky_play()
+def test_actions_stick_with_the_probability_of_their_lane():
+    probability, chosen, last, _ = sticky_play()
     before = np.concatenate([np.zeros((1, NUM_LANES), int), last[:-1]])
-    told_apart = chosen != before
+    distinguishable = chosen != before
     for p in (0.3, 0.7):
-        rows = told_apart & (chance == np.float32(p))
+        rows = distinguishable & (probability == np.float32(p))
         assert abs((last == before)[rows].mean() - p) < 5 * np.sqrt(p * (1 - p) / rows.sum())
     assert np.all((last == chosen) | (last == before))
-    # Stuck in one step says nothing about the next one, or about the lane beside.
-    stuck = np.where(told_apart, last == before, np.nan)[:, chance == np.float32(0.3)]
+    # Whether an action sticks is independent of the step before and of the neighbouring lane.
+    stuck = np.where(distinguishable, last == before, np.nan)[:, probability == np.float32(0.3)]
     for a, b in ((stuck[1:], stuck[:-1]), (stuck[:, 1:], stuck[:, :-1])):
         both = ~np.isnan(a) & ~np.isnan(b)
         assert abs(np.corrcoef(a[both], b[both])[0, 1]) < 5 / np.sqrt(both.sum())
 
 
-def test_what_sticks_is_what_was_executed_before():
+def test_a_sticky_action_repeats_the_action_executed_before():
     _, chosen, last, paddle = sticky_play()
     moved = np.diff(paddle, axis=0, prepend=4)
     expected = np.select([last == LETTERS.index("l"), last == LETTERS.index("r")], [-1, 1], 0)
@@ -62,15 +62,15 @@ def test_what_sticks_is_what_was_executed_before():
     assert np.any(last != chosen)
 
 
-def test_a_chance_of_one_repeats_nothing_for_ever():
+def test_with_probability_one_the_initial_nothing_is_repeated_forever():
     env = bare(ID, 4, sticky_action_prob=1.0)
     last, paddle, _ = jax.device_get(executed(env, np.full((3, 4), 2, np.int32), jax.random.key(0)))
     assert not last.any()
     assert np.all(paddle == 4)
 
 
-def test_the_last_action_outlives_an_episode_as_in_the_original():
-    # Without a paddle below it the ball is lost with the sixth step; the seventh row begins the next episode.
+def test_the_last_action_outlives_the_episode_as_in_the_original():
+    # The paddle misses the ball at the sixth step; the seventh row starts the next episode.
     env = jaxenv.make(ID, num_envs=NUM_LANES, sticky_action_prob=0.5)
     actions = np.zeros((9, NUM_LANES), np.int32)
     actions[:6] = 1
@@ -80,12 +80,12 @@ def test_the_last_action_outlives_an_episode_as_in_the_original():
     left = ended & (before == LETTERS.index("l"))
     assert left.sum() > 100
     np.testing.assert_array_equal(last[first, ended], before[ended])
-    # Half of the new episodes begin with the old one's last action.
+    # Half of the new episodes start with the last action of the old one.
     repeated = (last[first + 1] == LETTERS.index("l"))[left]
     assert abs(repeated.mean() - 0.5) < 5 * 0.5 / np.sqrt(left.sum())
 
 
-def test_the_agents_numbers_stand_for_the_games_own_letters_or_for_all_six():
+def test_action_numbers_index_the_minimal_letters_or_all_six():
     for minimal, letters in ((True, "nlr"), (False, "nlurdf")):
         env = bare(ID, 6, minimal_actions=minimal, sticky_action_prob=0.0)
         assert env.action_spec() == Bounded((), np.int32, 0, len(letters) - 1)
@@ -95,7 +95,7 @@ def test_the_agents_numbers_stand_for_the_games_own_letters_or_for_all_six():
         np.testing.assert_array_equal(paddle[0], [{"l": 3, "r": 5}.get(letters[i], 4) for i in numbers])
 
 
-def test_the_observation_is_bool_or_float32_of_the_same_board():
+def test_the_observation_is_the_board_as_bool_or_float32():
     for dtype in ("bool", "float32"):
         env = bare(ID, 2, dtype=dtype)
         observation = jax.jit(env.reset)(jax.random.key(0))[1].observation
@@ -113,6 +113,6 @@ def test_the_observation_is_bool_or_float32_of_the_same_board():
         ({"minimal_actions": 1}, "minimal_actions must be of type bool, got 1"),
     ],
 )
-def test_a_bad_argument_is_refused_by_name_and_value(arguments, message):
+def test_invalid_arguments_raise_an_error_with_name_and_value(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         bare(ID, 2, **arguments)

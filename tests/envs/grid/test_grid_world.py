@@ -1,4 +1,4 @@
-"""What all levels share: one step and one look in cluttered grids, rewards of each lane, arguments that are refused."""
+"""Common parts of the levels: steps and views in cluttered grids, rewards per lane, and invalid arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.door_key import DoorKey
 from jaxenv.envs.grid.empty import Empty
 from jaxenv.envs.grid.four_rooms import FourRooms
+from jaxenv.envs.grid.grid_world import GridWorld, Lock
 from jaxenv.envs.grid.lava_gap import LavaGap
 from jaxenv.envs.grid.maze import Maze
-from jaxenv.envs.grid.view import Pose
-from jaxenv.envs.grid.world import GridWorld, Lock
 from jaxenv.wrappers import TimeLimit
 from tests.envs.grid import reference
 
 
 class Clutter(GridWorld):
-    """All things that there are; the tests say where."""
+    """A level with every kind of object; the tests inject the states."""
 
     def initial(self, stream):
         one = jnp.ones(stream.shape, jnp.int32)
@@ -26,13 +26,13 @@ class Clutter(GridWorld):
         return self.start(floor, goal=one, agent=Pose(one, one, one), lava=floor, lock=Lock(one, one, one))
 
 
-def test_cluttered_grids_step_and_look_as_minigrids():
+def test_steps_and_views_of_cluttered_grids_match_minigrid():
     data = reference.golden("clutter")
     lanes = len(data["action"])
-    # Every other lane has its own reward.
+    # Every second lane has its own reward.
     success, penalty = np.where(np.arange(lanes) % 2, 2.5, 1), np.where(np.arange(lanes) % 2, 0.5, 0.9)
     env = Clutter(num_envs=lanes, max_size=9)
-    # Theirs falls over fewer steps than the limit, and then no further.
+    # In those lanes the reward decreases over fewer steps than the time limit and then stays constant.
     scale = np.where(np.arange(lanes) % 2, 20, 50)
     env = TimeLimit(env.with_params(max_steps=scale, success_reward=success, time_penalty=penalty), 50)
     paid = data["reward"] > 0
@@ -40,21 +40,21 @@ def test_cluttered_grids_step_and_look_as_minigrids():
     np.testing.assert_array_equal(own[::2], data["reward"][::2])
     assert min(np.sum(paid[::2]), np.sum((paid & (data["after_step"] < scale))[1::2])) >= 3
     assert np.sum(paid & (data["after_step"] > scale)) >= 3
-    assert np.sum(data["terminated"] & ~paid) >= 5  # burnt
-    assert np.sum(data["carrying"] & ~data["after_carrying"]) >= 5  # dropped
+    assert np.sum(data["terminated"] & ~paid) >= 5  # walked into lava
+    assert np.sum(data["carrying"] & ~data["after_carrying"]) >= 5  # dropped the key
     reference.assert_steps_match(env, {**data, "reward": own})
 
 
-def test_a_look_through_walls_is_minigrids():
+def test_views_through_walls_match_minigrid():
     data = reference.golden("clutter")
     env = Clutter(num_envs=len(data["action"]), max_size=9, see_through_walls=True)
     state = reference.inject(env, data["after_grid"], data["after_agent"], data["after_carrying"])
-    look = jax.jit(lambda env, task: env.observe(task)["image"])(env, state.task)
-    np.testing.assert_array_equal(look, data["image_through"])
+    image = jax.jit(lambda env, task: env.observe(task)["image"])(env, state.task)
+    np.testing.assert_array_equal(image, data["image_through"])
     assert np.any(data["image_through"] != data["image"])
 
 
-def test_specs_are_minigrids_without_the_mission():
+def test_specs_match_minigrid_without_the_mission():
     env = jaxenv.make("MiniGrid-DoorKey-8x8-v0")
     image, direction = env.observation_spec()["image"], env.observation_spec()["direction"]
     assert (image.shape, image.dtype, image.minimum.min(), image.maximum.max()) == ((7, 7, 3), np.uint8, 0, 255)
@@ -63,12 +63,12 @@ def test_specs_are_minigrids_without_the_mission():
 
 
 @pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id.startswith(("MiniGrid-", "Maze-"))])
-def test_rewards_fall_until_the_time_limit_of_the_id(id):
+def test_rewards_decrease_up_to_the_time_limit_of_the_id(id):
     spec = jaxenv.spec(id)
     assert spec.make().max_steps == spec.max_episode_steps
 
 
-def test_sizes_that_cannot_be_looked_at_are_brought_within_what_fits():
+def test_traced_sizes_are_clipped_to_the_valid_range():
     fitted = jax.jit(lambda env, size: env.with_params(size=size).unwrapped.size)
     given = np.array([0, 3, 6, 12, 40], np.int32)
     assert fitted(Maze(num_envs=5), given).tolist() == [13, 5, 5, 11, 13]
@@ -81,16 +81,19 @@ def test_sizes_that_cannot_be_looked_at_are_brought_within_what_fits():
         (lambda: Empty(max_size=3), r"<Empty>: max_size must lie in 4 .. 29, got 3"),
         (lambda: DoorKey(max_size=30), r"<DoorKey>: max_size must lie in 5 .. 29, got 30"),
         (lambda: Maze(max_size=12), r"<Maze>: max_size must be odd, got 12"),
-        (lambda: LavaGap(max_size=7).with_params(size=8), r"size must be in 5 .. max_size = 7, or 0 for that, got 8"),
+        (lambda: LavaGap(max_size=7).with_params(size=8), r"size must be in 5 .. 7, or 0 for max_size, got 8"),
         (
             lambda: FourRooms().with_params(size=10),
-            r"size must be odd and in 5 .. max_size = 19, or 0 for that, got 10",
+            r"size must be odd and in 5 .. 19, or 0 for max_size, got 10",
         ),
-        (lambda: Maze(num_envs=2).with_params(size=[9, 3]), r"size must be odd and in 5 .. max_size = 13.* got 3"),
-        (lambda: Empty().with_params(max_steps=-1), r"max_steps must be at least 1, or 0 for the level's, got -1"),
+        (lambda: Maze(num_envs=2).with_params(size=[9, 3]), r"size must be odd and in 5 .. 13, .* got 3"),
+        (
+            lambda: Empty().with_params(max_steps=-1),
+            r"max_steps must be at least 1, or 0 for the level's default, got -1",
+        ),
         (lambda: Maze().with_params(loops=1.5), r"<Maze>: loops must lie in \[0, 1\], got 1.5"),
     ],
 )
-def test_what_does_not_fit_is_refused(make, message):
+def test_invalid_arguments_raise_an_error(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,0 +1,144 @@
+"""The agent's view: the 7 by 7 cells ahead of it, rotated so that ahead is up; walls hide what is behind them.
+
+Reference: ``MiniGridEnv.gen_obs`` of MiniGrid 3.2.0, including its rule of visibility.
+
+The agent is in column 3 of the row nearest to it. Every cell of the view has a *view index*, 8 * (steps ahead) +
+column, and a set of cells of the view is two words per lane: bit p of the first is view index p, bit p of the second is
+view index 32 + p. A row of the view is thus one byte, whose highest bit is unused:
+
+    column           0  1  2  3  4  5  6
+    6 steps ahead   48 49 50 51 52 53 54    second word, bits 16 to 22
+    5 steps ahead   40 41 42 43 44 45 46    second word, bits  8 to 14
+    4 steps ahead   32 33 34 35 36 37 38    second word, bits  0 to  6
+    3 steps ahead   24 25 26 27 28 29 30    first word,  bits 24 to 30
+    2 steps ahead   16 17 18 19 20 21 22    first word,  bits 16 to 22
+    1 step ahead     8  9 10 11 12 13 14    first word,  bits  8 to 14
+    agent's row      0  1  2  A  4  5  6    first word,  bits  0 to  6; the agent has view index 3
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.envs.grid._cell_set import CellSet, pick_line
+
+ViewSet: TypeAlias = tuple[jax.Array, jax.Array]  # a set of cells of the view, uint32 [B] each
+
+SIZE = 7  # cells per side
+_HALF = SIZE // 2
+_ROW = np.uint32(2**SIZE - 1)
+_ONE = np.uint32(1)
+
+AGENT_INDEX = np.int32(_HALF)
+OUT_OF_VIEW = np.int32(-1)
+# The view index of every cell of an image, whose first axis is the column and whose last row is the agent's.
+INDICES = (8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None]).astype(np.int32)
+
+
+@tree.struct
+class Pose:
+    """Position and direction of the agent, int32 ``[B]`` each."""
+
+    x: jax.Array
+    y: jax.Array  # grows downwards
+    direction: jax.Array  # 0 right, 1 down, 2 left, 3 up
+
+    @property
+    def heading(self) -> tuple[jax.Array, jax.Array]:
+        """The step ahead along x and along y, int32 ``[B]`` each."""
+        right, down, left, up = ((self.direction == i).astype(jnp.int32) for i in range(4))
+        return right - left, down - up
+
+
+def in_view(cells: CellSet, pose: Pose) -> ViewSet:
+    """Returns the cells of the view that are in a set of cells of the grid."""
+    along_x = (pose.direction == 0) | (pose.direction == 2)
+    across = jnp.where(along_x[:, None], cells.columns, cells.rows)
+    start, middle = jnp.where(along_x, pose.x, pose.y), jnp.where(along_x, pose.y, pose.x)
+    onward = jnp.where(pose.direction < 2, np.int32(1), np.int32(-1))
+    steps = np.arange(SIZE, dtype=np.int32)[None]
+    rows = pick_line(across, start[:, None] + onward[:, None] * steps)
+    # The shift to the left comes first because the view may start up to 3 cells before the edge of the grid.
+    rows = ((rows << np.uint32(_HALF)) >> middle.astype(jnp.uint32)[:, None]) & _ROW
+    near, far = _pack_rows([rows[:, ahead] for ahead in range(SIZE)])
+    turned = (pose.direction == 1) | (pose.direction == 2)
+    return jnp.where(turned, _mirror(near), near), jnp.where(turned, _mirror(far), far)
+
+
+def index(x: jax.Array, y: jax.Array, pose: Pose) -> jax.Array:
+    """Returns the view index of cell (x, y) of the grid, int32 ``[B]``, or ``OUT_OF_VIEW``."""
+    ahead_x, ahead_y = pose.heading
+    ahead = ahead_x * (x - pose.x) + ahead_y * (y - pose.y)
+    column = ahead_x * (y - pose.y) - ahead_y * (x - pose.x) + np.int32(_HALF)
+    within = (ahead >= 0) & (ahead < SIZE) & (column >= 0) & (column < SIZE)
+    return jnp.where(within, 8 * ahead + column, OUT_OF_VIEW)
+
+
+def remove(cells: ViewSet, index: jax.Array) -> ViewSet:
+    """Removes the cell at a view index (int32 ``[B]``); ``OUT_OF_VIEW`` removes nothing."""
+    bit = _ONE << (index & 31).astype(jnp.uint32)
+    near, far = cells
+    return jnp.where(index >> 5 == 0, near & ~bit, near), jnp.where(index >> 5 == 1, far & ~bit, far)
+
+
+def visible(transparent: ViewSet) -> ViewSet:
+    """Returns the cells that the agent sees, by MiniGrid's rule, given the cells that do not block its sight.
+
+    In each row, sight spreads sideways through transparent cells, first to the right, then to the left. From every
+    transparent cell that it spreads from, it also reaches the row ahead: the cell straight ahead and the one diagonally
+    ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. The rule lets an
+    agent see around corners.
+    """
+    seen = jnp.full_like(transparent[0], np.uint32(1 << _HALF))
+    rows = []
+    for ahead in range(SIZE):
+        clear = (transparent[ahead // 4] >> np.uint32(8 * (ahead % 4))) & _ROW
+        to_right, to_left = clear & (_ROW >> _ONE), clear & (_ROW - _ONE)
+        seen = _spread(seen, to_right << _ONE, lambda word, by: word << by)
+        onward_right = seen & to_right
+        seen = _spread(seen, to_left >> _ONE, lambda word, by: word >> by) & _ROW
+        onward_left = seen & to_left
+        rows.append(seen)
+        seen = onward_right | (onward_right << _ONE) | onward_left | (onward_left >> _ONE)
+    return _pack_rows(rows)
+
+
+def as_image(cells: ViewSet) -> jax.Array:
+    """Returns which cells of the image are in a set, bool ``[B, 7, 7]``, columns first."""
+    near, far = (word[:, None, None] for word in cells)
+    word = jnp.where(INDICES[None] < 32, near, far)
+    return (word >> (INDICES[None] & 31).astype(np.uint32)) & _ONE == _ONE
+
+
+def is_at(index: jax.Array) -> jax.Array:
+    """Returns which cell of the image has the view index ``index`` (int32 ``[B]``), bool ``[B, 7, 7]``."""
+    return index[:, None, None] == INDICES[None]
+
+
+def _pack_rows(rows: Sequence[jax.Array]) -> ViewSet:
+    """Packs seven rows, the agent's first, into a set."""
+    near, far = rows[0], rows[4]
+    for i in (1, 2, 3):
+        near = near | (rows[i] << np.uint32(8 * i))
+    for i in (5, 6):
+        far = far | (rows[i] << np.uint32(8 * (i - 4)))
+    return near, far
+
+
+def _spread(seen: jax.Array, through: jax.Array, shift: Callable[[Any, Any], Any]) -> jax.Array:
+    """Spreads marks along a row through all adjacent cells of ``through``, in jumps of 1, 2 and 4 cells."""
+    for by in (np.uint32(1), np.uint32(2), np.uint32(4)):
+        seen = seen | (through & shift(seen, by))
+        through = through & shift(through, by)
+    return seen
+
+
+def _mirror(word: jax.Array) -> jax.Array:
+    """Reverses the lower seven bits of each byte."""
+    for by, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
+        word = ((word & np.uint32(mask)) << np.uint32(by)) | ((word >> np.uint32(by)) & np.uint32(mask))
+    return word >> _ONE

@@ -1,0 +1,254 @@
+"""Common parts of the grid worlds: an agent that walks, carries a key and opens a door, and sees part of its grid.
+
+Reference: MiniGrid 3.2.0, ``MiniGridEnv`` (tests/envs/grid/test_grid_world.py).
+Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & customizable reinforcement learning
+environments for goal-oriented tasks", arXiv:2306.13831.
+
+Observation   image: uint8[7, 7, 3], object, colour and state of each cell ahead, by column and row, 0 where walls
+              hide it; direction: int32, 0 right, 1 down, 2 left, 3 up
+Action        int32        0 turns left, 1 turns right, 2 moves forward, 3 picks up, 4 drops, 5 toggles, 6 does nothing
+Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on the step onto the goal, else 0
+Starts        see the levels, one file each in this package
+Terminates    on the goal and in lava
+Time limit    set by the registry to max_steps, a truncation as in MiniGrid; max_steps itself only sets the number of
+              steps over which the reward decreases
+
+MiniGrid's observation also contains the mission as text. It is constant, so it is a class attribute here.
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv._actions import toward
+from jaxenv._checks import is_concrete
+from jaxenv.envs.grid import _view
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+from jaxenv.task import Task, Transition
+
+ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
+LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = (np.int32(i) for i in range(7))
+OPEN, CLOSED, LOCKED = (np.int32(i) for i in range(3))
+CARRIED = np.int32(-1)  # position of the key while the agent carries it; all other positions are cell numbers
+
+# A row of cells is a word of 32 bits, and the view extends 3 cells beyond the grid.
+LARGEST = 32 - _view.SIZE // 2
+
+
+def _code(kind: int, colour: int = 0, state: int = 0) -> np.uint32:
+    return np.uint32(kind | colour << 8 | state << 16)
+
+
+# MiniGrid's codes for objects and colours: walls are grey, goals green, keys and doors yellow.
+_EMPTY, _WALL, _GOAL, _LAVA = _code(1), _code(2, 5), _code(8, 1), _code(9, 0)
+_DOOR, _KEY = _code(4, 4), _code(5, 4)
+
+
+@tree.struct
+class Params:
+    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+
+    size: int = 0  # cells per side, including the outer walls; 0 stands for max_size
+    max_steps: int = 0  # steps over which the reward decreases; 0 stands for the level's default for its size
+    success_reward: float = 1.0  # reward for reaching the goal, before the penalty
+    time_penalty: float = 0.9  # fraction of the reward that is lost by max_steps
+
+
+@tree.struct
+class Lock:
+    """A locked door and its key, int32 ``[B]`` each."""
+
+    door: jax.Array  # cell
+    door_state: jax.Array  # OPEN, CLOSED or LOCKED
+    key: jax.Array  # cell, or CARRIED
+
+
+@tree.struct
+class State:
+    """A grid and the agent in it."""
+
+    floor: CellSet  # all cells without a wall
+    lava: CellSet | None  # None in levels without lava
+    lock: Lock | None  # None in levels without a door
+    goal: jax.Array  # int32 [B], cell
+    agent: Pose
+    step: jax.Array  # int32 [B]
+
+
+class GridWorld(Task):
+    """Base class of the levels: a grid of at most ``max_size`` by ``max_size`` cells, which ``initial`` fills.
+
+    Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Cells beyond a smaller
+    grid are walls.
+
+    Attributes:
+        params: parameters of the task, among them the size of each lane's grid.
+        max_size: largest size of a grid; sets the size of the state.
+        see_through_walls: whether the agent sees through walls and doors.
+    """
+
+    params: Params = Params()
+    max_size: int = tree.static(default=8)
+    see_through_walls: bool = tree.static(default=False)
+
+    mission: ClassVar[str] = "get to the green goal square"
+    smallest: ClassVar[int] = 4  # smallest size of the level
+    odd: ClassVar[bool] = False  # whether sizes must be odd
+    steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
+
+    @property
+    def size(self) -> jax.Array:
+        """Size of the grid, int32 ``()`` or ``[B]``."""
+        size = jnp.where(self.params.size > 0, self.params.size, np.int32(self.max_size))
+        # A traced size cannot be checked, so it is clipped to the valid range.
+        size = jnp.clip(size, np.int32(self.smallest), np.int32(self.max_size))
+        return size - (1 - size % 2) if self.odd else size
+
+    @property
+    def max_steps(self) -> jax.Array:
+        """Number of steps over which the reward decreases, int32 ``()`` or ``[B]``."""
+        return jnp.where(self.params.max_steps > 0, self.params.max_steps, self.steps_per_cell * self.size**2)
+
+    def check(self):
+        if not self.smallest <= self.max_size <= LARGEST:
+            raise ValueError(f"{self}: max_size must lie in {self.smallest} .. {LARGEST}, got {self.max_size}")
+        if self.odd and self.max_size % 2 == 0:
+            raise ValueError(f"{self}: max_size must be odd, got {self.max_size}")
+        if is_concrete(self.params.size):
+            size = np.asarray(self.params.size)
+            fits = (size == 0) | ((size >= self.smallest) & (size <= self.max_size) & ~(self.odd & (size % 2 == 0)))
+            if not np.all(fits):
+                kind = "odd and " if self.odd else ""
+                raise ValueError(
+                    f"{self}: size must be {kind}in {self.smallest} .. {self.max_size}, or 0 for max_size, "
+                    f"got {size[~fits].flat[0]}"
+                )
+        if is_concrete(self.params.max_steps) and np.any(np.asarray(self.params.max_steps) < 0):
+            raise ValueError(
+                f"{self}: max_steps must be at least 1, or 0 for the level's default, got {self.params.max_steps}"
+            )
+
+    # --- used by the levels ------------------------------------------------------------------------------------------
+
+    def sizes(self, lanes: tuple[int, ...]) -> jax.Array:
+        """Returns the size of the grid in every lane, int32 ``[B]``."""
+        return jnp.broadcast_to(self.size, lanes)
+
+    def room(self, size: jax.Array) -> CellSet:
+        """Returns the floor of an empty grid of ``size`` (int32 ``[B]``): all cells except the outermost."""
+        return CellSet.square(jnp.ones_like(size), size - 1, self.max_size)
+
+    def start(self, floor: CellSet, goal: jax.Array, agent: Pose, lava=None, lock=None) -> State:
+        """Returns the state at the start of an episode."""
+        return State(floor, lava, lock, goal, agent, step=jnp.zeros_like(goal))
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def transition(self, state, action, stream):
+        ahead_x, ahead_y = state.agent.heading
+        x, y = state.agent.x + ahead_x, state.agent.y + ahead_y
+        ahead = cell(x, y)
+        goal = ahead == state.goal
+        lava = jnp.zeros_like(goal) if state.lava is None else state.lava.has(x, y)
+        free, lock = state.floor.has(x, y), state.lock
+        if lock is not None:
+            door = ahead == lock.door
+            free = free & ~(door & (lock.door_state != OPEN)) & (ahead != lock.key)
+            lock = _handle(lock, action, ahead, empty=free & ~door & ~goal & ~lava)
+
+        goes = action == FORWARD
+        moves = goes & free
+        agent = Pose(
+            x=jnp.where(moves, x, state.agent.x),
+            y=jnp.where(moves, y, state.agent.y),
+            direction=(state.agent.direction + toward(action, RIGHT, LEFT)) & 3,
+        )
+        step = state.step + 1
+        reward = jnp.where(goes & goal, self._reward(step), np.float32(0))
+        state = tree.rebuild(state, agent=agent, lock=lock, step=step)
+        return Transition(state, reward, terminated=goes & (goal | lava))
+
+    def _reward(self, step):
+        p = self.params
+        # In MiniGrid episodes end at max_steps. If another time limit allows more steps, the reward stays constant.
+        elapsed = jnp.minimum(step.astype(jnp.float32) / self.max_steps.astype(jnp.float32), 1)
+        return p.success_reward * (1 - p.time_penalty * elapsed)
+
+    def observe(self, state):
+        return {"image": _image(state, self.see_through_walls), "direction": state.agent.direction}
+
+    def observation_spec(self):
+        return {
+            "image": specs.Bounded((_view.SIZE, _view.SIZE, 3), np.uint8, 0, 255, "image"),
+            "direction": specs.discrete(4, name="direction"),
+        }
+
+    def action_spec(self):
+        return specs.discrete(len(ACTIONS), name="action")
+
+
+def cell(x: Any, y: Any) -> Any:
+    """Returns the cell number of (x, y), int32 ``[B]``: x + 32 * y."""
+    return x + 32 * y
+
+
+def choice(word: jax.Array, count: Any) -> jax.Array:
+    """Maps a random word to a uniform integer in [0, count).
+
+    Args:
+        word: uint32 ``[B]``.
+        count: int32 ``[B]``.
+
+    Returns:
+        int32 ``[B]``.
+    """
+    return random.high_product(word, count.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -> Lock:
+    """Applies pickup, drop and toggle to the cell ``ahead``; ``empty`` is whether that cell is bare floor."""
+    carried = lock.key == CARRIED
+    picks = (action == PICKUP) & (ahead == lock.key)
+    drops = (action == DROP) & carried & empty
+    key = jnp.where(picks, CARRIED, jnp.where(drops, ahead, lock.key))
+
+    toggles = (action == TOGGLE) & (ahead == lock.door)
+    unlocked = jnp.where(carried, OPEN, LOCKED)
+    swung = jnp.where(lock.door_state == OPEN, CLOSED, OPEN)
+    turned = jnp.where(lock.door_state == LOCKED, unlocked, swung)
+    return Lock(lock.door, jnp.where(toggles, turned, lock.door_state), key)
+
+
+def _image(state: State, see_through_walls: bool) -> jax.Array:
+    """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
+    floor = _view.in_view(state.floor, state.agent)
+    image = jnp.where(_view.as_image(floor), _EMPTY, _WALL)
+    if state.lava is not None:
+        image = jnp.where(_view.as_image(_view.in_view(state.lava, state.agent)), _LAVA, image)
+    image = jnp.where(_view.is_at(_view_index(state.goal, state.agent)), _GOAL, image)
+    transparent: _view.ViewSet = floor
+    carried: Any = _EMPTY
+    if state.lock is not None:
+        lock = state.lock
+        door = _view_index(lock.door, state.agent)
+        door_code = _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
+        image = jnp.where(_view.is_at(door), door_code[:, None, None], image)
+        image = jnp.where(_view.is_at(_view_index(lock.key, state.agent)), _KEY, image)
+        transparent = _view.remove(transparent, jnp.where(lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
+        carried = jnp.where(lock.key == CARRIED, _KEY, _EMPTY)[:, None, None]
+    # At its own position the agent sees the object that it carries, not the one under it.
+    image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
+    if not see_through_walls:
+        image = jnp.where(_view.as_image(_view.visible(transparent)), image, np.uint32(0))
+    # The bytes of a code are object, colour, state and an unused one.
+    return jax.lax.bitcast_convert_type(image, jnp.uint8)[..., :3]
+
+
+def _view_index(number: jax.Array, agent: Pose) -> jax.Array:
+    """Returns the view index of a cell number; ``CARRIED`` is out of view."""
+    inside = _view.index(number & 31, number >> 5, agent)
+    return jnp.where(number >= 0, inside, _view.OUT_OF_VIEW)

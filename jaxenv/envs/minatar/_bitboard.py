@@ -1,0 +1,180 @@
+"""Sets of cells of a MinAtar board, one bit per cell: three words per lane hold rows 0 to 8.
+
+    cell           word            bit
+    (0, column)    words[0]        column
+    (1, column)    words[0]   10 + column
+    (2, column)    words[0]   20 + column
+    (3, column)    words[1]        column
+     ...
+    (8, column)    words[2]   20 + column
+
+In general cell ``(row, column)`` is bit ``10 * (row % 3) + column`` of word ``row // 3``. Bits 30 and 31 of every word
+are 0. Row 9 is not stored: in Asterix and Seaquest nothing moves there.
+
+For example, a board with objects in columns 2 and 7 of row 4 and nowhere else:
+
+    column         9 8 7 6 5 4 3 2 1 0
+    row 5          0 0 0 0 0 0 0 0 0 0    words[1], bits 29 to 20
+    row 4          0 0 1 0 0 0 0 1 0 0    words[1], bits 19 to 10
+    row 3          0 0 0 0 0 0 0 0 0 0    words[1], bits  9 to  0
+
+    words = (0, 2**12 + 2**17, 0)
+
+A game keeps one set per kind of object. Moving, intersecting or drawing all objects of a kind then takes a few integer
+operations, independent of their number. The words are separate ``[B]`` arrays rather than one ``[B, 3]`` array because
+XLA compiles elementwise operations on ``[B]`` arrays into simple vectorized loops.
+"""
+
+import functools
+import operator
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.envs.minatar.minatar import SIZE
+
+_ROWS_PER_WORD = 3
+_WORD_BITS = _ROWS_PER_WORD * SIZE  # bits in use
+_ROW = np.uint32(2**SIZE - 1)
+_LEFT_EDGE = np.uint32(sum(1 << (SIZE * i) for i in range(_ROWS_PER_WORD)))
+_RIGHT_EDGE = np.uint32(_LEFT_EDGE << np.uint32(SIZE - 1))
+_ONE, _ZERO = np.uint32(1), np.uint32(0)
+
+
+@tree.struct
+class Bitboard:
+    """A set of cells in rows 0 to 8: three words, each uint32 ``[B]``, laid out as the module docstring shows."""
+
+    words: tuple[jax.Array, jax.Array, jax.Array]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...]) -> "Bitboard":
+        """Returns the empty set in lanes of shape ``shape``."""
+        return Bitboard((jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32)))
+
+    @staticmethod
+    def cell(row: jax.Array, column: jax.Array) -> "Bitboard":
+        """Returns the set of one cell; the empty set if ``column`` is outside the board.
+
+        Args:
+            row: int32 ``[B]``, 0 to 8.
+            column: int32 ``[B]``, any value.
+        """
+        inside = (column >= 0) & (column < SIZE)
+        return _place_in_row(row, jnp.where(inside, _ONE << column.astype(jnp.uint32), _ZERO))
+
+    @staticmethod
+    def whole_row(row: jax.Array) -> "Bitboard":
+        """Returns all cells of ``row``, int32 ``[B]``, 0 to 8."""
+        return _place_in_row(row, jnp.full(row.shape, _ROW))
+
+    @staticmethod
+    def union(*sets: "Bitboard") -> "Bitboard":
+        """Returns the cells that are in at least one of the sets."""
+        return functools.reduce(operator.or_, sets)
+
+    def __and__(self, other: "Bitboard") -> "Bitboard":
+        return _map_words(lambda a, b: a & b, self, other)
+
+    def __or__(self, other: "Bitboard") -> "Bitboard":
+        return _map_words(lambda a, b: a | b, self, other)
+
+    def __xor__(self, other: "Bitboard") -> "Bitboard":
+        return _map_words(lambda a, b: a ^ b, self, other)
+
+    def __sub__(self, other: "Bitboard") -> "Bitboard":
+        return _map_words(lambda a, b: a & ~b, self, other)
+
+    def where(self, mask: jax.Array) -> "Bitboard":
+        """Returns this set in the lanes of ``mask`` (bool ``[B]``) and the empty set in the others."""
+        return _map_words(lambda a: jnp.where(mask, a, _ZERO), self)
+
+    def any(self) -> jax.Array:
+        """Returns whether the set is not empty, bool ``[B]``."""
+        a, b, c = self.words
+        return (a | b | c) != 0
+
+    def count(self) -> jax.Array:
+        """Returns the number of cells in the set, int32 ``[B]``."""
+        a, b, c = (jax.lax.population_count(word) for word in self.words)
+        return (a + b + c).astype(jnp.int32)
+
+    def to_right(self) -> "Bitboard":
+        """Moves every cell one column to the right; cells in the last column drop out."""
+        return _map_words(lambda a: (a & ~_RIGHT_EDGE) << _ONE, self)
+
+    def to_left(self) -> "Bitboard":
+        """Moves every cell one column to the left; cells in the first column drop out."""
+        return _map_words(lambda a: (a & ~_LEFT_EDGE) >> _ONE, self)
+
+    def moved(self, right: "Bitboard") -> "Bitboard":
+        """Moves the cells that are also in ``right`` one column to the right and all others to the left."""
+        return (self & right).to_right() | (self - right).to_left()
+
+
+def _map_words(fn: Callable, *sets: Bitboard) -> Bitboard:
+    a, b, c = (fn(*words) for words in zip(*(s.words for s in sets), strict=True))
+    return Bitboard((a, b, c))
+
+
+def _place_in_row(row: jax.Array, bits: jax.Array) -> Bitboard:
+    """Returns the set whose row ``row`` (int32 ``[B]``) has the ten bits ``bits`` (uint32 ``[B]``)."""
+    # If the row lies above the first row of a word, the difference is negative and wraps to a large shift.
+    offset = (SIZE * row).astype(jnp.uint32)
+    shifts = (offset, offset - np.uint32(_WORD_BITS), offset - np.uint32(2 * _WORD_BITS))
+    a, b, c = (jnp.where(shift < _WORD_BITS, bits << shift, _ZERO) for shift in shifts)
+    return Bitboard((a, b, c))
+
+
+def _constant_row(number: int) -> Bitboard:
+    bits = _ROW << np.uint32(SIZE * (number % _ROWS_PER_WORD))
+    return Bitboard(tuple(bits if number // _ROWS_PER_WORD == k else _ZERO for k in range(3)))  # type: ignore[arg-type]
+
+
+# Constants without a lane axis; they broadcast over all lanes.
+ROWS = tuple(_constant_row(number) for number in range(9))
+EMPTY = Bitboard((_ZERO, _ZERO, _ZERO))  # type: ignore[arg-type]
+
+
+# --- observation -----------------------------------------------------------------------------------------------------
+
+
+def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
+    """Stacks sets of cells into an observation, bool ``[B, 10, 10, len(channels)]``.
+
+    A channel given as an array, uint32 ``[B]``, fills row 9, which a `Bitboard` does not store, with its ten low bits.
+    """
+    # For each row, the ten bits of up to three channels are packed into one word. Every element of the observation is
+    # then one bit of one of a few words. A channel of row 9 and a channel of rows 0 to 8 never overlap, so they share
+    # the same bits.
+    row, column = np.arange(SIZE, dtype=np.uint32)[:, None], np.arange(SIZE, dtype=np.uint32)[None]
+    words: list[jax.Array] = []
+    masks: list[np.ndarray] = []
+    num_packed = {True: 0, False: 0}
+    for channel, cells in enumerate(channels):
+        is_bitboard = isinstance(cells, Bitboard)
+        number, third = divmod(num_packed[is_bitboard], 3)
+        num_packed[is_bitboard] += 1
+        if number == len(words):
+            words.append(jnp.zeros((), jnp.uint32))
+            masks.append(np.zeros((SIZE, SIZE, len(channels)), np.uint32))
+        shift = np.uint32(SIZE * third)
+        words[number] = words[number] | (_row_bits(cells) << shift)
+        masks[number][:, :, channel] = np.where((row < 9) == is_bitboard, _ONE << (shift + column), _ZERO)
+    lit = jnp.zeros((), jnp.uint32)
+    for word, mask in zip(words, masks, strict=True):
+        lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
+    return (lit != 0).reshape(-1, SIZE, SIZE, len(channels))
+
+
+def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:
+    """Returns the bits of all ten rows, uint32 ``[B, 10]``."""
+    row = np.arange(SIZE, dtype=np.uint32)[None]
+    if not isinstance(cells, Bitboard):
+        return jnp.where(row == 9, cells[:, None], _ZERO)
+    a, b, c = (word[:, None] for word in cells.words)
+    word = jnp.where(row < 3, a, jnp.where(row < 6, b, jnp.where(row < 9, c, _ZERO)))
+    return (word >> (np.uint32(SIZE) * (row % np.uint32(3)))) & _ROW

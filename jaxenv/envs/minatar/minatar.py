@@ -1,0 +1,159 @@
+"""Common parts of the five MinAtar games: six actions, sticky actions, and a board of 10 by 10 cells.
+
+Reference: the package ``minatar`` 1.0.15 (tests/envs/minatar/reference.py).
+Paper: Young and Tian (2019), "MinAtar: an Atari-inspired testbed for thorough and reproducible reinforcement learning
+experiments", arXiv:1903.03176. Sticky actions: Machado et al. (2018), doi:10.1613/jair.5699, section 5.2.
+
+A game implements one step as a pure function of its state, the action and the random choices (`MinAtar.advance`), and
+decodes random words into those choices (`MinAtar.draws`). All random words of a step, the one for the sticky action
+first, are generated together, which takes the fewest blocks of the generator.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.random import Stream
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
+
+SIZE = 10  # cells along either side of the board
+LETTERS = "nlurdf"  # nothing, left, up, right, down, fire; `MinAtar.advance` takes indices into this string
+NOTHING, LEFT, UP, RIGHT, DOWN, FIRE = (np.int32(i) for i in range(6))
+
+
+@tree.struct
+class GameState:
+    """The state of a game and what sticky actions need."""
+
+    game: Tree  # the game's own state
+    last_action: jax.Array  # int32[B], index into LETTERS of the action executed last
+
+
+class MinAtar(Task):
+    """Base class of the five games.
+
+    With probability ``sticky_action_prob`` the environment executes the last executed action again instead of the
+    agent's. The last action is "nothing" at first. It outlives the episode, as in the original: the first action of
+    an episode may repeat the last one of the episode before.
+
+    Attributes:
+        sticky_action_prob: a number in [0, 1], or one per lane.
+        difficulty_ramping: whether the game becomes harder over time, if it has levels.
+        minimal_actions: whether the action space has only the actions with an effect in this game, or all six of
+            ``LETTERS``.
+        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
+    """
+
+    sticky_action_prob: Any = tree.leaf(default=0.1)
+    difficulty_ramping: bool = tree.static(default=True)
+    minimal_actions: bool = tree.static(default=True)
+    dtype: str = tree.static(default="bool")
+
+    channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
+    minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order
+    step_words: ClassVar[int] = 0  # random words per step, without the one for the sticky action
+
+    # --- implemented by each game ------------------------------------------------------------------------------------
+
+    def start(self, stream: Stream) -> Tree:
+        """Returns the game's state at the start of an episode, every leaf ``[B, ...]``."""
+        raise NotImplementedError(f"{type(self).__name__}.start")
+
+    def draws(self, words: Sequence[jax.Array]) -> Tree:
+        """Decodes ``step_words`` random words, each uint32 ``[B]``, into the random choices of one step.
+
+        The choices are made at every step, whether the step uses them or not.
+        """
+        return ()
+
+    def advance(self, game: Tree, action: jax.Array, draws: Tree) -> tuple[Tree, jax.Array, jax.Array]:
+        """Advances the game by one step.
+
+        Args:
+            game: the game's state.
+            action: index into ``LETTERS``, int32 ``[B]``.
+            draws: the random choices.
+
+        Returns:
+            The next state, the reward ``[B]`` and whether the game is over, bool ``[B]``.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.advance")
+
+    def board(self, game: Tree) -> jax.Array:
+        """Returns the board, bool ``[B, 10, 10, len(channels)]``, rows from the top, columns from the left."""
+        raise NotImplementedError(f"{type(self).__name__}.board")
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    @property
+    def actions(self) -> str:
+        """Letters of the actions, indexed by action number."""
+        return self.minimal if self.minimal_actions else LETTERS
+
+    def check(self):
+        if is_concrete(self.sticky_action_prob):
+            p = np.asarray(self.sticky_action_prob)
+            if np.any((p < 0) | (p > 1)):
+                raise ValueError(f"{self}: sticky_action_prob must lie in [0, 1], got {self.sticky_action_prob}")
+        if self.dtype not in ("bool", "float32"):
+            raise ValueError(f"{self}: dtype must be 'bool' or 'float32', got {self.dtype!r}")
+
+    def initial(self, stream):
+        return GameState(self.start(stream), jnp.zeros(stream.shape, jnp.int32))
+
+    def carry(self, old, new):
+        return tree.rebuild(new, last_action=old.last_action)
+
+    def transition(self, state, action, stream):
+        first, *words = random.separate_bits(stream, 1 + self.step_words)
+        sticks = random.unit(first) < self.sticky_action_prob
+        action = jnp.where(sticks, state.last_action, _letter_index(self.actions, action))
+        game, reward, terminated = self.advance(state.game, action, self.draws(words))
+        return Transition(GameState(game, action), reward.astype(jnp.float32), terminated)
+
+    def observe(self, state):
+        return self.board(state.game)
+
+    def observation_spec(self):
+        shape = (SIZE, SIZE, len(self.channels))
+        if self.dtype == "float32":
+            return specs.Bounded(shape, np.float32, 0, 1, "observation")
+        return specs.Bounded(shape, np.bool_, False, True, "observation")
+
+    def action_spec(self):
+        return specs.discrete(len(self.actions), name="action")
+
+
+def _letter_index(letters: str, action: jax.Array) -> jax.Array:
+    """Maps action numbers to indices into ``LETTERS``; the table fits in one word, three bits per entry."""
+    if letters == LETTERS:
+        return action
+    table = sum(LETTERS.index(letter) << (3 * i) for i, letter in enumerate(letters))
+    return (np.int32(table) >> (3 * action)) & 7
+
+
+# --- planes ----------------------------------------------------------------------------------------------------------
+
+# A plane is one channel of the board, flattened to bool [B, 100]. Each plane is computed in one long loop. The planes
+# are stacked in front of the cells, and the transpose at the end leaves the memory layout to the compiler. A game whose
+# state already holds rows of cells as words is faster if it packs all channels of a row into one word.
+
+
+def one_cell(cell: jax.Array) -> jax.Array:
+    """Returns the plane with one cell set.
+
+    Args:
+        cell: 10 * row + column, int32 ``[B]``; a value outside 0 to 99 sets no cell.
+    """
+    return cell[:, None] == np.arange(SIZE * SIZE, dtype=np.int32)[None]
+
+
+def stack_planes(planes: Sequence[jax.Array]) -> jax.Array:
+    """Stacks planes into an observation, bool ``[B, 10, 10, len(planes)]``."""
+    return jnp.moveaxis(jnp.stack(planes, axis=1).reshape(-1, len(planes), SIZE, SIZE), 1, -1)
