@@ -50,10 +50,11 @@ def check_real(owner: str, name: str, value: Any, minimum: float, maximum: float
     ValueError: Metrics: gamma must be in [0, 1], got 1.5
     """
     if not (is_real(value) and minimum <= value <= maximum and math.isfinite(value)):
-        rule = (
-            f"be in [{minimum}, {maximum}]" if math.isfinite(maximum) else f"be a finite number of at least {minimum}"
-        )
-        raise ValueError(f"{owner}: {name} must {rule}, got {value!r}")
+        if math.isfinite(maximum):
+            rule = f"in [{minimum}, {maximum}]"
+        else:
+            rule = f"a finite number of at least {minimum}" if math.isfinite(minimum) else "a finite number"
+        raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
 
 
 def check_bool(owner: str, name: str, value: Any) -> None:

@@ -1,30 +1,28 @@
-"""Returns and advantages that read episode ends off ``step_type`` and ``discount``.
+"""Returns and advantages that read the ends of episodes from ``step_type`` and ``discount``.
 
-All functions are called alike and, `n_step_return` apart, take one pass over time::
+All functions have the same arguments and, except for `n_step_return`, take one pass over time::
 
     fn(experience.timestep, last, values, gamma=..., ...)
 
 ============ =============== ========================================================================================
-argument     shape           what it is
+argument     shape           meaning
 ============ =============== ========================================================================================
 timestep     ``[T, B]``      rows of an unroll; ``step_type``, ``reward`` (or ``[T, B, R]``), ``discount`` are read,
-                             and ``env_info["abnormal"]`` where it is there
+                             and ``env_info["abnormal"]`` where present
 last         ``[B]``         the TimeStep after them, as `jaxenv.unroll` returns it
 values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1, B, R]`` for a vector reward)
-final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows. Giving it says that the stream is
-                             a ``same_step`` one, and rows that hold that observation are refused without it; read on
-                             LAST rows alone
+final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, for ``same_step`` streams; read
+                             on LAST rows only. Rows that hold that observation raise without it
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
 ============ =============== ========================================================================================
 
-With r, d for the next row's reward and discount, every function is built of the one-step target
-``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is ``values``, and on LAST rows of ``same_step`` streams
-``final_values``. So a task's end (LAST, discount 0) is worth nothing, a time limit (LAST, discount 1) is worth the
-value of its observation, and nothing of the next episode flows back over either. Rows from which no transition leads
-away (`transition_mask`: LAST rows of ``next_step`` streams, rows before FIRST, rows before an abnormal one) learn
-nothing: their return is their value and their advantage 0. Means over a batch should leave them out by that mask.
+With r and d for reward and discount, the one-step target of row t is ``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is
+``values``, and on LAST rows of ``same_step`` streams ``final_values``. So the end of a task (LAST, discount 0) has
+value 0, a time limit (LAST, discount 1) bootstraps from the value of its observation, and returns never cross the end
+of an episode. Invalid transitions (see `transition_mask`: LAST rows of ``next_step`` streams, rows before FIRST, rows
+before an abnormal one) have their value as return and advantage 0. Means over a batch should exclude them by that mask.
 
-Results are float32. Nothing is detached: gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
+Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
 """
 
 from typing import Any, NamedTuple
@@ -42,11 +40,11 @@ from jaxenv.timestep import StepType, TimeStep
 
 
 class Targets(NamedTuple):
-    """What `gae` and `vtrace` give, float32 ``[T, B]`` (or ``[T, B, R]``) each; it unpacks as a pair.
+    """The result of `gae` and `vtrace`, float32 ``[T, B]`` (or ``[T, B, R]``) each; it unpacks as a pair.
 
     Attributes:
-        advantages: how much better than ``values`` the actions turned out; 0 where nothing is learned.
-        returns: what ``values[:-1]`` should be; ``values`` themselves where nothing is learned.
+        advantages: the advantages of the actions; 0 for invalid transitions.
+        returns: targets for ``values[:-1]``; equal to ``values`` for invalid transitions.
     """
 
     advantages: jax.Array
@@ -57,11 +55,11 @@ class Targets(NamedTuple):
 class _Transitions:
     """T transitions in the shape of the reward, ``[T, B]`` or ``[T, B, R]``; masks ``[T, B]`` have axes appended."""
 
-    known: Any  # this row leads to the next one
-    continues: Any  # ... and the next one to the one after it, in the same episode
-    value: Any  # of this row
+    valid: Any  # the row leads to the next one
+    continues: Any  # it does, and the episode continues there
+    value: Any  # of the row
     reward: Any
-    decay: Any  # gamma * discount; 0 where not known
+    decay: Any  # gamma * discount; 0 where not valid
     next_value: Any
 
     @property
@@ -73,13 +71,13 @@ class _Transitions:
 def discounted_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """The discounted sum of rewards up to the episode's end, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """The discounted sum of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
 
-    ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of the row after the last one is its
-    value. With zeros for ``values`` that is the plain sum of what was seen. As ALF's ``discounted_return``.
+    ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
+    for ``values`` it is the discounted sum of the rewards in the rows.
 
     Raises:
-        ValueError: for arguments of other shapes than the module states, naming both.
+        ValueError: for shapes other than those of the module's table, naming both.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -95,33 +93,32 @@ def discounted_return(
 def n_step_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, n: int, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """Up to ``n`` rewards and then the value, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
-    ``n``, or less if the episode or the rows end before. Sutton & Barto (2018), section 7.1. It takes n passes.
+    ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes.
 
     Args:
         timestep: rows ``[T, B]``.
         last: the row after them.
         values: ``[T + 1, B]``.
-        n: how many rewards, at least 1; static.
+        n: number of rewards, at least 1; static.
         gamma: discount rate.
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
 
     Raises:
-        ValueError: for an ``n`` that is no whole number from 1, and for arguments of other shapes than the module
-            states.
+        ValueError: if ``n`` is not an integer of at least 1, or for shapes other than those of the module's table.
     """
     check_integer("n_step_return", "n", n, 1)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
     end = jnp.asarray(values, x.value.dtype)[-1:]
 
-    def one_more(_, returns):
+    def add_step(_, returns):
         later = jnp.concatenate([returns[1:], end])
         target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
-        return jnp.where(x.known, target, x.value)
+        return jnp.where(x.valid, target, x.value)
 
-    return jax.lax.fori_loop(0, min(int(n), x.value.shape[0]), one_more, x.value)
+    return jax.lax.fori_loop(0, min(int(n), x.value.shape[0]), add_step, x.value)
 
 
 def td_lambda(
@@ -130,7 +127,7 @@ def td_lambda(
     """TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
-    `discounted_return` for 1. The same as the returns of `gae`. Sutton & Barto (2018), section 12.1.
+    `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1.
 
     Args:
         timestep: rows ``[T, B]``.
@@ -141,7 +138,7 @@ def td_lambda(
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
 
     Raises:
-        ValueError: for arguments of other shapes than the module states, naming both.
+        ValueError: for shapes other than those of the module's table, naming both.
     """
     return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
 
@@ -149,7 +146,7 @@ def td_lambda(
 def gae(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
 ) -> Targets:
-    """Generalised advantage estimates and the returns that go with them, ``advantages + values[:-1]``.
+    """Generalised advantage estimates, and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
 
     ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
     Schulman et al. (2016), arXiv:1506.02438.
@@ -163,7 +160,7 @@ def gae(
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
 
     Raises:
-        ValueError: for arguments of other shapes than the module states, naming both.
+        ValueError: for shapes other than those of the module's table, naming both.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -176,7 +173,7 @@ def gae(
     """
     x = _transitions("gae", timestep, last, values, gamma, final_values)
     trace = x.decay * coefficient("gae", "lambda_", lambda_, timestep)
-    delta = jnp.where(x.known, x.target - x.value, np.float32(0))
+    delta = jnp.where(x.valid, x.target - x.value, np.float32(0))
     advantages = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
     return Targets(advantages, advantages + x.value)
 
@@ -194,102 +191,99 @@ def vtrace(
     clip_pg_rho: float = 1.0,
     final_values: Any = None,
 ) -> Targets:
-    """V-trace: off-policy corrected returns ``vs`` and policy-gradient advantages.
+    """V-trace: off-policy corrected returns ``vs`` and policy-gradient advantages, float32 ``[T, B]`` each.
 
     With ``rho[t] = exp(log_rhos[t])`` and ``c[t] = lambda * min(clip_c, rho[t])``::
 
         vs[t] - V[t] = min(clip_rho, rho[t]) * delta[t] + gamma * d[t+1] * c[t] * (vs[t+1] - V[t+1])
         advantages[t] = min(clip_pg_rho, rho[t]) * (r[t+1] + gamma * d[t+1] * vs[t+1] - V[t])
 
-    where ``delta`` is that of `gae`, and ``vs`` at an episode's end is ``V'``. On policy, unclipped, ``vs`` are the
-    TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in its remark 2.
+    where ``delta`` is that of `gae`, and ``vs`` at the end of an episode is ``V'``. On policy and without clipping,
+    ``vs`` are the TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in remark 2.
 
     Args:
         timestep: rows ``[T, B]``.
         last: the row after them.
         values: ``[T + 1, B]``.
-        log_rhos: ``[T, B]``, log pi(action) - log mu(action) of each row's action, pi being the learner's policy and mu
-            the one that acted. Not read where a row leads nowhere.
+        log_rhos: ``[T, B]``, log pi(action) - log mu(action) of each row's action, for the learner's policy pi and the
+            behaviour policy mu. Not read for invalid transitions.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        clip_rho: the paper's rho-bar, at least 0 like the other two; ``inf`` clips nothing.
-        clip_c: the paper's c-bar.
-        clip_pg_rho: rho-bar of the advantages.
+        clip_rho: rho-bar in the paper, at least 0; ``inf`` disables clipping.
+        clip_c: c-bar in the paper, at least 0.
+        clip_pg_rho: rho-bar of the advantages, at least 0.
         final_values: ``[T + 1, B]``, for ``same_step`` streams.
 
     Raises:
-        ValueError: for arguments of other shapes than the module states, naming both.
+        ValueError: for shapes other than those of the module's table, naming both.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
     if jnp.shape(log_rhos) != jnp.shape(timestep.step_type):
         raise ValueError(
-            f"vtrace: log_rhos must have shape {jnp.shape(timestep.step_type)}, one a row, got {jnp.shape(log_rhos)}"
+            f"vtrace: log_rhos must have shape {jnp.shape(timestep.step_type)}, one per row, got {jnp.shape(log_rhos)}"
         )
     lambda_ = coefficient("vtrace", "lambda_", lambda_, timestep)
     log_rhos = tree.expand(jnp.asarray(log_rhos, x.value.dtype), x.value.ndim)
-    # Masked before exp, so that a missing probability on an ignored row spoils neither the result nor its gradient.
-    rho = jnp.exp(jnp.where(x.known, log_rhos, np.float32(0)))
-    bars = {"clip_rho": clip_rho, "clip_c": clip_c, "clip_pg_rho": clip_pg_rho}
-    rho_bar, c_bar, pg_rho_bar = (_bar(argument, bar) for argument, bar in bars.items())
-    delta = jnp.where(x.known, jnp.minimum(rho_bar, rho) * (x.target - x.value), np.float32(0))
+    # Masked before exp, so that a NaN on an invalid transition reaches neither the result nor its gradient.
+    rho = jnp.exp(jnp.where(x.valid, log_rhos, np.float32(0)))
+    rho_bar, c_bar, pg_rho_bar = _bar("clip_rho", clip_rho), _bar("clip_c", clip_c), _bar("clip_pg_rho", clip_pg_rho)
+    delta = jnp.where(x.valid, jnp.minimum(rho_bar, rho) * (x.target - x.value), np.float32(0))
     trace = x.decay * lambda_ * jnp.minimum(c_bar, rho)
     correction = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
     later = jnp.concatenate([correction[1:], jnp.zeros_like(correction[:1])])
     next_vs = x.next_value + jnp.where(x.continues, later, np.float32(0))
     advantages = jnp.minimum(pg_rho_bar, rho) * (x.reward + x.decay * next_vs - x.value)
-    return Targets(jnp.where(x.known, advantages, np.float32(0)), correction + x.value)
+    return Targets(jnp.where(x.valid, advantages, np.float32(0)), correction + x.value)
 
 
-# --- what they share -------------------------------------------------------------------------------------------------
+# --- internals -------------------------------------------------------------------------------------------------------
 
 
-def _bar(argument: str, value: Any) -> jax.Array:
-    number = as_number("vtrace", argument, value)
+def _bar(name: str, value: Any) -> jax.Array:
+    number = as_number("vtrace", name, value)
     if is_concrete(value) and not np.all(np.asarray(value) >= 0):
-        raise ValueError(f"vtrace: {argument} must be at least 0, got {value}")
+        raise ValueError(f"vtrace: {name} must be at least 0, got {value}")
     return number
 
 
-def _td_lambda(name, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
-    x = _transitions(name, timestep, last, values, gamma, final_values)
-    lambda_ = jnp.where(x.continues, coefficient(name, "lambda_", lambda_, timestep), np.float32(0))
-    offset = jnp.where(x.known, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
-    # The row after the last one has no return of its own: its value stands for it.
+def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
+    x = _transitions(owner, timestep, last, values, gamma, final_values)
+    lambda_ = jnp.where(x.continues, coefficient(owner, "lambda_", lambda_, timestep), np.float32(0))
+    offset = jnp.where(x.valid, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
+    # The return of `last` is its value.
     start = jnp.asarray(values, x.value.dtype)[-1]
     return _backward(offset, x.decay * lambda_, start)
 
 
-def _transitions(name, timestep, last, values, gamma, final_values) -> _Transitions:
-    check_rows(name, timestep, last)
+def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transitions:
+    check_rows(owner, timestep, last)
     mode: StreamMode = "next_step" if final_values is None else "same_step"
-    check_stream(name, timestep, mode, "pass final_values=..., the values of it")
+    check_stream(owner, timestep, mode, "pass final_values=..., the values of it")
     reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
-    for argument, x in (("values", values), ("final_values", final_values)):
+    for name, x in (("values", values), ("final_values", final_values)):
         if x is not None and jnp.shape(x) != shape:
-            raise ValueError(
-                f"{name}: {argument} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}"
-            )
+            raise ValueError(f"{owner}: {name} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}")
     values = _xla.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
-    known = transition_mask(timestep, last, mode)
-    # The row after the last one may go on for all we know: its value, which stands for it, says the same either way.
-    continues = known & (next_rows(timestep.step_type, last.step_type) != np.int32(StepType.LAST))
-    known, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (known, continues, discount, ~continues))
+    valid = transition_mask(timestep, last, mode)
+    # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
+    continues = valid & (next_rows(timestep.step_type, last.step_type) != np.int32(StepType.LAST))
+    valid, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (valid, continues, discount, ~continues))
     if final_values is not None:
         next_value = jnp.where(ends, jnp.asarray(final_values, reward.dtype)[1:], next_value)
-    decay = jnp.where(known, coefficient(name, "gamma", gamma, timestep) * discount, np.float32(0))
-    return _Transitions(known, continues, values[:-1], reward, decay, next_value)
+    decay = jnp.where(valid, coefficient(owner, "gamma", gamma, timestep) * discount, np.float32(0))
+    return _Transitions(valid, continues, values[:-1], reward, decay, next_value)
 
 
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
-    # Constants, zeros without a critic say, would not fit the carry under shard_map.
+    # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
     start = _xla.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
-    def one(later, row):
+    def step(later, row):
         offset, factor = row
         x = offset + factor * later
         return x, x
 
-    return jax.lax.scan(one, start, (offset, factor), reverse=True)[1]
+    return jax.lax.scan(step, start, (offset, factor), reverse=True)[1]

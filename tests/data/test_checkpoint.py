@@ -26,7 +26,7 @@ def bits(state):
     return [np.asarray(x).tobytes() for x in jax.tree.leaves(plain)]
 
 
-def test_what_is_restored_is_what_was_saved_bit_for_bit(tmp_path):
+def test_restore_returns_what_was_saved_bit_for_bit(tmp_path):
     state = everything()
     data.save(tmp_path / "run.npz", state)
     for like in (jax.tree.map(jnp.zeros_like, everything()), jax.eval_shape(everything)):
@@ -36,7 +36,7 @@ def test_what_is_restored_is_what_was_saved_bit_for_bit(tmp_path):
         assert bits(found) == bits(state)
 
 
-def test_a_rollout_goes_on_from_the_middle_of_its_episodes_as_if_it_had_never_stopped(tmp_path):
+def test_a_restored_rollout_continues_in_the_middle_of_its_episodes_bit_for_bit(tmp_path):
     env = jaxenv.make("CartPole-v1", num_envs=3)
     unroll = jax.jit(lambda carry: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *carry, 30))
     (*carry, _), _ = unroll(env.reset(jax.random.key(0)))
@@ -57,13 +57,13 @@ def test_a_rollout_goes_on_from_the_middle_of_its_episodes_as_if_it_had_never_st
         ([jnp.zeros(2), jnp.zeros(4)], r"holds a float32\[2\] .* has 0 float32\[2\]"),
     ],
 )
-def test_another_tree_is_refused_by_name(tmp_path, like, message):
+def test_restoring_into_another_tree_raises_with_the_first_difference(tmp_path, like, message):
     data.save(tmp_path / "run.npz", {"a": jnp.zeros(2), "b": jnp.zeros(4)})
     with pytest.raises(ValueError, match=message):
         data.restore(tmp_path / "run.npz", like)
 
 
-def test_numbers_of_64_bits_are_restored_where_numpy_holds_them_and_refused_elsewhere(tmp_path):
+def test_64_bit_numbers_are_restored_into_numpy_arrays_and_raise_elsewhere(tmp_path):
     state = {"a": np.array([2**40, 1]), "b": np.array(1 / 3)}
     data.save(tmp_path / "run.npz", state)
     found = data.restore(tmp_path / "run.npz", jax.tree.map(np.zeros_like, state))
@@ -74,7 +74,7 @@ def test_numbers_of_64_bits_are_restored_where_numpy_holds_them_and_refused_else
 
 
 @pytest.mark.parametrize("kind", ["garbage", "empty", "other names", "another index", "one array", "cut off"])
-def test_a_file_that_save_did_not_write_is_said_to_be_none(tmp_path, kind):
+def test_a_file_that_save_did_not_write_raises(tmp_path, kind):
     path = tmp_path / "run.npz"
     data.save(path, jnp.arange(3))
     with path.open("r+b") as file:
@@ -91,18 +91,18 @@ def test_a_file_that_save_did_not_write_is_said_to_be_none(tmp_path, kind):
                 np.save(file, np.arange(3))
             case "cut off":
                 file.truncate(100)
-    with pytest.raises(ValueError, match=r"restore: .*run\.npz is no checkpoint of data\.save"):
+    with pytest.raises(ValueError, match=r"restore: .*run\.npz is not a checkpoint of data\.save"):
         data.restore(path, jnp.arange(3))
 
 
-def test_what_is_no_array_is_refused_and_the_file_before_stays(tmp_path):
+def test_saving_a_python_number_raises_and_leaves_the_previous_file(tmp_path):
     data.save(tmp_path / "run.npz", {"step": jnp.array(7)})
     with pytest.raises(ValueError, match="checkpoint: step is a int, not an array"):
         data.save(tmp_path / "run.npz", {"step": 7})
     assert data.restore(tmp_path / "run.npz", {"step": jnp.array(0)})["step"] == 7
 
 
-def test_a_file_is_complete_or_not_there(tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_the_previous_file_and_no_other(tmp_path, monkeypatch):
     data.save(tmp_path / "run.npz", jnp.arange(3))
 
     def killed(*args):

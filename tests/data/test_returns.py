@@ -167,7 +167,7 @@ def expected(rows, values, final_values, log_rhos, gamma, lambda_):
 @pytest.mark.parametrize("lambda_", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 @pytest.mark.parametrize("mode", MODES)
-def test_all_functions_equal_their_definitions_at_every_kind_and_place_of_end(mode, gamma, lambda_):
+def test_all_functions_equal_their_definitions_for_every_kind_and_position_of_episode_end(mode, gamma, lambda_):
     found = everything(*stream(mode), np.float32(gamma), np.float32(lambda_))
     for name, wanted in expected(*stream(mode), gamma, lambda_).items():
         for x, y in zip(jax.tree.leaves(found[name]), jax.tree.leaves(wanted), strict=True):
@@ -176,7 +176,7 @@ def test_all_functions_equal_their_definitions_at_every_kind_and_place_of_end(mo
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def test_rows_that_lead_nowhere_have_their_value_for_a_return_and_advantage_zero_exactly():
+def test_invalid_transitions_have_their_value_as_return_and_advantage_zero_exactly():
     rows, values, final_values, log_rhos = stream("next_step")
     found = everything(rows, values, final_values, log_rhos, np.float32(0.9), np.float32(0.7))
     nowhere = ~np.asarray(data.transition_mask(*split(rows)))
@@ -188,7 +188,7 @@ def test_rows_that_lead_nowhere_have_their_value_for_a_return_and_advantage_zero
         np.testing.assert_array_equal(found[name][nowhere], values[:-1][nowhere])
 
 
-def test_v_trace_with_ratios_of_one_or_more_gives_generalised_advantages_and_their_returns():
+def test_v_trace_with_ratios_of_at_least_one_equals_generalised_advantage_estimation():
     rows, values, _, log_rhos = stream("next_step")
     timestep, last = split(rows)
     found = jax.jit(functools.partial(data.vtrace, gamma=0.9))(timestep, last, values, log_rhos.clip(0))
@@ -212,7 +212,7 @@ def test_v_trace_does_not_read_the_ratio_of_an_ignored_action():
 # --- the table -----------------------------------------------------------------------------------------------------
 
 
-def test_step_type_and_discount_say_whose_value_bootstraps_and_whose_is_learned():
+def test_step_type_and_discount_determine_which_values_bootstrap_and_which_are_learned():
     kinds = [(FIRST, 1), (MID, 1), (LAST, 0), (LAST, 1)]
     step_type, discount = np.array(kinds).T
     after = np.where(step_type == LAST, FIRST, MID)
@@ -232,7 +232,7 @@ def test_step_type_and_discount_say_whose_value_bootstraps_and_whose_is_learned(
     np.testing.assert_array_equal(rows.learn_mask[1], slopes[1, 1] == 0)
 
 
-def test_an_abnormal_row_teaches_nothing_and_the_row_before_it_stands_for_the_rest():
+def test_returns_bootstrap_from_the_row_before_an_abnormal_one():
     rows = TimeStep(
         np.array([[FIRST], [MID], [LAST], [FIRST]], np.int32),
         np.array([[0], [1], [0], [0]], np.float32),
@@ -248,7 +248,7 @@ def test_an_abnormal_row_teaches_nothing_and_the_row_before_it_stands_for_the_re
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_component_of_a_vector_reward_is_a_problem_of_its_own(mode):
+def test_the_components_of_a_vector_reward_are_independent(mode):
     rows, values, final_values, log_rhos = stream(mode)
     pair = lambda x: None if x is None else np.stack([x, 2 * x + 1], -1)  # noqa: E731
     rewards = np.stack([rows.reward, np.where(rows.step_type == FIRST, 0, 3 * rows.reward)], -1)
@@ -261,7 +261,7 @@ def test_each_component_of_a_vector_reward_is_a_problem_of_its_own(mode):
         jax.tree.map(lambda x, y, r=r: np.testing.assert_allclose(x[..., r], y, rtol=1e-5, atol=1e-5), found, wanted)
 
 
-def test_gamma_and_lambda_may_differ_from_lane_to_lane():
+def test_gamma_and_lambda_may_differ_between_lanes():
     rows, values, final_values, log_rhos = stream("next_step")
     count = values.shape[1]
     rates = np.linspace(0, 1, count, dtype=np.float32), np.linspace(1, 0, count, dtype=np.float32)
@@ -312,13 +312,13 @@ B = lanes("next_step").shape[-1]
         ),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named_with_both_shapes(change, message):
+def test_an_argument_that_does_not_fit_raises_with_both_shapes(change, message):
     with pytest.raises(ValueError, match=message):
         call(change)
 
 
 @pytest.mark.parametrize(("n", "rule"), [(0, "at least 1"), (2.0, "an integer"), (True, "an integer")])
-def test_a_return_over_no_number_of_steps_is_refused(n, rule):
+def test_an_invalid_number_of_steps_raises(n, rule):
     rows, values, _, _ = stream("next_step")
     with pytest.raises(ValueError, match=f"n_step_return: n must be {rule}, got {n}"):
         data.n_step_return(*split(rows), values, n=n, gamma=0.9)
@@ -334,14 +334,14 @@ RETURNS = {
 
 
 @pytest.mark.parametrize("name", RETURNS)
-def test_rows_of_a_same_step_stream_are_never_taken_for_others(name):
+def test_rows_of_a_same_step_stream_raise_without_final_values(name):
     rows, values, _, _ = stream("next_step")
     rows = dataclasses.replace(rows, env_info={"final_observation": values})
     with pytest.raises(ValueError, match=rf"{name}: the rows hold env_info\['final_observation'\], pass final_values"):
         RETURNS[name](*split(rows), values, gamma=0.9)
 
 
-def test_under_shard_map_values_may_be_constant():
+def test_values_may_be_constant_under_shard_map():
     mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
     lanes = jax.sharding.PartitionSpec(None, "lanes")
     fns = [functools.partial(fn, values=shaped(T + 1, B), gamma=0.9) for fn in RETURNS.values()]
@@ -404,7 +404,7 @@ def test_same_step_streams_give_the_same_advantages_as_next_step_streams_of_the_
         np.testing.assert_allclose(x, y[:count], rtol=1e-6, atol=1e-6)
 
 
-def test_two_unrolls_give_the_one_step_targets_of_one_twice_as_long():
+def test_two_unrolls_give_the_one_step_targets_of_one_of_twice_the_length():
     env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 4))
 
     @jax.jit
@@ -435,7 +435,7 @@ def without_ends(rows):
         (without_ends, 0.0, 100 / 11),  # one target in eleven is 0.9 v: an ignored action is no step
     ],
 )
-def test_a_reward_of_one_for_ever_is_worth_ten_only_if_the_limit_is_no_end_of_the_task(changed, lambda_, wanted):
+def test_a_constant_reward_of_one_has_value_ten_only_if_the_time_limit_bootstraps(changed, lambda_, wanted):
     class Paying(Counting):
         """Pays 1 a step and shows nothing that tells where in the episode it stands."""
 

@@ -1,39 +1,21 @@
-"""Rollouts as transitions of one and of several steps, and as TF-Agents lays them out."""
+"""Transitions over one and several steps, and which of them are valid."""
 
 import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxenv
 from jaxenv import data
 from jaxenv.rollout import Experience
-from jaxenv.testing import Counting, mock_012
 from jaxenv.timestep import TimeStep
-from jaxenv.wrappers import AutoReset, TimeLimit
+from tests.data.rollouts import lane, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
+
+
 MODES = ["next_step", "same_step"]
-# Lanes out of phase: the middle one ends by the limit of 3 steps, the others by the task.
-LENGTHS = np.array([[2, 3], [9, 9], [3, 1]])
-
-
-@functools.cache
-def unrolled(mode, num_steps=10):
-    """Rows of a policy that reads nothing but the observation, and the row after them, as NumPy arrays."""
-    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 3), mode)
-
-    @jax.jit
-    def rows():
-        state, timestep = env.reset(jax.random.key(0))
-        policy = lambda timestep, stream: (timestep.observation * 7 + 1) % 10  # noqa: E731
-        (_, last, _), experience = jaxenv.unroll(env, policy, state, timestep, num_steps)
-        return experience, last
-
-    return jax.device_get(rows())
 
 
 @functools.cache
@@ -42,14 +24,10 @@ def several(mode, n, gamma=0.5):
     return jax.device_get(fn(*unrolled(mode), n, np.float32(gamma), mode))
 
 
-def lane(x, i):
-    return x[:, i].tolist()
+# --- one step ---------------------------------------------------------------------------------------------------------
 
 
-# --- one step --------------------------------------------------------------------------------------------------------
-
-
-def test_a_row_is_paired_with_the_next_one_and_boundaries_are_marked_lane_by_lane():
+def test_each_row_is_paired_with_the_next_and_boundaries_are_invalid():
     experience, last = unrolled("next_step")
     found = data.to_transitions(experience, last)
     # Lane 0: episodes of 2 and 3 steps in turn; lane 1: limits; lane 2: episodes of 3 and 1.
@@ -66,7 +44,7 @@ def test_a_row_is_paired_with_the_next_one_and_boundaries_are_marked_lane_by_lan
     assert lane(found.valid, 2) == [True, True, True, False, True, False, True, True, True, False]
 
 
-def test_in_same_step_streams_every_row_is_a_transition_to_the_observation_that_the_episode_ended_with():
+def test_every_row_of_a_same_step_stream_is_a_transition_and_leads_to_the_final_observation():
     found = data.to_transitions(*unrolled("same_step"), mode="same_step")
     assert lane(found.observation, 0) == [0, 1, 10, 11, 12, 20, 21, 30, 31, 32]
     assert lane(found.next_observation, 0) == [1, 2, 11, 12, 13, 21, 22, 31, 32, 33]
@@ -77,7 +55,7 @@ def test_in_same_step_streams_every_row_is_a_transition_to_the_observation_that_
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_both_kinds_of_stream_hold_the_same_transitions(n):
+def test_both_kinds_of_stream_yield_the_same_transitions(n):
     fields = ("observation", "action", "reward", "discount", "next_observation", "next_step_type")
     for i in range(3):
         rows = {}
@@ -108,24 +86,24 @@ def broken(step_type, abnormal=None, reward=1.0):
     return Experience(jax.tree.map(lambda x: x[:-1], rows), action), jax.tree.map(lambda x: x[-1], rows)
 
 
-def test_an_abnormal_row_and_an_episode_broken_off_are_no_transitions():
+def test_rows_before_an_abnormal_row_or_an_interrupted_episode_are_invalid():
     abnormal = [False, False, True, False, False, False, False]
     experience, last = broken([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
     found = data.to_transitions(experience, last)
     assert lane(found.valid, 0) == [True, False, False, True, False, True]
 
 
-def test_in_same_step_streams_the_row_after_an_abnormal_one_is_a_transition_again():
+def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():
     experience, last = broken([FIRST, MID, LAST, MID], [False, False, True, False])
     assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]
 
 
-def test_an_abnormal_last_row_is_seen_too():
+def test_an_abnormal_row_after_the_rows_invalidates_the_final_transition():
     experience, last = broken([FIRST, MID, LAST], [False, False, True])
     assert lane(data.to_transitions(experience, last).valid, 0) == [True, False]
 
 
-# --- several steps -----------------------------------------------------------------------------------------------
+# --- several steps ----------------------------------------------------------------------------------------------------
 
 
 def walked(mode, n, gamma):
@@ -151,14 +129,14 @@ def walked(mode, n, gamma):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 50])
 @pytest.mark.parametrize("mode", MODES)
-def test_windows_of_n_steps_equal_their_definition(mode, n):
+def test_n_step_transitions_equal_their_definition(mode, n):
     found = several(mode, n)
     shown = np.stack([found.reward, found.discount, found.next_observation, found.next_step_type], -1)
     np.testing.assert_allclose(shown, walked(mode, n, 0.5), rtol=1e-6)
     assert found.next_observation.dtype == found.next_step_type.dtype == np.int32
 
 
-def test_a_window_of_two_steps_in_numbers():
+def test_two_step_transitions_in_numbers():
     found = several("next_step", 2)
     # From 0: rewards 1 and then 8 end the task. From 1: the 8 alone. From 10: 1 + 8 / 2, and half is left for V(12).
     assert lane(found.reward, 0)[:4] == [5, 8, 0, 5]
@@ -169,7 +147,7 @@ def test_a_window_of_two_steps_in_numbers():
     assert lane(found.next_observation, 1)[:3] == [2, 3, 3]
 
 
-def test_a_window_stops_before_an_abnormal_row():
+def test_n_step_transitions_stop_before_an_abnormal_row():
     experience, last = broken([FIRST, MID, MID, LAST, FIRST], [False, False, False, True, False])
     found = data.to_n_step_transitions(experience, last, 5, 0.5)
     assert lane(found.valid, 0) == [True, True, False, False]
@@ -177,7 +155,7 @@ def test_a_window_stops_before_an_abnormal_row():
     assert lane(found.reward, 0)[:2] == [1.5, 1]
 
 
-def test_vector_rewards_and_images_are_gathered_whole_with_a_gamma_per_lane():
+def test_n_step_transitions_support_vector_rewards_images_and_a_gamma_per_lane():
     experience, last = unrolled("next_step")
 
     def wide(timestep):
@@ -196,61 +174,11 @@ def test_vector_rewards_and_images_are_gathered_whole_with_a_gamma_per_lane():
         np.testing.assert_array_equal(found.next_observation["image"][:, i, 1, 2], wanted.next_observation[:, i] + 5)
 
 
-# --- TF-Agents' layout -------------------------------------------------------------------------------------------
-
-
-def mock_rows(mode, num_steps=8):
-    env = AutoReset(mock_012(), mode)
-    state, timestep = env.reset(jax.random.key(0))
-    unroll = jax.jit(lambda s, t: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), s, t, num_steps))
-    (_, last, _), experience = unroll(state, timestep)
-    return data.to_trajectory(experience, last, mode)
-
-
-def test_a_trajectory_is_laid_out_as_tf_agents_does_it():
-    found = mock_rows("next_step")
-    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert lane(found.observation, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 2, 0, 1, 2]
-    assert lane(found.reward, 0) == [0, 1, 0, 0, 1, 0, 0, 1]  # this mock pays at the end alone
-    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 1, 0]
-    # Five steps that are no boundary take seven rows, in which two episodes end.
-    steps = np.cumsum(~found.is_boundary()[:, 0])
-    rows = int(np.searchsorted(steps, 5)) + 1
-    assert rows == 7
-    assert int(found.is_last()[:rows].sum()) == 2
-    assert lane(found.is_first(), 0) == [True, False, False] * 2 + [True, False]
-    assert not found.is_mid().any()
-
-
-def test_a_trajectory_row_holds_the_reward_of_its_own_action():
-    env = AutoReset(Counting(np.array([2])))
-    state, timestep = env.reset(jax.random.key(0))
-    one = lambda timestep, stream: jnp.ones(1, jnp.int32)  # noqa: E731
-    (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
-    assert lane(data.to_trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
-
-
-def test_a_same_step_stream_has_no_boundary_rows():
-    found = mock_rows("same_step", 6)
-    assert lane(found.step_type, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.next_step_type, 0) == [1, 2, 1, 2, 1, 2]
-    assert lane(found.observation, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.reward, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.discount, 0) == [1, 0, 1, 0, 1, 0]
-    assert not found.is_boundary().any()
-
-
-def test_a_row_is_mid_with_more_of_the_episode_on_either_side():
-    found = data.to_trajectory(*unrolled("next_step"))
-    assert lane(found.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]
-
-
-# --- what does not fit -------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fn", [data.to_transitions, functools.partial(data.to_n_step_transitions, n=2, gamma=0.9)])
-def test_a_mode_that_is_not_the_streams_is_refused(fn):
+def test_the_mode_of_another_stream_raises(fn):
     with pytest.raises(ValueError, match=r"transitions: the rows hold .*final_observation.*, pass mode='same_step'"):
         fn(*unrolled("same_step"))
     with pytest.raises(ValueError, match=r"transitions: mode 'same_step' needs env_info\['final_observation'\]"):
@@ -259,7 +187,7 @@ def test_a_mode_that_is_not_the_streams_is_refused(fn):
         fn(*unrolled("next_step"), mode=None)
 
 
-def test_a_same_step_stream_is_not_laid_out_or_masked_as_another():
+def test_rows_of_a_same_step_stream_raise_without_the_mode():
     experience, last = unrolled("same_step")
     message = r": the rows hold env_info\['final_observation'\], pass mode='same_step'"
     with pytest.raises(ValueError, match="to_trajectory" + message):
@@ -268,7 +196,7 @@ def test_a_same_step_stream_is_not_laid_out_or_masked_as_another():
         data.transition_mask(experience.timestep, last)
 
 
-def test_rows_and_their_time_steps_are_not_confused():
+def test_experience_and_timestep_cannot_be_confused():
     experience, last = unrolled("next_step")
     with pytest.raises(ValueError, match=r"to_transitions: experience must be an Experience .*, got TimeStep"):
         data.to_transitions(experience.timestep, last)
@@ -276,7 +204,7 @@ def test_rows_and_their_time_steps_are_not_confused():
         data.transition_mask(experience, last)
 
 
-def test_arguments_out_of_range_are_refused():
+def test_an_argument_out_of_range_raises():
     for n, rule in ((0, "at least 1"), (2.0, "an integer"), (True, "an integer")):
         with pytest.raises(ValueError, match=f"to_n_step_transitions: n must be {rule}, got {n}"):
             data.to_n_step_transitions(*unrolled("next_step"), n, 0.9)
@@ -286,21 +214,9 @@ def test_arguments_out_of_range_are_refused():
         data.to_trajectory(unrolled("next_step")[0], unrolled("next_step")[0].timestep)
 
 
-def test_fields_that_were_not_unrolled_stay_unset():
+def test_fields_that_were_not_unrolled_remain_unset():
     experience, last = unrolled("next_step")
     rows = dataclasses.replace(experience.timestep, observation=(), env_info=(), prev_action=(), env_id=())
     found = data.to_transitions(dataclasses.replace(experience, timestep=rows), last)
     assert found.observation == found.next_observation == ()
     np.testing.assert_array_equal(found.valid, data.to_transitions(experience, last).valid)
-
-
-def test_with_last_keeps_what_the_rows_have_and_names_what_does_not_fit():
-    experience, last = unrolled("next_step")
-    rows = dataclasses.replace(experience.timestep, observation={"count": experience.timestep.observation})
-    with pytest.raises(ValueError, match=r"with_last: observation.count is missing in last, rows are \(3,\)"):
-        data.with_last(rows, last)
-    with pytest.raises(ValueError, match=r"with_last: the leaf has shape \(2,\) in last, rows are \(3,\)"):
-        data.with_last(rows.reward, last.reward[:2])
-    part = TimeStep(observation=experience.timestep.observation)
-    assert data.with_last(part, last).observation.shape == (11, 3)
-    assert data.with_last(part, last).reward == ()

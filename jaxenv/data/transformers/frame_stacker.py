@@ -1,4 +1,4 @@
-"""Show the last observations together, and store each of them once."""
+"""Stack the last observations, while each is stored once."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._fields import select
-from jaxenv.data.transformers.base import Transformer, check_fields, with_timestep
+from jaxenv._checks import check_integer, is_integer
+from jaxenv._fields import field_paths, select
+from jaxenv.data.transformers._windows import with_timestep
+from jaxenv.data.transformers.transformer import Transformer
 from jaxenv.timestep import StepType
 from jaxenv.wrappers.frame_stack import filled, pushed, repeated
 
@@ -19,8 +21,8 @@ class Frames:
     """State of `FrameStacker`.
 
     Attributes:
-        frames: the stack in the structure of the observation, leaves ``[B, ...]``; ``()`` for parts not stacked.
-        fresh: bool ``[B]``, lanes whose next row begins a stack.
+        frames: the stacks in the structure of the observation, leaves ``[B, ...]``; ``()`` for parts not stacked.
+        fresh: bool ``[B]``, lanes whose next row starts a stack.
     """
 
     frames: Any
@@ -29,29 +31,28 @@ class Frames:
 
 @dataclasses.dataclass(frozen=True)
 class FrameStacker(Transformer):
-    """Shows the last ``num`` observations as one, the oldest first, while rows hold one observation each.
+    """Shows the last ``num`` observations as one, the oldest first. Stored rows hold one observation each.
 
-    As ALF's ``FrameStacker``. In a rollout the lanes' stacks are the state, and a stack begins with its first
-    observation repeated. On replay the ``num - 1`` rows before a window are read from the buffer, and none from before
-    the episode's begin or the oldest row stored: there the first observation is repeated likewise, so that policy and
-    learner see the same. Dtypes stay as they are.
+    In a rollout, the state holds the stack of each lane; an episode starts with its first observation repeated. On
+    replay, the ``num - 1`` rows before a window are read from the buffer. The first observation of an episode, or the
+    oldest one stored, is repeated there too, so that policy and learner see the same stacks. Dtypes do not change.
 
-    The buffer holds ``num`` times less than behind `jaxenv.wrappers.FrameStack`, for ``num - 1`` reads more for each
-    window. That wrapper is the one to take in ``same_step`` streams, inside ``AutoReset``.
+    The buffer takes ``num`` times less memory than with `jaxenv.wrappers.FrameStack`, at the cost of ``num - 1`` more
+    reads per window. For ``same_step`` streams use that wrapper, inside ``AutoReset``.
 
     Args:
-        num: how many observations, at least 1.
-        axis: a number concatenates along that axis of one lane's observation, counted from the end if negative;
-            ``None`` stacks along a new axis in front of it. Observations without axes are stacked to ``(num,)`` anyway.
-        fields: dotted paths of the parts of the observation to stack, the others stay as they are; ``None`` stacks
-            all. Leave goals out that `Hindsight` relabels.
+        num: number of observations, at least 1.
+        axis: the axis of one lane's observation to concatenate along, counted from the end if negative; ``None`` stacks
+            along a new leading axis. Observations without axes are always stacked to ``(num,)``.
+        fields: dotted paths of the parts of the observation to stack; the others do not change. ``None`` stacks all.
+            Goals that `Hindsight` relabels must not be stacked.
 
     Raises:
-        ValueError: for a ``num`` below 1, an ``axis`` or a field that is not there, rows of a ``same_step`` stream, a
-            buffer whose windows may begin at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows of
-            which something has changed what is to be stacked. Outside jitted code also if the buffer has written over
-            the rows before a window since it was sampled, unless it now begins at the oldest row stored; in jitted code
-            the oldest rows left are stacked.
+        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows of a ``same_step`` stream, a buffer whose
+            windows may start at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows whose stacked parts
+            were changed before. Outside jitted code also if the rows before a window were overwritten since it was
+            sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left are
+            stacked.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.testing.Chain(num_envs=1)
@@ -72,15 +73,12 @@ class FrameStacker(Transformer):
     )
 
     def check(self):
-        for name, least in (("num", 1), ("axis", None)):
-            value = getattr(self, name)
-            if (name, value) != ("axis", None) and type(value) is not int:
-                raise ValueError(f"FrameStacker: {name} must be a whole number, got {value!r}")
-            if least is not None and value < least:
-                raise ValueError(f"FrameStacker: {name} must be at least {least}, got {value}")
-        check_fields("FrameStacker", self.fields)
+        check_integer("FrameStacker", "num", self.num, 1)
+        if self.axis is not None and not is_integer(self.axis):
+            raise ValueError(f"FrameStacker: axis must be None or an integer, got {self.axis!r}")
+        field_paths("FrameStacker", self.fields)
 
-    def init(self, timestep, stream=None):
+    def init(self, timestep, key=None):
         marks = self._stacked(timestep)
         frames = jax.eval_shape(
             lambda observation: jax.tree.map(
@@ -100,13 +98,13 @@ class FrameStacker(Transformer):
             return tree.where(fresh, filled(x, self.num, self.axis), pushed(frames, x, self.axis))
 
         frames = jax.tree.map(push, marks, observation, state.frames)
-        # Copies are for eager callers who donate the state; compiled code has none.
-        shown = jax.tree.map(lambda mark, x, stack: jnp.copy(stack) if mark else x, marks, observation, frames)
-        return Frames(frames, jnp.zeros_like(fresh)), dataclasses.replace(timestep, observation=shown)
+        # The copies are for eager callers that donate the state; compiled code has none.
+        stacked = jax.tree.map(lambda mark, x, stack: jnp.copy(stack) if mark else x, marks, observation, frames)
+        return Frames(frames, jnp.zeros_like(fresh)), dataclasses.replace(timestep, observation=stacked)
 
     def transform_batch(self, state, batch, replay=None, stored=None):
         if replay is None or stored is None:
-            raise ValueError("FrameStacker: it reads the rows before the windows, pass replay and its state")
+            raise ValueError("FrameStacker: pass replay and its state, to read the rows before the windows")
         if replay.ignore_earliest < self.num - 1:
             raise ValueError(
                 f"FrameStacker: the buffer's ignore_earliest must be at least num - 1 = {self.num - 1}, the rows that "
@@ -116,17 +114,17 @@ class FrameStacker(Transformer):
         marks = self._stacked(timestep, outer=2)
         oldest = jnp.broadcast_to(replay.earliest(stored), replay.num_envs)[batch.env_id]
         position = batch.position[:, None] + np.arange(1 - self.num, 0, dtype=np.int32)[None]
-        # Only what begins at the oldest row of all, as a whole buffer does, may ask for rows that are gone. Others had
-        # them when they were sampled: `get` refuses where it can.
-        whole = (batch.position == oldest) | (oldest == 0)
-        position = jnp.where(whole[:, None], jnp.maximum(position, oldest[:, None]), position)
+        # Windows that start at the oldest row, as those of `gather_all` do, have no rows before them. The rows before
+        # all others were stored at the time of sampling; `get` raises if they were overwritten.
+        starts_at_oldest = (batch.position == oldest) | (oldest == 0)
+        position = jnp.where(starts_at_oldest[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
 
         def read(path):
             return replay.get(stored, path, env_id, position)
 
         step_type = jnp.concatenate([read("timestep.step_type"), timestep.step_type], axis=1)
-        frame = _frames(step_type == np.int32(StepType.FIRST), self.num)
+        frame_rows = _frame_rows(step_type == np.int32(StepType.FIRST), self.num)
 
         def stack(path, mark, x):
             if not mark:
@@ -136,24 +134,24 @@ class FrameStacker(Transformer):
             if (earlier.shape[2:], earlier.dtype) != (x.shape[2:], x.dtype):
                 raise ValueError(
                     f"FrameStacker: {name or 'the observation'} is {x.dtype}{list(x.shape[2:])} in the windows and "
-                    f"{earlier.dtype}{list(earlier.shape[2:])} in the buffer: it must come first to what it stacks"
+                    f"{earlier.dtype}{list(earlier.shape[2:])} in the buffer: stack it before it is changed"
                 )
-            return _joined(_rows(jnp.concatenate([earlier, x], axis=1), frame), self.axis)
+            return _join_frames(_gather_rows(jnp.concatenate([earlier, x], axis=1), frame_rows), self.axis)
 
-        shown = jax.tree_util.tree_map_with_path(stack, marks, timestep.observation)
-        return state, with_timestep(batch, dataclasses.replace(timestep, observation=shown))
+        stacked = jax.tree_util.tree_map_with_path(stack, marks, timestep.observation)
+        return state, with_timestep(batch, dataclasses.replace(timestep, observation=stacked))
 
     def transform_spec(self, spec):
         marks = self._stacked(spec, outer=0)
-        shown = jax.tree.map(lambda mark, s: repeated(s, self.num, self.axis) if mark else s, marks, spec.observation)
-        return dataclasses.replace(spec, observation=shown)
+        stacked = jax.tree.map(lambda mark, s: repeated(s, self.num, self.axis) if mark else s, marks, spec.observation)
+        return dataclasses.replace(spec, observation=stacked)
 
     def _stacked(self, timestep, outer=1):
-        """Which leaves of the observation are stacked, of rows that lead with ``outer`` axes."""
+        """Marks the leaves of the observation that are stacked; rows lead with ``outer`` axes."""
         if "final_observation" in timestep.env_info:
             raise ValueError(
-                "FrameStacker: the rows hold env_info['final_observation']: the LAST rows of a same_step stream show "
-                "the next episode, and no row the last stack of this one. Take wrappers.FrameStack inside AutoReset"
+                "FrameStacker: the rows hold env_info['final_observation']: no row of a same_step stream shows the "
+                "last stack of an episode. Use wrappers.FrameStack inside AutoReset"
             )
         if not jax.tree.leaves(timestep.observation):
             raise ValueError("FrameStacker: the rows hold no observation, keep it in unroll(fields=...)")
@@ -167,13 +165,13 @@ class FrameStacker(Transformer):
         return marks
 
 
-# --- stacks from windows ---------------------------------------------------------------------------------------------
+# --- stacks of windows ---------------------------------------------------------------------------------------------
 
 
-def _frames(first: jax.Array, num: int) -> jax.Array:
-    """Which of the rows ``[N, num - 1 + L]`` make the stacks of a window's L rows: int32 ``[N, L, num]``.
+def _frame_rows(first: jax.Array, num: int) -> jax.Array:
+    """The rows, of ``[N, num - 1 + L]``, that the stacks of a window's L rows consist of: int32 ``[N, L, num]``.
 
-    None lies before the row that begins the episode, of those that ``first`` marks (bool ``[N, num - 1 + L]``).
+    None is before the first row of the episode; ``first``, bool ``[N, num - 1 + L]``, marks first rows.
     """
     row = np.arange(first.shape[1], dtype=np.int32)[None]
     begin = jax.lax.cummax(jnp.where(first, row, np.int32(0)), axis=1)
@@ -181,13 +179,13 @@ def _frames(first: jax.Array, num: int) -> jax.Array:
     return jnp.maximum(stack, begin[:, num - 1 :, None])
 
 
-def _rows(x: jax.Array, row: jax.Array) -> jax.Array:
+def _gather_rows(x: jax.Array, row: jax.Array) -> jax.Array:
     """Rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
     window = np.arange(x.shape[0], dtype=np.int32)[:, None, None]
     return x.at[window, row].get(mode="clip")
 
 
-def _joined(frames: jax.Array, axis: int | None) -> jax.Array:
+def _join_frames(frames: jax.Array, axis: int | None) -> jax.Array:
     """Stacks ``[N, L, num, ...]`` in the layout of `filled`."""
     rank = frames.ndim - 3
     if axis is None or rank == 0:

@@ -2,17 +2,14 @@
 
 import dataclasses
 
-from jaxenv.data.transformers.base import RowTransformer
+from jaxenv.data.transformers.row_transformer import RowTransformer
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity(RowTransformer):
-    """Passes rows ``[B, ...]`` and windows ``[N, L, ...]`` on as they are.
+    """Returns rows ``[B, ...]``, windows ``[N, L, ...]`` and specs unchanged."""
 
-    As ALF's ``IdentityDataTransformer``; specs need not be given to be asked for.
-    """
-
-    def rows(self, timestep):
+    def transform_rows(self, timestep):
         return timestep
 
     def transform_batch(self, state, batch, replay=None, stored=None):

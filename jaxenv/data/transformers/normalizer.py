@@ -1,4 +1,4 @@
-"""The base of transformers that normalise by statistics of what they have seen, in three modes of remembering."""
+"""The base of transformers that normalise by running statistics, with three ways of weighting the past."""
 
 import dataclasses
 from typing import Any, Literal, get_args
@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, tree
+from jaxenv._checks import check_choice, check_integer, check_real, is_real
 from jaxenv._moments import Moments, summable
 from jaxenv._numeric import clip
-from jaxenv.data.transformers.base import Transformer, check_number, on_windows, rows_of, vary_like
+from jaxenv.data.transformers._windows import flatten_windows, map_windows
+from jaxenv.data.transformers.transformer import Transformer, vary_like_rows
 from jaxenv.timestep import TimeStep
 
 Mode = Literal["adaptive", "window", "exponential"]
@@ -19,12 +21,12 @@ Update = Literal["rollout", "replay", "never"]
 
 @tree.struct
 class Estimate:
-    """What is known of one array.
+    """Running statistics of one array.
 
     Attributes:
         moments: count, mean and variance to normalise by.
-        memory: what they are made of: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
-            number of updates, int32 (window), or the weight of all updates so far, float32 (exponential).
+        memory: what later updates need: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
+            number of updates, int32 (window), or the sum of all weights so far, float32 (exponential).
     """
 
     moments: Moments
@@ -33,27 +35,26 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Normalizer(Transformer):
-    """Gives numbers mean 0 and variance 1, as far as has been seen. Write ``init``, ``learned`` and ``shown``.
+    """Normalises by running statistics. Write ``init``, ``update_estimates`` and ``normalize``.
 
-    The state is a tree of `Estimate` in `jaxenv.tree.Shared`: all lanes share it, and it outlives episodes. An update
-    is one batch of rows: one step of all lanes, or all rows of the windows. They enter before they are normalised.
-    ``mode`` says how the updates are remembered:
+    The state is a tree of `Estimate` in `jaxenv.tree.Shared`: all lanes share it and it continues over episodes. An
+    update is one batch of rows: one step of all lanes, or all rows of the windows. Rows enter the statistics before
+    they are normalised. ``mode`` determines how updates are weighted:
 
-    - ``"adaptive"``: mean and variance of all rows ever seen, exactly. (ALF's weights grow with age, update t of T
-      counting ``(t / T) ** (speed - 1)``; to forget, take one of the others.)
-    - ``"window"``: those of the last ``window`` updates, which costs ``window`` times the array to keep and to merge at
-      each update. (ALF averages the updates, each with the same weight; here each row has.)
-    - ``"exponential"``: an update counts ``rate`` and those before it ``1 - rate`` times what they did, divided by the
-      sum of these weights, so that the first updates are not drawn towards 0.
+    - ``"adaptive"``: exact mean and variance of all rows so far; every row has the same weight.
+    - ``"window"``: mean and variance of the rows of the last ``window`` updates. It stores ``window`` times the array
+      and merges them at each update.
+    - ``"exponential"``: an update has weight ``rate`` and earlier ones decay by ``1 - rate``. Weights are divided by
+      their sum, so that the first updates are not biased towards 0.
 
     Args:
         mode: ``"adaptive"``, ``"window"`` or ``"exponential"``.
-        update: when the statistics learn: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
-        clip: the largest magnitude shown; ``None`` for no bound.
+        update: what updates the statistics: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
+        clip: bound on the magnitude of normalised values; ``None`` for no bound.
         epsilon: added to the variance.
-        window: how many updates are remembered, at least 1.
+        window: number of updates in the window, at least 1.
         rate: weight of an update, in (0, 1].
-        axis_name: a mesh axis over which the statistics are those of all shards.
+        axis_name: a mesh axis over whose shards the statistics are computed.
     """
 
     mode: Mode = "adaptive"
@@ -65,27 +66,26 @@ class Normalizer(Transformer):
     axis_name: str | None = None
 
     def check(self):
-        name = type(self).__name__
-        for option, kinds in (("mode", Mode), ("update", Update)):
-            if getattr(self, option) not in get_args(kinds):
-                listed = ", ".join(map(repr, get_args(kinds)))
-                raise ValueError(f"{name}: {option} must be one of {listed}, got {getattr(self, option)!r}")
-        if self.clip is not None:
-            check_number(name, "clip", self.clip, lambda x: x > 0, "None or positive")
-        check_number(name, "epsilon", self.epsilon, lambda x: 0 <= x < np.inf, "at least 0")
-        check_number(name, "window", self.window, lambda x: isinstance(x, int) and x >= 1, "a whole number from 1")
-        check_number(name, "rate", self.rate, lambda x: 0 < x <= 1, "in (0, 1]")
+        owner = type(self).__name__
+        check_choice(owner, "mode", self.mode, get_args(Mode))
+        check_choice(owner, "update", self.update, get_args(Update))
+        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
+            raise ValueError(f"{owner}: clip must be None or positive, got {self.clip!r}")
+        check_real(owner, "epsilon", self.epsilon, 0)
+        check_integer(owner, "window", self.window, 1)
+        if not (is_real(self.rate) and 0 < self.rate <= 1):
+            raise ValueError(f"{owner}: rate must be in (0, 1], got {self.rate!r}")
 
-    def learned(self, estimates: Any, timestep: TimeStep) -> Any:
-        """The statistics after rows ``[B, ...]``."""
-        raise NotImplementedError(f"{type(self).__name__}.learned")
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
+        """The estimates after rows ``[B, ...]``."""
+        raise NotImplementedError(f"{type(self).__name__}.update_estimates")
 
-    def shown(self, estimates: Any, timestep: TimeStep) -> TimeStep:
-        """The rows to show for rows ``[B, ...]``, by the statistics given."""
-        raise NotImplementedError(f"{type(self).__name__}.shown")
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
+        """Rows ``[B, ...]`` normalised by estimates."""
+        raise NotImplementedError(f"{type(self).__name__}.normalize")
 
     def statistics(self, state: Any) -> Any:
-        """`jaxenv.running.Moments` of every array that is normalised: mean and variance in its shape."""
+        """Count, mean and variance of every normalised array, in its shape."""
         return jax.tree.map(lambda e: e.moments, state.value, is_leaf=lambda node: isinstance(node, Estimate))
 
     def frozen(self):
@@ -93,20 +93,21 @@ class Normalizer(Transformer):
 
     def transform_timestep(self, state, timestep):
         if self.update == "rollout":
-            state = self._after(state, timestep)
-        return state, self.shown(state.value, timestep)
+            state = self._updated(state, timestep)
+        return state, self.normalize(state.value, timestep)
 
     def transform_batch(self, state, batch, replay=None, stored=None):
         if self.update == "replay":
-            state = self._after(state, rows_of(batch))
-        return state, on_windows(lambda rows: self.shown(state.value, rows), batch)
+            state = self._updated(state, flatten_windows(batch))
+        return state, map_windows(lambda rows: self.normalize(state.value, rows), batch)
 
-    def _after(self, state: tree.Shared, timestep: TimeStep) -> tree.Shared:
-        return tree.Shared(tree.strong(self.learned(state.value, timestep)))
+    def _updated(self, state: tree.Shared, timestep: TimeStep) -> tree.Shared:
+        return tree.Shared(tree.strong(self.update_estimates(state.value, timestep)))
 
     # --- one array ---------------------------------------------------------------------------------------------------
 
-    def _empty(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
+    def init_estimate(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
+        """The estimate before the first row, for rows of one lane's ``shape``."""
         moments, memory = _moments.empty(shape), ()  # type: tuple[Moments, Any]
         if self.mode == "window":
             ring = jax.tree.map(lambda x: jnp.zeros((self.window, *x.shape), x.dtype), moments)
@@ -114,54 +115,55 @@ class Normalizer(Transformer):
         elif self.mode == "exponential":
             memory = jnp.zeros((), jnp.float32)
         estimate = Estimate(moments, memory)
-        # Shards with statistics of their own differ from the start, or no loop's carry would fit.
-        return vary_like(timestep, estimate) if self.axis_name is None else estimate
+        # Statistics of one shard vary over the mesh from the start, so that they can be the carry of a loop.
+        return vary_like_rows(timestep, estimate) if self.axis_name is None else estimate
 
-    def _update(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
-        """The estimate after rows ``x`` (``[B, ...]``), of those that are ``valid`` (bool ``[B]``) and finite."""
-        counted = summable(x) if valid is None else summable(x) & valid
-        rows = _moments.of(x, counted, self.axis_name)
+    def update_estimate(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
+        """The estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
+        rows = _moments.of(x, summable(x) if valid is None else summable(x) & valid, self.axis_name)
         moments, memory = estimate.moments, estimate.memory
         merged = _moments.merge(moments, rows)
         if self.mode == "adaptive":
             return Estimate(merged, ())
-        seen = (rows.high | rows.low) != 0
+        any_row = (rows.high | rows.low) != 0
         if self.mode == "window":
             ring, number = memory
             slot = number % np.int32(self.window)
-            # Only the one slot is selected: a choice between two rings would copy them.
-            ring = jax.tree.map(lambda past, new: past.at[slot].set(jnp.where(seen, new, past[slot])), ring, rows)
-            new, memory = _of_window(ring), (ring, number + seen.astype(jnp.int32))
+            # Selects one slot: to select between two rings would copy them.
+            ring = jax.tree.map(lambda past, new: past.at[slot].set(jnp.where(any_row, new, past[slot])), ring, rows)
+            new, memory = _merge_window(ring), (ring, number + any_row.astype(jnp.int32))
         else:
             rate = np.float32(self.rate)
-            mass = memory * (1 - rate) + rate
-            new, memory = _weighted(merged, moments, rows, rate / mass), jnp.where(seen, mass, memory)
-        return Estimate(jax.tree.map(lambda a, b: jnp.where(seen, a, b), new, moments), memory)
+            total_weight = memory * (1 - rate) + rate
+            new = _mix(merged, moments, rows, rate / total_weight)
+            memory = jnp.where(any_row, total_weight, memory)
+        return Estimate(jax.tree.map(lambda a, b: jnp.where(any_row, a, b), new, moments), memory)
 
-    def _shown(self, estimate: Estimate, x: jax.Array, centre: bool = True) -> jax.Array:
+    def normalize_array(self, estimate: Estimate, x: jax.Array, centre: bool = True) -> jax.Array:
+        """Rows ``x`` (``[B, ...]``) normalised by an estimate and clipped."""
         moments = estimate.moments
         if centre:
-            shown = _moments.normalize(moments, x, self.epsilon)
+            normalized = _moments.normalize(moments, x, self.epsilon)
         else:
-            shown = (x.astype(jnp.float32) / _moments.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
-        return shown if self.clip is None else clip(shown, -self.clip, self.clip)
+            normalized = (x.astype(jnp.float32) / _moments.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
+        return normalized if self.clip is None else clip(normalized, -self.clip, self.clip)
 
 
-# --- ways to remember ------------------------------------------------------------------------------------------------
+# --- weighted moments ------------------------------------------------------------------------------------------------
 
 
-def _of_window(ring: Moments) -> Moments:
-    """The moments of the rows of all updates in a ring, leaves ``[window, ...]``; one at least has a row."""
-    low = jnp.sum(ring.low, axis=0, dtype=jnp.uint32)
-    share = tree.expand(ring.low.astype(jnp.float32) / low.astype(jnp.float32), ring.mean.ndim)
-    mean = jnp.sum(share * (ring.mean + ring.mean_rest), axis=0)
-    spread = jnp.sum(share * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
+def _merge_window(ring: Moments) -> Moments:
+    """The moments of the rows of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
+    count = jnp.sum(ring.low, axis=0, dtype=jnp.uint32)
+    weight = tree.expand(ring.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
+    mean = jnp.sum(weight * (ring.mean + ring.mean_rest), axis=0)
+    variance = jnp.sum(weight * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return Moments(jnp.zeros_like(low), low, mean, spread, zeros, zeros)
+    return Moments(jnp.zeros_like(count), count, mean, variance, zeros, zeros)
 
 
-def _weighted(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
-    """The moments of a mixture of ``a`` and a ``weight`` of ``b``, with the count of ``counted``."""
+def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
+    """The moments of a mixture with weights ``1 - weight`` of ``a`` and ``weight`` of ``b``; count of ``counted``."""
     delta = b.mean - a.mean
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)

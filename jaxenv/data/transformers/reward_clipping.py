@@ -9,15 +9,14 @@ from jaxenv import specs
 from jaxenv._bounds import bounds
 from jaxenv._numeric import clip
 from jaxenv._reward import bounded_reward
-from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.data.transformers.reward_transformer import RewardTransformer, check_components, components
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardClipping(RewardTransformer):
     """Clips the reward (``[B]`` or ``[B, R]``) to [low, high]; NaN stays NaN.
 
-    As ALF's ``RewardClipping`` with its ``minmax``. Take it where the raw reward is to stay in the replay buffer and in
-    the metrics; take `jaxenv.wrappers.ClipReward` where nobody needs it any more.
+    The replay buffer and the metrics keep the raw reward. `jaxenv.wrappers.ClipReward` replaces it.
 
     Args:
         low: a finite number, or for a vector reward one per component.

@@ -1,4 +1,4 @@
-"""Map the reward by any function."""
+"""Map the reward by a function."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,20 +8,19 @@ import jax
 
 from jaxenv import specs
 from jaxenv._reward import check_reward_spec
-from jaxenv.data.transformers.reward import RewardTransformer
+from jaxenv.data.transformers.reward_transformer import RewardTransformer
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardFunction(RewardTransformer):
-    """Applies a function to the reward of every step, as ALF's ``FunctionalRewardTransformer`` does to every row.
+    """Applies a function to the reward of every step.
 
-    FIRST rows stay at 0, whatever the function makes of it. `jaxenv.wrappers.TransformReward` does the same to what is
-    stored.
+    The reward of FIRST rows remains 0. `jaxenv.wrappers.TransformReward` changes the stored reward in the same way.
 
     Args:
-        fn: a function of a batch of rewards, ``[B]`` or ``[B, R]``, lane by lane; the result, of one of these shapes,
-            is cast to float32.
-        spec: float32 spec of one lane's result, where bounds are known; they must hold 0, the reward of FIRST rows.
+        fn: a function of a batch of rewards, ``[B]`` or ``[B, R]``, that treats lanes independently. Its result, of
+            one of these shapes, is cast to float32.
+        spec: float32 spec of one lane's result, to declare bounds. They must include 0, the reward of FIRST rows.
 
     Raises:
         ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
@@ -40,5 +39,5 @@ class RewardFunction(RewardTransformer):
         return self.fn(reward)
 
     def reward_spec(self, spec):
-        found = super().reward_spec(spec)
-        return found if self.spec is None else check_reward_spec("RewardFunction", self.spec, found)
+        inferred = super().reward_spec(spec)
+        return inferred if self.spec is None else check_reward_spec("RewardFunction", self.spec, inferred)

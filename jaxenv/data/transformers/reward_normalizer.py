@@ -1,28 +1,28 @@
-"""Give rewards variance 1, as far as has been seen."""
+"""Scale rewards to variance 1."""
 
 import dataclasses
 
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_bool
 from jaxenv._reward import with_reward
 from jaxenv.data.transformers.normalizer import Normalizer
-from jaxenv.data.transformers.reward import present
+from jaxenv.data.transformers.reward_transformer import reward_of
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardNormalizer(Normalizer):
-    """Divides the reward (``[B]``, or ``[B, R]`` component by component) by its standard deviation.
+    """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
 
-    As ALF's ``RewardNormalizer``, which subtracts the mean as well: that pays for, or punishes, every step of an
-    episode alike, and so changes what is best to do wherever episodes differ in length (``centre=True`` does it).
-    FIRST rows, which are no step, stay at 0 and never enter the statistics; nor do rewards that are not finite or
-    beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides by the deviation of the discounted return instead, and
-    changes what is stored.
+    The mean is not subtracted by default: that would add a constant to the reward of every step, which changes the
+    optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
+    enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
+    by the standard deviation of the discounted return instead, and changes the stored reward.
 
     Args:
-        mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the options not told here.
-        update: ``"rollout"``, ``"replay"`` or ``"never"``. ALF's ``update_max_calls`` is a change to ``frozen()``.
+        mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
+        update: ``"rollout"``, ``"replay"`` or ``"never"``.
         centre: whether to subtract the mean.
 
     Raises:
@@ -33,21 +33,22 @@ class RewardNormalizer(Normalizer):
 
     def check(self):
         super().check()
-        if not isinstance(self.centre, bool):
-            raise ValueError(f"RewardNormalizer: centre must be True or False, got {self.centre!r}")
+        check_bool("RewardNormalizer", "centre", self.centre)
 
-    def init(self, timestep, stream=None):
-        return tree.Shared(self._empty(timestep, present("RewardNormalizer", timestep).shape[1:]))
+    def init(self, timestep, key=None):
+        return tree.Shared(self.init_estimate(timestep, reward_of("RewardNormalizer", timestep).shape[1:]))
 
-    def learned(self, estimates, timestep):
-        return self._update(estimates, present("RewardNormalizer", timestep), ~timestep.is_first())
+    def update_estimates(self, estimates, timestep):
+        return self.update_estimate(estimates, reward_of("RewardNormalizer", timestep), ~timestep.is_first())
 
-    def shown(self, estimates, timestep):
-        reward = present("RewardNormalizer", timestep)
-        return with_reward("RewardNormalizer", timestep, self._shown(estimates, reward, self.centre))
+    def normalize(self, estimates, timestep):
+        reward = self.normalize_array(estimates, reward_of("RewardNormalizer", timestep), self.centre)
+        return with_reward("RewardNormalizer", timestep, reward)
 
     def transform_spec(self, spec):
-        shape, most = spec.reward.shape, self.clip
-        plain = specs.Array(shape, np.float32, "reward")
-        shown = plain if most is None else specs.Bounded(shape, np.float32, -most, most, "reward")
-        return dataclasses.replace(spec, reward=shown)
+        shape, bound = spec.reward.shape, self.clip
+        if bound is None:
+            reward = specs.Array(shape, np.float32, "reward")
+        else:
+            reward = specs.Bounded(shape, np.float32, -bound, bound, "reward")
+        return dataclasses.replace(spec, reward=reward)

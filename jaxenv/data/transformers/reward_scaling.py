@@ -8,12 +8,12 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._bounds import bounds
 from jaxenv._reward import bounded_reward
-from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.data.transformers.reward_transformer import RewardTransformer, check_components, components
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardScaling(RewardTransformer):
-    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``, as ALF's ``RewardScaling``.
+    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``.
 
     Args:
         scale: a finite number other than 0, or for a vector reward one per component.

@@ -6,14 +6,15 @@ from typing import Any
 from jaxenv import specs
 from jaxenv._bounds import bounds
 from jaxenv._reward import bounded_reward
-from jaxenv.data.transformers.reward import RewardTransformer, check_components, components
+from jaxenv.data.transformers.reward_transformer import RewardTransformer, check_components, components
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardShifting(RewardTransformer):
-    """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step, as ALF's ``RewardShifting`` does to every row.
+    """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step.
 
-    FIRST rows, which are no step, stay at 0. Where episodes differ in length a shift changes what is best to do.
+    The reward of FIRST rows, which are not steps, remains 0. If episodes differ in length, a shift changes the optimal
+    policy.
 
     Args:
         bias: a finite number, or for a vector reward one per component.

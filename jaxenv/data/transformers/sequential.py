@@ -1,4 +1,4 @@
-"""One transformer after the other, in an order that is checked when it is written down."""
+"""Apply several transformers in a valid order."""
 
 import dataclasses
 from typing import Any
@@ -6,23 +6,22 @@ from typing import Any
 import jax
 
 from jaxenv._fields import select
-from jaxenv.data.transformers.base import Transformer
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
 from jaxenv.data.transformers.identity import Identity
+from jaxenv.data.transformers.transformer import Transformer
 
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Sequential(Transformer):
-    """Applies transformers in the order given. Its state is the tuple of theirs, and its rows ``[B, ...]`` as theirs.
+    """Applies transformers to rows ``[B, ...]`` in the given order. Its state is the tuple of their states.
 
-    What reads raw data must come before what changes it: `Untransformed` first, then `FrameStacker` and `Hindsight` in
-    either order, then all others, as in ALF's ``SequentialDataTransformer``. A `Sequential` among them stands for its
-    transformers.
+    Transformers that read raw data precede those that change it: `Untransformed` first, then `FrameStacker` and
+    `Hindsight` in either order, then all others. A nested `Sequential` is flattened.
 
     Raises:
-        ValueError: for what is no transformer, or an order that would be wrong; the message says what must stand before
-            what, and why.
+        ValueError: for an argument that is not a transformer, or an invalid order; the message says which transformer
+            must precede which, and why.
 
     >>> from jaxenv.data.transformers import FrameStacker, RewardClipping
     >>> stack, clip = FrameStacker(3), RewardClipping(-1, 1)
@@ -32,7 +31,7 @@ class Sequential(Transformer):
     ...     Sequential(clip, stack)
     ... except ValueError as error:
     ...     print(str(error)[:61])
-    Sequential: FrameStacker must stand before RewardClipping: it
+    Sequential: FrameStacker must precede RewardClipping: it read
     """
 
     transformers: tuple[Transformer, ...]
@@ -47,24 +46,24 @@ class Sequential(Transformer):
         self.check()
 
     def check(self):
-        for place, late in enumerate(self.transformers):
-            for early in self.transformers[:place]:
+        for index, late in enumerate(self.transformers):
+            for early in self.transformers[:index]:
                 if early.tier > late.tier and not isinstance(early, Identity):
                     raise ValueError(
-                        f"Sequential: {type(late).__name__} must stand before {type(early).__name__}: {late.reason}"
+                        f"Sequential: {type(late).__name__} must precede {type(early).__name__}: {late.reason}"
                     )
 
     @property
-    def draws(self):
-        return any(transformer.draws for transformer in self.transformers)
+    def is_random(self):
+        return any(transformer.is_random for transformer in self.transformers)
 
     def init(self, timestep, key=None):
         states, step_type = [], timestep.step_type
-        for place, transformer in enumerate(self.transformers):
-            own = None if key is None else jax.random.fold_in(key, place)
-            states.append(transformer.init(timestep, own))
+        for index, transformer in enumerate(self.transformers):
+            own_key = None if key is None else jax.random.fold_in(key, index)
+            states.append(transformer.init(timestep, own_key))
             timestep = jax.eval_shape(transformer.transform_timestep, states[-1], timestep)[1]
-            # Under shard_map the real step type, and no shape, tells over which axes the rows vary.
+            # Under shard_map only the real step type, not its shape, has the axes over which the rows vary.
             timestep = dataclasses.replace(timestep, step_type=step_type)
         return tuple(states)
 
@@ -92,21 +91,22 @@ class Sequential(Transformer):
         return Sequential(*(transformer.frozen() for transformer in self.transformers))
 
     def _check_goals(self, observation: Any) -> None:
-        """Refuses stacks of a goal that hindsight replaces: frames from before the window would keep the old one."""
+        """Raises a ``ValueError`` if goals are stacked: frames from before the window would keep the old goal."""
         for stacker in (t for t in self.transformers if isinstance(t, FrameStacker)):
             stacked = select("FrameStacker", observation, stacker.fields)
             for hindsight in (t for t in self.transformers if isinstance(t, Hindsight)):
                 if any(jax.tree.leaves(hindsight.goals(stacked)[1])):
                     raise ValueError(
                         f"Sequential: FrameStacker must not stack {hindsight.desired_goal!r}, which Hindsight replaces "
-                        f"in the window and not in the rows before it: name other fields, got {stacker.fields}"
+                        f"in the window but not in the rows before it: choose other fields, got {stacker.fields}"
                     )
 
 
 def create(transformers: Any) -> Transformer:
-    """One transformer for a list of them (`Sequential`), for one (itself), or for ``None`` (`Identity`).
+    """Makes one transformer of rows ``[B, ...]`` from a list (`Sequential`), from one, or from ``None`` (`Identity`).
 
-    As ALF's ``create_data_transformer``; arrays of rows ``[B, ...]`` and of windows ``[N, L, ...]`` go through either.
+    Raises:
+        ValueError: for anything else, or an invalid order.
     """
     if transformers is None:
         return Identity()

@@ -1,25 +1,25 @@
-"""Keep the rows as they were."""
+"""Keep the raw rows next to the transformed ones."""
 
 import dataclasses
 from typing import ClassVar
 
 from jaxenv import tree
-from jaxenv.data.transformers.base import RowTransformer, check_fields
+from jaxenv._fields import field_paths
+from jaxenv.data.transformers.row_transformer import RowTransformer
 
 
 @dataclasses.dataclass(frozen=True)
 class Untransformed(RowTransformer):
-    """Puts the raw row into its own field ``untransformed``, for an algorithm that needs it beside the transformed one.
+    """Copies the raw row ``[B, ...]`` into its field ``untransformed``, for algorithms that need both.
 
-    As ALF's ``UntransformedTimeStep``. What another transformer does later, the relabelling of `Hindsight` included,
-    leaves ``untransformed`` alone.
+    Later transformers, including the relabelling of `Hindsight`, do not change ``untransformed``.
 
     Args:
-        fields: what to keep: names of TimeStep fields and dotted paths below them (ALF's ``fields_to_keep``), such as
-            ``("reward", "observation.camera")``; ``None`` for the whole row.
+        fields: what to keep: dotted paths of TimeStep fields, such as ``("reward", "observation.camera")``; ``None``
+            for the whole row.
 
     Raises:
-        ValueError: for a field that is not there.
+        ValueError: for an unknown field.
 
     >>> from jaxenv.timestep import TimeStep
     >>> state, row = Untransformed(("reward",)).transform_timestep((), TimeStep(step_type=1, reward=5.0))
@@ -37,16 +37,16 @@ class Untransformed(RowTransformer):
     reason: ClassVar[str] = "it keeps the row as it was stored, so nothing may have changed it"
 
     def check(self):
-        check_fields("Untransformed", self.fields)
+        field_paths("Untransformed", self.fields)
 
-    def rows(self, timestep):
+    def transform_rows(self, timestep):
         raw = dataclasses.replace(timestep, untransformed=())
         if self.fields is not None:
             try:
-                raw = tree.select_fields(raw, self.fields)
+                raw = tree.select_fields(raw, field_paths("Untransformed", self.fields))
             except ValueError as unknown:
                 raise ValueError(f"Untransformed: {unknown}") from None
         return dataclasses.replace(timestep, untransformed=raw)
 
     def transform_spec(self, spec):
-        return self.rows(spec)
+        return self.transform_rows(spec)

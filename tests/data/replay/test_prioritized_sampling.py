@@ -1,4 +1,4 @@
-"""Prioritised sampling: which windows may be drawn, how often, and what a changed priority changes."""
+"""Prioritised sampling: which windows can be drawn, how often, and how priorities are updated."""
 
 import functools
 import itertools
@@ -8,16 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import random, tree
 from jaxenv.data import Batch, PrioritizedSampling, Replay
-from jaxenv.data.replay import _sum_tree
-from jaxenv.data.replay._sum_tree import SumTree
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
 add = jax.jit(Replay.add, static_argnums=0)
+
+
 init = jax.jit(Replay.init, static_argnums=0)
+
+
 update = jax.jit(Replay.update_priorities, static_argnums=0)
+
+
 sample = jax.jit(Replay.sample, static_argnums=(0, 3, 4))
 
 
@@ -52,14 +55,14 @@ def assert_summed(state):
         assert not high[len(expected) :].any()
 
 
-# --- which windows ---------------------------------------------------------------------------------------------------
+# --- which windows ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("aligned", "length", "ignored", "lanes"),
     [(True, 2, 0, 3), (True, 3, 2, 3), (True, 1, 1, 1), (True, 7, 2, 5), (False, 3, 2, 3)],
 )
-def test_what_may_be_drawn_is_every_whole_window_and_no_other(aligned, length, ignored, lanes):
+def test_exactly_the_complete_windows_can_be_drawn(aligned, length, ignored, lanes):
     capacity, counts = 9, [1, 3, 9, 2, 5, 1, 8]
     replay = Replay(
         capacity, lanes, aligned=aligned, ignore_earliest=ignored, sampling=PrioritizedSampling(1.0, length)
@@ -102,7 +105,7 @@ def test_clear_leaves_no_window():
     assert sorted(known(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
 
 
-def test_clear_leaves_the_windows_of_the_rows_that_are_kept():
+def test_clear_keeps_the_windows_of_the_rows_that_remain():
     replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 9)), block(9, 2))
     state = update(replay, state, chosen([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
@@ -112,7 +115,7 @@ def test_clear_leaves_the_windows_of_the_rows_that_are_kept():
     assert sorted(known(replay, replay.clear(state, keep=1))) == []
 
 
-# --- how often -------------------------------------------------------------------------------------------------------
+# --- how often --------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -146,7 +149,7 @@ def test_windows_are_drawn_in_proportion_to_their_priorities_and_never_at_zero(e
     assert most <= np.ceil(4 * expected.max()) + 1
 
 
-def test_weights_undo_the_bias_and_are_one_for_the_rarest():
+def test_weights_correct_the_bias_and_are_one_for_the_least_likely_window():
     replay, state, priority = weighted(0.5)
     for beta in (1.0, 0.4):
         batch = sample(replay, state, jax.random.key(1), 16, 2, np.float32(beta))
@@ -156,46 +159,7 @@ def test_weights_undo_the_bias_and_are_one_for_the_rarest():
         np.testing.assert_allclose(batch.weight, expected / expected.max(), rtol=1e-5)
 
 
-def test_a_draw_from_a_million_priorities_finds_the_few_that_are_not_zero():
-    where = np.array([0, 7, 8, 511, 70_000, 999_999])
-
-    @jax.jit
-    def draws(key):
-        values = SumTree.zeros(1_000_000).put_max(where, jnp.array([1, 2, 3, 4, 5, 1e-3], jnp.float32))
-        return values.draw(random.stream(key), 4096)
-
-    place, priority = jax.device_get(draws(jax.random.key(0)))
-    assert set(place) <= set(where)
-    counts = np.array([np.sum(place == w) for w in where])
-    np.testing.assert_allclose(counts[:5], 4096 * np.arange(1, 6) / 15.001, atol=2)
-    assert priority[place == 511].tolist() == [4.0] * counts[3]
-
-
-def test_millions_of_places_beside_one_that_outweighs_them_are_drawn_alike():
-    kept = SumTree.zeros(2**23)
-    levels = [np.ones(kept.sizes[0], np.float32)]
-    levels[0][0] = 7 * 2**23
-    for size in kept.sizes[1:]:
-        levels.append(np.zeros(size, np.float32))
-        levels[-1][: len(levels[-2]) // 8] = levels[-2].reshape(-1, 8).sum(axis=1)
-    kept = tree.rebuild(kept, sums=np.concatenate(levels))
-    place, _ = jax.device_get(jax.jit(SumTree.draw, static_argnums=2)(kept, random.stream(jax.random.key(1)), 2**15))
-    others = place[place > 0]
-    assert abs(len(others) - 2**12) <= 2
-    for below in (1, 8, 64):
-        counts = np.bincount(others // below % 8)
-        assert np.sum((counts - 2**9) ** 2 / 2**9) / 7 < 2.7
-    # One draw from each of equal parts.
-    assert set(np.bincount(others // 2**13)) <= {3, 4, 5}
-
-
-def test_what_rounding_leaves_beyond_the_last_priority_belongs_to_it():
-    node = jnp.array([[0, 1, 2, 0, 3, 0, 0, 0]], jnp.float32)
-    for rest, branch in [(0.0, 1), (0.9, 1), (1.0, 2), (3.0, 4), (6.0, 4), (6.5, 4)]:
-        assert _sum_tree._choose_branch(node, jnp.array([rest], jnp.float32))[0].tolist() == [branch]
-
-
-# --- what a change changes -------------------------------------------------------------------------------------------
+# --- updates ----------------------------------------------------------------------------------------------------------
 
 
 def test_new_rows_get_the_greatest_priority_so_far():
@@ -209,7 +173,7 @@ def test_new_rows_get_the_greatest_priority_so_far():
     assert found[0, 0] == 1.0
 
 
-def test_windows_that_are_gone_or_not_whole_keep_what_came_in_their_place():
+def test_updates_of_overwritten_or_incomplete_windows_change_nothing():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0), ignore_earliest=1)
     state = add(replay, add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2)), block(4, 2, 2))
     before = known(replay, state)
@@ -220,14 +184,14 @@ def test_windows_that_are_gone_or_not_whole_keep_what_came_in_their_place():
     assert state.sampling.greatest == 1.0
 
 
-def test_of_a_window_that_comes_twice_the_greater_priority_counts():
+def test_a_window_that_occurs_twice_gets_the_greater_priority():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 0], [1, 1, 1]), np.array([0.2, 0.5, 0.3], np.float32))
     assert known(replay, state)[0, 1] == 0.5
 
 
-def test_numbers_that_are_no_priority_do_no_harm():
+def test_nan_infinite_and_negative_priorities_are_replaced():
     replay = Replay(4, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([np.nan, np.inf, -4.0], np.float32))
@@ -237,7 +201,7 @@ def test_numbers_that_are_no_priority_do_no_harm():
     assert np.isfinite(state.sampling.sum_tree.sums).all()
 
 
-def test_the_greatest_numbers_of_all_have_a_finite_sum():
+def test_the_sum_of_the_greatest_priorities_is_finite():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
@@ -250,7 +214,7 @@ def test_the_greatest_numbers_of_all_have_a_finite_sum():
     assert known(squared, state)[1, 0] == state.sampling.greatest == 2.0**96
 
 
-def test_windows_that_all_have_priority_zero_are_no_windows():
+def test_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     assert replay.can_sample(state)
@@ -280,7 +244,7 @@ def test_sums_do_not_drift_over_many_changes():
     assert_summed(jax.device_get(run(add(replay, init(replay, block(0, 1, 5)), block(0, 64, 5)))))
 
 
-def test_what_does_not_fit_is_refused():
+def test_an_argument_that_does_not_fit_raises():
     replay = Replay(8, 3, sampling=PrioritizedSampling(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
     with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):

@@ -15,7 +15,7 @@ from jaxenv.data.transformers import FrameStacker
 from jaxenv.rollout import Experience, PolicyStep
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, FrameStack
-from tests.data.transformers.sensing import row, sensors, unrolled, windows
+from tests.data.transformers.sensors import row, sensors, unrolled, windows
 from tests.wrappers.test_frame_stack import SHAPES, Ticking, of_all_ranks
 
 
@@ -39,14 +39,14 @@ WRITTEN = [
 ]
 
 
-def test_lanes_of_periods_17_and_22_are_stacked_as_alf_does_in_a_rollout():
+def test_lanes_of_periods_17_and_22_are_stacked_in_a_rollout_as_by_alf():
     shown = jax.device_get(ticking()[1].observation)
     for t, lane, stack in WRITTEN:
         assert shown[t, lane].tolist() == stack, (t, lane)
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_lanes_of_periods_17_and_22_are_stacked_as_alf_does_on_replay(aligned):
+def test_lanes_of_periods_17_and_22_are_stacked_on_replay_as_by_alf(aligned):
     experience = jax.device_get(ticking()[0])
     replay = Replay(64, 2, aligned=aligned, ignore_earliest=2)
     t, lane, stacks = zip(*WRITTEN, strict=True)
@@ -132,13 +132,13 @@ def test_a_learner_on_replayed_windows_sees_bit_for_bit_what_the_policy_saw():
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_rollout_and_replay_stack_alike_along_every_axis(number):
+def test_rollout_and_replay_stack_equally_along_every_axis(number):
     shown, found = learned()[1][number]
     assert jax.tree.map(np.shape, shown) == jax.tree.map(np.shape, found)
     jax.tree.map(np.testing.assert_array_equal, found, shown)
 
 
-def test_rows_before_the_oldest_one_stored_are_stacked_as_if_it_began_the_episode():
+def test_the_oldest_stored_row_is_stacked_like_the_start_of_an_episode():
     experience = few("count")
     replay = Replay(10, 3, ignore_earliest=2)
 
@@ -161,7 +161,7 @@ def test_rows_before_the_oldest_one_stored_are_stacked_as_if_it_began_the_episod
             assert found[lane, t - 3].tolist() == expected, (lane, t)
 
 
-def test_a_stack_that_begins_within_an_episode_repeats_what_it_sees_first():
+def test_a_stack_that_starts_within_an_episode_repeats_its_first_observation():
     stacker = FrameStacker(2)
     here, there = (row(step_type=(1, 1, 1), observation=jnp.array(x, jnp.int32)) for x in ([4, 5, 6], [7, 8, 9]))
     state, shown = stacker.transform_timestep(stacker.init(here), here)
@@ -182,7 +182,7 @@ def test_a_stack_that_begins_within_an_episode_repeats_what_it_sees_first():
         (None, {name: (3, *shape) for name, shape in SHAPES.items()}),
     ],
 )
-def test_shapes_in_rollout_on_replay_and_in_specs(axis, shapes):
+def test_rollout_replay_and_specs_have_the_same_shapes(axis, shapes):
     env, stacker = of_all_ranks(), FrameStacker(3, axis)
     spec = stacker.transform_spec(env.time_step_spec())
     assert {name: s.shape for name, s in spec.observation.items()} == shapes
@@ -213,7 +213,7 @@ def test_a_stack_of_one_frame_is_the_frame():
     np.testing.assert_array_equal(shown["place"], raw["place"])
 
 
-def test_windows_whose_neighbours_were_written_over_are_refused_and_those_at_the_oldest_row_are_not():
+def test_windows_raise_if_the_rows_before_them_were_overwritten_unless_they_start_at_the_oldest_row():
     experience, replay, stacker = few("count"), Replay(10, 3, ignore_earliest=2), FrameStacker(3)
 
     @jax.jit
@@ -230,20 +230,20 @@ def test_windows_whose_neighbours_were_written_over_are_refused_and_those_at_the
         stacker.transform_batch((), stale, replay, after)
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"num": 0}, "FrameStacker: num must be at least 1, got 0"),
-        ({"num": 2.5}, r"FrameStacker: num must be a whole number, got 2\.5"),
-        ({"axis": "last"}, "FrameStacker: axis must be a whole number, got 'last'"),
-        ({"fields": "camera"}, "FrameStacker: fields must be None or a tuple of dotted paths, got 'camera'"),
-        ({"fields": ()}, r"FrameStacker: fields must be None or a tuple of dotted paths, got \(\)"),
+        ({"num": 2.5}, r"FrameStacker: num must be an integer, got 2\.5"),
+        ({"axis": "last"}, "FrameStacker: axis must be None or an integer, got 'last'"),
+        ({"fields": 3}, "FrameStacker: fields must be None, a dotted path or a sequence of dotted paths, got 3"),
+        ({"fields": ()}, r"FrameStacker: fields must name at least one part, got \(\)"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name(arguments, message):
+def test_an_invalid_argument_raises(arguments, message):
     with pytest.raises(ValueError, match=message):
         FrameStacker(**arguments)
 
@@ -255,26 +255,28 @@ def test_wrong_arguments_are_refused_by_name(arguments, message):
         (FrameStacker(axis=2, fields=("grid",)), r"FrameStacker: axis must be one of the 2 of float32\[2, 3\], got 2"),
     ],
 )
-def test_what_does_not_fit_the_rows_is_refused_in_rollout_and_in_specs(stacker, message):
+def test_an_unknown_field_or_axis_raises_in_rollouts_and_in_specs(stacker, message):
     with pytest.raises(ValueError, match=message):
         stacker.init(sensors().reset(jax.random.key(0))[1])
     with pytest.raises(ValueError, match=message):
         stacker.transform_spec(sensors().time_step_spec())
 
 
-def test_rows_of_a_same_step_stream_are_refused_with_what_to_do_instead():
+def test_rows_of_a_same_step_stream_raise_with_the_alternative():
     env = AutoReset(Counting(np.array([3]), num_envs=2), "same_step")
-    with pytest.raises(ValueError, match=r"FrameStacker: .* Take wrappers\.FrameStack inside AutoReset"):
+    with pytest.raises(ValueError, match=r"FrameStacker: .* Use wrappers\.FrameStack inside AutoReset"):
         FrameStacker(2).init(env.reset(jax.random.key(0))[1])
-    with pytest.raises(ValueError, match=r"FrameStacker: .* Take wrappers\.FrameStack inside AutoReset"):
+    with pytest.raises(ValueError, match=r"FrameStacker: .* Use wrappers\.FrameStack inside AutoReset"):
         FrameStacker(2).transform_spec(env.time_step_spec())
 
 
-def test_windows_that_cannot_be_stacked_are_refused():
+def test_windows_that_cannot_be_stacked_raise():
     experience = few("place")
     batch = windows(experience, [0, 1], [4, 6], 2)
     stacker = FrameStacker(3)
-    with pytest.raises(ValueError, match="FrameStacker: it reads the rows before the windows, pass replay"):
+    with pytest.raises(
+        ValueError, match="FrameStacker: pass replay and its state, to read the rows before the windows"
+    ):
         stacker.transform_batch((), batch)
     replay = Replay(24, 3, ignore_earliest=1)
     stored = replay.init(experience)

@@ -11,7 +11,7 @@ from jaxenv.data import Replay
 from jaxenv.data.transformers import FrameStacker, Hindsight, Sequential, within_reach
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
-from tests.data.transformers.sensing import windows
+from tests.data.transformers.sensors import windows
 
 FIRST, MID, LAST = 0, 1, 2
 # Lane 0 never ends; lane 1 ends at 4 and 10, lane 2 at 8; the third row before the end of the data starts nothing new.
@@ -75,7 +75,7 @@ def goals_of(batch):
 
 
 @pytest.mark.parametrize(("length", "proportion"), [(2, 0.8), (4, 1.0)])
-def test_every_row_of_the_first_rows_episode_gets_one_later_goal_and_the_reward_of_it(length, proportion):
+def test_every_row_of_the_first_rows_episode_gets_the_same_later_goal_and_its_reward(length, proportion):
     batch, found, _ = relabelled(length, proportion)
     raw, goal, reward = goals_of(batch), goals_of(found), found.experience.timestep.reward
     seen = set()
@@ -102,7 +102,7 @@ def test_every_row_of_the_first_rows_episode_gets_one_later_goal_and_the_reward_
     assert {(1, 3, 4), (1, 9, 10), (2, 7, 8), (0, 2, 13)} <= seen  # ends themselves, and the newest row of all
 
 
-def test_windows_that_begin_with_the_last_row_of_an_episode_stay_as_they_are():
+def test_windows_that_start_with_the_last_row_of_an_episode_do_not_change():
     batch, found, _ = relabelled(4)
     last = batch.experience.timestep.step_type[:, 0] == LAST
     assert last.sum() >= 20
@@ -110,7 +110,7 @@ def test_windows_that_begin_with_the_last_row_of_an_episode_stay_as_they_are():
         np.testing.assert_array_equal(a[last], b[last])
 
 
-def test_the_share_that_is_relabelled_is_the_proportion_and_the_others_stay_bit_for_bit():
+def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
     batch, found, _ = relabelled(2, 0.8)
     changed = (goals_of(batch) != goals_of(found)).any(axis=(1, 2))
     can_change = batch.experience.timestep.step_type[:, 0] != LAST
@@ -119,7 +119,7 @@ def test_the_share_that_is_relabelled_is_the_proportion_and_the_others_stay_bit_
         np.testing.assert_array_equal(a[~changed], b[~changed])
 
 
-def test_nothing_but_goal_and_reward_is_changed():
+def test_only_goal_and_reward_change():
     batch, found, _ = relabelled(4)
     paths = jax.tree_util.tree_leaves_with_path(batch)
     for (path, a), b in zip(paths, jax.tree.leaves(found), strict=True):
@@ -147,7 +147,7 @@ def test_later_rows_are_equally_likely():
     assert np.all(np.abs(counts[4:] - number / 10) < 4.5 * np.sqrt(number * 0.1 * 0.9))
 
 
-def test_the_next_batch_draws_anew_and_the_key_decides():
+def test_draws_differ_between_batches_and_between_keys():
     _, first, second = relabelled(4)
     drawn, again = goals_of(first)[:, 0, 0], goals_of(second)[:, 0, 0]
     assert 0.05 < np.mean(drawn != again) < 0.95
@@ -157,7 +157,7 @@ def test_the_next_batch_draws_anew_and_the_key_decides():
     assert int(state.value.c0) == 0
 
 
-def test_before_and_behind_a_stacker_of_something_else_it_does_the_same():
+def test_the_order_of_hindsight_and_a_stacker_of_other_fields_does_not_matter():
     stacker, hindsight = FrameStacker(2, fields=("sensor",)), HER()
     replay = Replay(ROWS, 3, index_episodes=True, ignore_earliest=1)
 
@@ -178,14 +178,14 @@ def test_before_and_behind_a_stacker_of_something_else_it_does_the_same():
     assert one.experience.timestep.observation["sensor"][0].tolist() == [[2.5, 3.5], [3.5, 4.5], [4.5, 5.5]]
 
 
-def test_rollouts_and_specs_pass_through():
+def test_rollouts_and_specs_do_not_change():
     timestep = jax.tree.map(lambda x: jnp.asarray(x[0]), written().timestep)
     state = HER().init(timestep)
     assert HER().transform_timestep(state, timestep) == (state, timestep)
     assert HER().transform_spec(timestep) is timestep
 
 
-def test_the_default_reward_is_0_within_5_hundredths_over_all_parts_of_a_goal():
+def test_the_default_reward_is_0_within_a_distance_of_5_hundredths_over_all_parts_of_a_goal():
     achieved = {"a": np.zeros((4, 2), np.float32), "b": np.zeros(4, np.float32)}
     desired = {
         "a": np.array([[0, 0], [0.04, 0], [0.03, 0.03], [0, 0.06]], np.float32),
@@ -194,7 +194,7 @@ def test_the_default_reward_is_0_within_5_hundredths_over_all_parts_of_a_goal():
     assert jax.jit(within_reach)(achieved, desired).tolist() == [0, -1, 0, -1]
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_default_reward_is_0_within_5_hundredths_over_all_parts_of_a_goal():
         ({"desired_goal": ("goal",)}, r"Hindsight: desired_goal must be a dotted path, got \('goal',\)"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name(arguments, message):
+def test_an_invalid_argument_raises(arguments, message):
     with pytest.raises(ValueError, match=message):
         Hindsight(**arguments)
 
@@ -227,8 +227,11 @@ def stacked(batch, replay, stored):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: HER().transform_batch((), None), "Hindsight: it takes goals from the buffer, pass replay and its"),
-        (lambda: shapes(HER(), Replay(12, 3)), "make it with index_episodes=True"),
+        (
+            lambda: HER().transform_batch((), None),
+            "Hindsight: pass replay and its state, to read goals from the buffer",
+        ),
+        (lambda: shapes(HER(), Replay(12, 3)), "episodes are not indexed, make the Replay with index_episodes=True"),
         (lambda: shapes(HER(), REPLAY, length=1), "Hindsight: windows must have at least 2 rows, got 1"),
         (
             lambda: shapes(HER(achieved_goal="goals.reached"), REPLAY),
@@ -236,24 +239,24 @@ def stacked(batch, replay, stored):
         ),
         (
             lambda: shapes(HER(desired_goal="sensor"), REPLAY),
-            r"Hindsight: desired_goal is float32\[\] in the windows, the goals achieved are float32\[2\] in the buffer",
+            r"Hindsight: desired_goal is float32\[\] in the windows, achieved goals are float32\[2\] in the buffer",
         ),
         (
             lambda: shapes(HER(), Replay(12, 3, index_episodes=True, ignore_earliest=1), 2, stacked),
-            r"Hindsight: achieved_goal is float32\[4\] in the windows, the goals achieved are float32\[2\]",
+            r"Hindsight: achieved_goal is float32\[4\] in the windows, achieved goals are float32\[2\]",
         ),
         (
             lambda: shapes(
                 Hindsight(lambda a, d: a["x"], achieved_goal="goals.achieved", desired_goal="goals.desired"), REPLAY
             ),
-            r"Hindsight: reward must return one number for each of 4 rows, it returns shape \(4, 2\)",
+            r"Hindsight: reward must return one number for each of 4 rows, got shape \(4, 2\)",
         ),
         (
             lambda: HER().init(TimeStep(observation={}, env_info={"final_observation": {}})),
-            "Hindsight: the rows hold env_info.* Take AutoReset in mode 'next_step'",
+            "Hindsight: the rows hold env_info.* Use AutoReset in mode 'next_step'",
         ),
     ],
 )
-def test_what_cannot_be_relabelled_is_refused(call, message):
+def test_windows_that_cannot_be_relabelled_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Transformers of the reward: what they make of it in rollout, on replay and in specs, and that FIRST rows pay 0."""
+"""Clipping, scaling, shifting, mapping and normalising rewards: in rollouts, on replay and in specs."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jaxenv.data.transformers import (
 )
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
-from tests.data.transformers.sensing import batch_of, row, windows
+from tests.data.transformers.sensors import batch_of, row, windows
 
 INF = np.inf
 
@@ -41,7 +41,7 @@ SCALAR = [
 
 
 @pytest.mark.parametrize(("transformer", "paid", "spec"), SCALAR, ids=lambda x: type(x).__name__)
-def test_what_is_paid_for_a_first_row_and_steps_of_minus_3_a_half_and_9(transformer, paid, spec):
+def test_rewards_of_a_first_row_and_of_three_steps(transformer, paid, spec):
     timestep = row([0, -3, 0.5, 9], [0, 1, 1, 2])
     state, shown = transformer.transform_timestep(transformer.init(timestep), timestep)
     assert state == ()
@@ -63,13 +63,13 @@ def test_what_is_paid_for_a_first_row_and_steps_of_minus_3_a_half_and_9(transfor
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_a_vector_reward_is_mapped_component_by_component(transformer, paid, spec):
+def test_a_vector_reward_is_mapped_per_component(transformer, paid, spec):
     timestep = row([[0, 0], [-2, 8]], [0, 1])
     assert transformer.transform_timestep((), timestep)[1].reward.tolist() == paid
     specs.require_equal(transformer.transform_spec(TimeStep(reward=unbounded((2,)))).reward, spec)
 
 
-def test_rows_of_the_buffer_stay_raw():
+def test_rows_in_the_buffer_remain_raw():
     replay = Replay(3, 3)
 
     @jax.jit
@@ -87,14 +87,14 @@ def test_rows_of_the_buffer_stay_raw():
     assert stored.tolist() == [5] * 4
 
 
-# --- RewardNormalizer ------------------------------------------------------------------------------------------------
-
 REWARDS = np.array([[9, 1, 4], [2, -3, 7], [5, 0, 1], [3, 3, 8]], np.float32)
+
+
 STEP_TYPES = np.array([[0, 0, 0], [1, 2, 1], [1, 0, 2], [2, 1, 0]], np.int32)
 
 
 @pytest.mark.parametrize("centre", [False, True])
-def test_a_reward_is_divided_by_the_deviation_of_all_steps_so_far_its_own_included(centre):
+def test_a_reward_is_divided_by_the_standard_deviation_of_all_steps_up_to_and_including_its_own(centre):
     transformer = RewardNormalizer(centre=centre, epsilon=0.0)
     rows = TimeStep(jnp.asarray(STEP_TYPES), jnp.asarray(REWARDS), observation=())
     state = transformer.init(jax.tree.map(lambda x: x[0], rows))
@@ -107,7 +107,7 @@ def test_a_reward_is_divided_by_the_deviation_of_all_steps_so_far_its_own_includ
     assert shown.reward[0].tolist() == [0, 0, 0]
 
 
-def test_statistics_of_rewards_learn_on_replay_where_they_are_told_to_and_are_clipped():
+def test_statistics_of_rewards_are_updated_on_replay_and_rewards_are_clipped():
     transformer = RewardNormalizer(update="replay", clip=1.0)
     rows = Experience(TimeStep(STEP_TYPES, REWARDS, observation=()))
     batch = windows(rows, [0, 1, 2], [0, 1, 2], 2)
@@ -119,9 +119,6 @@ def test_statistics_of_rewards_learn_on_replay_where_they_are_told_to_and_are_cl
     np.testing.assert_allclose(found.experience.timestep.reward, expected, rtol=1e-5)
     spec = transformer.transform_spec(TimeStep(reward=bounded(-5, 5))).reward
     specs.require_equal(spec, bounded(-1, 1))
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,7 @@ def test_statistics_of_rewards_learn_on_replay_where_they_are_told_to_and_are_cl
         (lambda: RewardNormalizer(centre=0), "RewardNormalizer: centre must be True or False, got 0"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name(make, message):
+def test_an_invalid_argument_raises(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -150,18 +147,18 @@ def test_wrong_arguments_are_refused_by_name(make, message):
         (RewardFunction(jnp.sum), r"RewardFunction: the reward must have shape \(lanes,\) .* for 3 lanes, got \(\)"),
     ],
 )
-def test_what_does_not_fit_the_reward_is_refused(transformer, message):
+def test_an_argument_that_does_not_fit_the_reward_raises(transformer, message):
     with pytest.raises(ValueError, match=message):
         transformer.transform_timestep((), row())
 
 
 @pytest.mark.parametrize("transformer", [RewardShifting(1), RewardNormalizer()])
-def test_rows_without_reward_are_refused(transformer):
+def test_rows_without_reward_raise(transformer):
     with pytest.raises(ValueError, match=f"{type(transformer).__name__}: the rows hold no reward, keep it in unroll"):
         transformer.transform_timestep(transformer.init(row()), TimeStep(step_type=jnp.zeros(3, jnp.int32)))
 
 
-def test_a_spec_that_does_not_fit_what_the_function_returns_is_refused():
+def test_a_spec_that_does_not_fit_the_result_of_the_function_raises():
     transformer = RewardFunction(lambda r: r, bounded([0, 0], [1, 1]))
     with pytest.raises(ValueError, match=r"RewardFunction: spec must be that of a reward of shape \(\)"):
         transformer.transform_spec(TimeStep(reward=unbounded()))

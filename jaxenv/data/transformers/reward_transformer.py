@@ -10,42 +10,42 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._bounds import mapped_spec
 from jaxenv._reward import with_reward
-from jaxenv.data.transformers.base import RowTransformer
+from jaxenv.data.transformers.row_transformer import RowTransformer
 from jaxenv.timestep import TimeStep
 
 
 class RewardTransformer(RowTransformer):
-    """Maps the reward, but never at FIRST, where it stays 0. Write ``reward``, and ``reward_spec`` for its bounds.
+    """Maps the reward of every step. Write ``reward``, and ``reward_spec`` for its bounds.
 
-    ALF's reward transformers map FIRST rows as well, so that a shift pays for the start of an episode.
+    The reward of FIRST rows, which are not steps, remains 0.
     """
 
     def reward(self, reward: jax.Array) -> Any:
-        """The new reward for a batch of old ones, ``[B]`` or ``[B, R]``; cast to float32."""
+        """The new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
         raise NotImplementedError(f"{type(self).__name__}.reward")
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
-        """The spec of one lane's new reward. By default the shape of what ``reward`` returns, without bounds."""
-        found = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
-        return found.replace(name="reward")
+        """The spec of one lane's new reward: by default the shape of what ``reward`` returns, without bounds."""
+        new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
+        return new_spec.replace(name="reward")
 
-    def rows(self, timestep):
-        name = type(self).__name__
-        return with_reward(name, timestep, self.reward(present(name, timestep)))
+    def transform_rows(self, timestep):
+        owner = type(self).__name__
+        return with_reward(owner, timestep, self.reward(reward_of(owner, timestep)))
 
     def transform_spec(self, spec):
         return dataclasses.replace(spec, reward=self.reward_spec(spec.reward))
 
 
-def present(owner: str, timestep: TimeStep) -> jax.Array:
-    """The reward of rows, which must be there."""
+def reward_of(owner: str, timestep: TimeStep) -> jax.Array:
+    """The reward of rows; raises a ``ValueError`` if they hold none."""
     if isinstance(timestep.reward, tuple):
         raise ValueError(f"{owner}: the rows hold no reward, keep it in unroll(fields=...)")
     return timestep.reward
 
 
 def check_components(owner: str, name: str, value: Any) -> None:
-    """Refuses what is neither a finite number nor a sequence of them, one per component of a vector reward."""
+    """Raises a ``ValueError`` unless ``value`` is a finite number, or a sequence of them, one per reward component."""
     try:
         numbers = np.asarray(value, np.float32)
     except (TypeError, ValueError):

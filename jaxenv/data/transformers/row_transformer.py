@@ -1,0 +1,19 @@
+"""The base of transformers without state."""
+
+from jaxenv.data.transformers._windows import map_windows
+from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.timestep import TimeStep
+
+
+class RowTransformer(Transformer):
+    """Maps each row independently, without state. Write ``transform_rows`` and ``transform_spec``."""
+
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
+        raise NotImplementedError(f"{type(self).__name__}.transform_rows")
+
+    def transform_timestep(self, state, timestep):
+        return state, self.transform_rows(timestep)
+
+    def transform_batch(self, state, batch, replay=None, stored=None):
+        return state, map_windows(self.transform_rows, batch)

@@ -1,0 +1,172 @@
+"""The interface of data transformers."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import jax
+
+from jaxenv import _xla, tree
+from jaxenv._declared import hashable
+from jaxenv.data.replay.batch import Batch
+from jaxenv.rollout.policy import act
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformer:
+    """Rewrites rows for their readers: a policy in a rollout, or a learner on replayed windows.
+
+    Stored rows never change: `jaxenv.unroll` returns raw rows and a replay buffer stores them. The transformation can
+    therefore change, or learn, after the rows were stored. A wrapper with the same meaning changes what is stored.
+
+    A transformer is a pure function of its state and of rows ``[B, ...]``. The object holds static options only and is
+    hashable; close over it. ``transform_timestep`` has the signature that ``jax.lax.scan`` takes, so
+    ``scan(transformer.transform_timestep, state, experience.timestep)`` gives an on-policy learner the rows
+    ``[T, B, ...]`` that the policy saw.
+
+    Attributes:
+        tier: the position in a `Sequential`, where tiers must not decrease.
+        reason: why it must precede higher tiers, as error messages say it.
+    """
+
+    tier: ClassVar[int] = 3
+    reason: ClassVar[str] = ""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers, from the key that ``init`` is given."""
+        return False
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, hashable(getattr(self, field.name)))
+        self.check()
+
+    def check(self) -> None:
+        """Checks the constructor's arguments; raises a ``ValueError`` that names class, argument and value."""
+
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
+        """The state before the first row; ``()`` for a transformer without memory.
+
+        Leaves lead with the lanes ``[B]`` and restart with every episode. Those in `jaxenv.tree.Shared` belong to the
+        whole batch and continue.
+
+        Args:
+            timestep: rows ``[B, ...]`` of the stream, or their shapes; values are not read.
+            key: a typed key, for transformers that draw; ``jax.random.key(0)`` by default.
+        """
+        return ()
+
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        """Transforms the next row of every lane, ``[B, ...]``; returns the new state and row."""
+        raise NotImplementedError(f"{type(self).__name__}.transform_timestep")
+
+    def transform_batch(self, state: Tree, batch: Batch, replay: Any = None, stored: Any = None) -> tuple[Tree, Batch]:
+        """Transforms windows of raw rows from a replay buffer; returns the new state and windows.
+
+        Args:
+            state: of the transformer. Its parts per lane are those of the rollout and pass through.
+            batch: a `jaxenv.data.Batch`, leaves ``[N, L, ...]``.
+            replay: the `jaxenv.data.Replay` that the windows are from, for transformers that read rows around them.
+            stored: the state of ``replay``, unchanged since sampling.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.transform_batch")
+
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        """The specs of transformed rows, from those of raw rows (``env.time_step_spec()``), with one lane's shapes."""
+        raise NotImplementedError(f"{type(self).__name__}.transform_spec")
+
+    def frozen(self) -> Self:
+        """The same transformer with constant statistics, whatever state it is given."""
+        return self
+
+    def wrap_policy(
+        self,
+        policy: Callable,
+        timestep: TimeStep,
+        initial_memory: Tree = (),
+        *,
+        state: Tree = None,
+        key: jax.Array | None = None,
+    ) -> tuple[Callable, Tree]:
+        """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
+
+        Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
+        and shared parts continue. There is one state: take it from the memory that a rollout returns, pass it to
+        ``transform_batch``, and put the state that this returns into the memory of the next rollout.
+
+        Args:
+            policy: as `jaxenv.unroll` takes it.
+            timestep: rows ``[B, ...]`` of the stream that it will see, or their shapes.
+            initial_memory: of ``policy``, leaves ``[B, ...]``.
+            state: a state whose `jaxenv.tree.Shared` parts (statistics) to start from; those of ``init`` by default.
+                Its number of lanes may differ.
+            key: a typed key for ``init``. Transformers that draw require it, unless ``state`` is given.
+
+        Returns:
+            The policy, and its ``initial_memory``; ``()`` if there is nothing to remember.
+
+        Raises:
+            ValueError: for a transformer that draws, without key and state; for the state of another transformer, or
+                for rows of other shapes, naming the first difference.
+
+        >>> import jax, jaxenv
+        >>> env = jaxenv.make("Pendulum-v1", num_envs=2)
+        >>> start = env.reset(jax.random.key(0))
+        >>> policy = lambda timestep, stream: 0.1 * timestep.observation[:, :, 0].sum(axis=-1, keepdims=True)
+        >>> transformer = jaxenv.data.transformers.FrameStacker(3, axis=None)
+        >>> policy, memory = transformer.wrap_policy(policy, start[1])
+        >>> (_, _, memory), experience = jaxenv.unroll(env, policy, *start, 4, initial_memory=memory)
+        >>> memory[0].frames.shape, experience.timestep.observation.shape
+        ((2, 3, 3), (4, 2, 3))
+        """
+        if self.is_random and key is None and state is None:
+            raise ValueError(f"{type(self).__name__}: it draws random numbers, pass key (or state, to continue)")
+        start = self.init(timestep, key)
+        if state is not None:
+            _check_state(type(self).__name__, state, start)
+            start = jax.tree.map(
+                lambda new, old: old if tree.is_shared(new) else new, start, state, is_leaf=tree.is_shared
+            )
+        start = vary_like_rows(timestep, start)
+        if not jax.tree.leaves((start, initial_memory)):
+            return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
+        recurrent = bool(jax.tree.leaves(initial_memory))
+
+        def transformed(timestep, stream, memory):
+            state, inner = memory
+            state, row = self.transform_timestep(state, timestep)
+            step = act(policy, row, stream, inner, recurrent)
+            return dataclasses.replace(step, memory=(state, step.memory))
+
+        return transformed, (start, tree.strong(initial_memory))
+
+
+def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
+    """Under ``shard_map``: a constant state that varies like the rows, so that it can be the carry of a loop."""
+    reference = timestep.step_type
+    return _xla.vary_like(reference, state) if isinstance(reference, jax.Array) else state
+
+
+def _check_state(owner: str, state: Tree, start: Tree) -> None:
+    """Raises a ``ValueError`` if the structures, or shapes and dtypes in `jaxenv.tree.Shared`, differ."""
+
+    def kinds(root):
+        by_name = {}
+        for path, node in jax.tree_util.tree_leaves_with_path(root, is_leaf=tree.is_shared):
+            for inner, x in tree.flatten_with_path(node)[0]:
+                kind = f"{x.dtype}{list(x.shape)}" if tree.is_shared(node) else "an array per lane"
+                by_name[tree.path_name((*path, *inner)) or "the state"] = kind
+        return by_name
+
+    given, own = kinds(state), kinds(start)
+    for name in (*own, *given):
+        if given.get(name) != own.get(name):
+            raise ValueError(
+                f"{owner}: state has {given.get(name, 'nothing')} where this transformer has "
+                f"{own.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
+            )
+    if tree.structure(state) != tree.structure(start):
+        raise ValueError(f"{owner}: state has other types of nodes than that of this transformer")

@@ -1,0 +1,58 @@
+"""Rollouts in TF-Agents' layout."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from jaxenv import data
+from jaxenv.testing import Counting, mock_012
+from jaxenv.wrappers import AutoReset
+from tests.data.rollouts import lane, unrolled
+
+
+def mock_rows(mode, num_steps=8):
+    env = AutoReset(mock_012(), mode)
+    state, timestep = env.reset(jax.random.key(0))
+    unroll = jax.jit(lambda s, t: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), s, t, num_steps))
+    (_, last, _), experience = unroll(state, timestep)
+    return data.to_trajectory(experience, last, mode)
+
+
+def test_a_trajectory_has_the_layout_of_tf_agents():
+    found = mock_rows("next_step")
+    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(found.observation, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 2, 0, 1, 2]
+    assert lane(found.reward, 0) == [0, 1, 0, 0, 1, 0, 0, 1]  # this mock pays at the end alone
+    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 1, 0]
+    # Five steps that are no boundary take seven rows, in which two episodes end.
+    steps = np.cumsum(~found.is_boundary()[:, 0])
+    rows = int(np.searchsorted(steps, 5)) + 1
+    assert rows == 7
+    assert int(found.is_last()[:rows].sum()) == 2
+    assert lane(found.is_first(), 0) == [True, False, False] * 2 + [True, False]
+    assert not found.is_mid().any()
+
+
+def test_a_trajectory_row_holds_the_reward_of_its_own_action():
+    env = AutoReset(Counting(np.array([2])))
+    state, timestep = env.reset(jax.random.key(0))
+    one = lambda timestep, stream: jnp.ones(1, jnp.int32)  # noqa: E731
+    (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
+    assert lane(data.to_trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
+
+
+def test_the_trajectory_of_a_same_step_stream_has_no_boundaries():
+    found = mock_rows("same_step", 6)
+    assert lane(found.step_type, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.next_step_type, 0) == [1, 2, 1, 2, 1, 2]
+    assert lane(found.observation, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.reward, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(found.discount, 0) == [1, 0, 1, 0, 1, 0]
+    assert not found.is_boundary().any()
+
+
+def test_is_mid_requires_more_rows_of_the_episode_on_either_side():
+    found = data.to_trajectory(*unrolled("next_step"))
+    assert lane(found.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]

@@ -1,0 +1,73 @@
+"""ImageScale: bytes as floats."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree
+from jaxenv.data.transformers import ImageScale
+from jaxenv.wrappers import ScaleImage
+from tests.data.transformers.sensors import batch_of, row, sensors, unrolled
+
+
+def first_row():
+    return jax.tree.map(lambda x: x[0], unrolled()[0].timestep)
+
+
+def test_bytes_become_floats_and_nothing_else_changes():
+    image = jnp.array([[0, 51], [255, 102]], jnp.uint8)
+    timestep = row([0, 1], [0, 1], {"camera": image, "gear": jnp.array([1, 2], jnp.int32)})
+    _, found = ImageScale().transform_timestep((), timestep)
+    np.testing.assert_allclose(found.observation["camera"], [[-1, -0.6], [1, -0.2]], rtol=1e-6)
+    assert found.observation["camera"].dtype == np.float32
+    assert found.observation["gear"] is timestep.observation["gear"]
+    _, batch = ImageScale(0, 5).transform_batch((), batch_of(timestep))
+    np.testing.assert_allclose(batch.experience.timestep.observation["camera"][:, 0], [[0, 1], [5, 2]], rtol=1e-6)
+
+
+def test_images_are_scaled_as_by_the_wrapper_also_in_final_observations():
+    env = sensors("same_step")
+    timestep = env.reset(jax.random.key(0))[1]
+    wrapped = ScaleImage(env, 0.1, 0.7)
+    transformer = ImageScale(0.1, 0.7, fields=("camera",))
+    _, found = transformer.transform_timestep((), timestep)
+    expected = wrapped.reset(jax.random.key(0))[1]
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    spec = transformer.transform_spec(env.time_step_spec())
+    specs.require_equal(spec.observation, wrapped.observation_spec())
+    specs.require_equal(specs.unbatched(spec.env_info, 0), wrapped.env_info_spec())
+    assert jaxenv.tree.structure(spec) == tree.structure(wrapped.time_step_spec())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ImageScale(1, 1), "ImageScale: low must be below high, got 1 and 1"),
+        (lambda: ImageScale("dark"), "ImageScale: low must be a finite number, got 'dark'"),
+        (lambda: ImageScale(fields=(3,)), r"ImageScale: fields must be None, a dotted path or .*, got \(3,\)"),
+    ],
+)
+def test_an_invalid_argument_raises(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (ImageScale(fields=("lidar",)), "ImageScale: field 'lidar': no 'lidar' here, the fields are"),
+        (ImageScale(fields=("place",)), "ImageScale: place must be a uint8 array, got"),
+    ],
+)
+def test_an_unknown_field_or_one_of_another_kind_raises(transformer, message):
+    with pytest.raises(ValueError, match=message):
+        transformer.transform_spec(sensors().time_step_spec())
+    with pytest.raises(ValueError, match=message):
+        transformer.transform_timestep(transformer.init(first_row()), first_row())
+
+
+def test_an_observation_without_images_raises():
+    with pytest.raises(ValueError, match="ImageScale: observation must hold a uint8 array, got"):
+        ImageScale().transform_timestep((), row(observation=jnp.zeros((3, 2))))
