@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.toy_text.tabular import marked
+from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
 
@@ -107,7 +107,7 @@ class DeepSea(Task):
         """One step, given what was drawn: ``None`` in a deterministic sea."""
         last = np.int32(self.size - 1)
         cell = state.row * np.int32(self.size) + state.column
-        right = action == marked(self.action_mapping != 0, cell).astype(jnp.int32)
+        right = action == lookup(self.action_mapping != 0, cell).astype(jnp.int32)
         treasure = right & (state.column == last)
         reward = treasure.astype(jnp.float32) - right.astype(jnp.float32) * self.params.unscaled_move_cost / self.size
         moves = right
