@@ -1,5 +1,6 @@
 """Elementwise arithmetic with exact gradients and known accuracy."""
 
+import math
 from typing import Any
 
 import jax
@@ -36,6 +37,11 @@ def sin_cos(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     swapped = (quadrant & 1) == 1
     first, second = jnp.where(swapped, cosine, sine), jnp.where(swapped, sine, cosine)
     return jnp.where(quadrant >= 2, -first, first), jnp.where((quadrant == 1) | (quadrant == 2), -second, second)
+
+
+def wrap_angle(angle: jax.Array) -> jax.Array:
+    """The equivalent angle in [-pi, pi), for float32 angles within a few turns of 0."""
+    return angle - 2 * math.pi * jnp.floor((angle + math.pi) / (2 * math.pi))
 
 
 # pi/2 in three parts; products of the first two with whole numbers below 2**13 are exact.

@@ -13,7 +13,7 @@ import pytest
 import jaxenv
 from jaxenv import cli
 from jaxenv.cli import arguments, listing, rollout
-from jaxenv.envs.bsuite import digits
+from jaxenv.envs.bsuite import _digits
 from jaxenv.rollout import chunked_rollout, random_policy, unroll
 from jaxenv.rollout.chunked_rollout import chunk_lengths
 from jaxenv.rollout.progress import progress
@@ -212,7 +212,7 @@ def test_progress_does_without_rich(capsys, monkeypatch):
 def no_digits(monkeypatch):
     """A machine without scikit-learn."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    digits.load.cache_clear()
+    _digits.load.cache_clear()
 
 
 @pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])

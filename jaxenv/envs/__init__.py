@@ -1,4 +1,4 @@
-"""Environments written as batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
+"""Environments on batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
 from jaxenv.envs import bsuite as bsuite
 from jaxenv.envs import classic_control as classic_control

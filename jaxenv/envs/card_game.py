@@ -1,15 +1,15 @@
-"""Draw cards to come as close to 21 as possible without going over.
+"""Draw cards to get as close to 21 as possible without exceeding it.
 
-Reference: the card game of the TF-Agents tutorial "Environments" (tests/envs/test_card_game.py), without its fault:
-there a sum of 21 or more did not mark the episode as ended, so that further draws gave LAST after LAST. Here the
-step after any LAST is FIRST.
+Reference: the card game of the TF-Agents tutorial "Environments" (tests/envs/test_card_game.py) with one correction: in
+the tutorial a sum of 21 or more does not mark the episode as ended, so that further draws return LAST repeatedly. Here
+the step after any LAST is FIRST.
 
 Observation   int32[1]     sum of the cards, 0 to 30
-Action        int32        0 draws a card of 1 to 10 (each equally likely), 1 stops
-Reward        at the end sum - 21 if that is not above 0, else -21; 0 before
+Action        int32        0 draws a card, uniform from 1 to 10; 1 stops
+Reward        in the last step sum - 21, or -21 if the sum exceeds 21; 0 before
 Starts        without cards
 Terminates    on stopping, or with a sum of 21 or more
-Time limit    none: 21 draws end any episode
+Time limit    none; an episode has at most 21 draws
 """
 
 import jax
@@ -22,15 +22,15 @@ from jaxenv.task import Task, Transition
 
 @tree.struct
 class State:
-    """``total``: int32 ``[B]``, the sum of the cards."""
+    """The sum of the cards."""
 
-    total: jax.Array
+    total: jax.Array  # int32[B]
 
 
 class CardGame(Task):
-    """The card game; see the module."""
+    """The card game; the module docstring is the specification."""
 
-    # Behind the guard the card is not drawn again in every fusion; measured in benchmarks/README.md.
+    # On CPU `cond` keeps XLA from repeating the draw in every fusion; see benchmarks/README.md.
     reset_strategy = {"cpu": "cond", "default": "select"}
 
     def initial(self, stream):

@@ -1,10 +1,10 @@
-"""What originals draw from NumPy, written down so that ours can be given the same."""
+"""Recording of the numbers that reference implementations draw from NumPy."""
 
 import numpy as np
 
 
 class Recorder:
-    """A ``RandomState`` that writes down every call: ``calls`` holds (method, arguments, result)."""
+    """A ``RandomState`` that records every call in ``calls`` as (method, arguments, result)."""
 
     def __init__(self, seed):
         self._random = np.random.RandomState(seed)
@@ -15,13 +15,13 @@ class Recorder:
 
         def recorded(*args, **kwargs):
             result = method(*args, **kwargs)
-            # Copied: MinAtar multiplies what it drew in place.
+            # A copy, because MinAtar modifies its draws in place.
             self.calls.append((name, (*args, *kwargs.values()), np.copy(result)[()]))
             return result
 
         return recorded
 
     def take(self):
-        """The calls since the last time."""
+        """Returns and clears the recorded calls."""
         calls, self.calls = self.calls, []
         return calls

@@ -463,7 +463,7 @@ class Pair(gymnax.environments.environment.Environment):
     """Somebody's own environment: trees for observations and actions, and types that change from reset to step."""
 
     def reset_env(self, key, params):
-        return {"near": jnp.zeros(2), "far": 0}, gymnax.environments.environment.TaskState(time=0)
+        return {"near": jnp.zeros(2), "far": 0}, gymnax.environments.environment.EnvState(time=0)
 
     def step_env(self, key, state, action, params):
         state = state.replace(time=state.time + 1.0)

@@ -1,4 +1,4 @@
-"""The environments of bsuite, small tasks that each test one ability of an agent."""
+"""The environments of bsuite: small tasks that each test one capability of an agent."""
 
 from jaxenv.registry import register
 

@@ -4,12 +4,12 @@ Reference: bsuite 0.3.6 ``catch`` (tests/envs/bsuite/test_catch.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
 Observation   float32[rows, columns]   1 where the ball or the paddle is, 0 elsewhere
-Action        int32                    0 moves the paddle left, 1 leaves it, 2 moves it right
+Action        int32                    0 moves the paddle left, 1 does not move it, 2 moves it right
 Reward        1 on catching the ball, -1 on missing it, 0 before
-Starts        ball in the top row, each column as likely; paddle in the middle of the bottom row
+Starts        ball in the top row, its column uniform; paddle in the middle of the bottom row
 Terminates    when the ball is in the bottom row, after rows - 1 steps
 Time limit    none
-env_info      total_regret: float32, 2 for every ball missed so far, over all episodes of the lane
+env_info      total_regret: float32, 2 for every missed ball, accumulated over the episodes of a lane
 """
 
 import jax
@@ -17,31 +17,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import check_integer
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class State:
-    """Places on the board, and what is counted for life: each int32 ``[B]``."""
+    """Positions on the board and a counter, each int32 ``[B]``."""
 
     ball_row: jax.Array
     ball_column: jax.Array
     paddle: jax.Array  # column
-    misses: jax.Array  # balls missed, kept across episodes
+    misses: jax.Array  # of all episodes
 
 
 class Catch(Task):
-    """Catch; see the module."""
+    """Catch; the module docstring is the specification.
+
+    Attributes:
+        rows: number of rows of the board, at least 2.
+        columns: number of columns of the board.
+    """
 
     rows: int = tree.static(default=10)
     columns: int = tree.static(default=5)
     finite_observation = True
 
     def check(self):
-        if self.rows < 2:
-            raise ValueError(f"{self}: rows must be at least 2, got {self.rows}")
-        if self.columns < 1:
-            raise ValueError(f"{self}: columns must be at least 1, got {self.columns}")
+        check_integer(f"{self}", "rows", self.rows, 2)
+        check_integer(f"{self}", "columns", self.columns, 1)
 
     def initial(self, stream):
         column = random.integers(stream, (), 0, self.columns)

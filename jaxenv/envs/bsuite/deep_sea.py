@@ -1,20 +1,21 @@
 """Dive through a square sea: only the right action in every row leads to the treasure in the far corner.
 
 Reference: bsuite 0.3.6 ``deep_sea`` and ``deep_sea_stochastic`` (tests/envs/bsuite/test_deep_sea.py).
-Papers: Osband et al. (2020), arXiv:1908.03568; the sea: Osband, Van Roy, Russo and Wen (2019), arXiv:1703.07608.
+Papers: Osband et al. (2020), arXiv:1908.03568; for the task, Osband, Van Roy, Russo and Wen (2019), arXiv:1703.07608.
 
-Observation   float32[size, size]   1 where the diver is, 0 elsewhere; all 0 after the last row
-Action        int32                 0 or 1; which of them goes right is drawn for every cell from ``mapping_seed``, the
-                                    other goes left; with randomize_actions=False 1 goes right everywhere
-Reward        -move_cost / size for going right, 1 for going right from the last column; with deterministic=False
-              also standard normal noise for any action in the first and last column of the last row
+Observation   float32[size, size]   1 at the diver's cell, 0 elsewhere; all 0 after the last row
+Action        int32                 0 or 1; mapping_seed determines for every cell which of them goes right, the other
+                                    goes left; with randomize_actions=False 1 goes right everywhere
+Reward        -unscaled_move_cost / size for going right, plus 1 for going right from the last column; with
+              deterministic=False plus standard normal noise in the first and the last column of the last row
 Starts        in the upper left cell
-Terminates    after size steps, one row deeper each
+Terminates    after size steps; every step moves one row down
 Time limit    none
-env_info      total_bad_episodes: int32, episodes that left the diagonal by choice; denoised_return: float32, treasures
-              found; both over all episodes of the lane
+env_info      total_bad_episodes: int32, episodes in which the diver chose to leave the diagonal; denoised_return:
+              float32, treasures found; both accumulate over the episodes of a lane
 
-With deterministic=False going right fails with probability 1 / size: the cost is paid, the diver sinks straight down.
+With deterministic=False going right fails with probability 1 / size: the cost is paid, but the diver stays in the
+column.
 """
 
 import functools
@@ -24,44 +25,45 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.toy_text.tabular import marked
+from jaxenv._checks import check_integer
+from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """A number, or ``[B]`` for one per lane."""
+    """A scalar, or ``[B]`` for one value per lane."""
 
-    unscaled_move_cost: float = 0.01  # of going right in every row
+    unscaled_move_cost: float = 0.01  # the cost of going right in every row
 
 
 @tree.struct
 class State:
-    """Each int32 ``[B]`` but for ``bad_episode``. The last two are kept across episodes."""
+    """Position of the diver, and counters. Each int32 ``[B]`` unless stated otherwise."""
 
     row: jax.Array
     column: jax.Array
     bad_episode: jax.Array  # bool[B], whether the diver went left from the diagonal
-    bad_episodes: jax.Array
-    treasures: jax.Array
+    bad_episodes: jax.Array  # of all episodes
+    treasures: jax.Array  # of all episodes
 
 
 @tree.struct
 class Draws:
-    """``noise``: float32 ``[B]``, of the reward. ``fails``: bool ``[B]``, whether going right would."""
+    """The random numbers of a step in a stochastic sea."""
 
-    noise: jax.Array
-    fails: jax.Array
+    noise: jax.Array  # float32[B], of the reward
+    fails: jax.Array  # bool[B], whether going right fails
 
 
 class DeepSea(Task):
-    """Deep sea; see the module.
+    """Deep sea; the module docstring is the specification.
 
     Attributes:
-        size: rows and columns.
-        deterministic: whether going right always works and rewards have no noise.
-        randomize_actions: whether the meaning of the actions is drawn for every cell, or 1 is right everywhere.
-        mapping_seed: of that draw, the same as the original's; one sea for all lanes and episodes.
+        size: number of rows and of columns.
+        deterministic: whether going right always succeeds and rewards have no noise.
+        randomize_actions: whether the action that goes right is drawn for every cell; otherwise it is 1.
+        mapping_seed: the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes.
     """
 
     params: Params = Params()
@@ -72,19 +74,17 @@ class DeepSea(Task):
     finite_observation = True
 
     def check(self):
-        if self.size < 1:
-            raise ValueError(f"{self}: size must be at least 1, got {self.size}")
-        if not 0 <= self.mapping_seed < 2**32:
-            raise ValueError(f"{self}: mapping_seed must lie in [0, 2**32), got {self.mapping_seed}")
+        check_integer(f"{self}", "size", self.size, 1)
+        check_integer(f"{self}", "mapping_seed", self.mapping_seed, 0, 2**32 - 1)
 
     @property
     def action_mapping(self) -> np.ndarray:
-        """The action that goes right: int32 ``[size, size]``, read-only."""
+        """The action that goes right in each cell: int32 ``[size, size]``, read-only."""
         return _action_mapping(self.size, self.mapping_seed if self.randomize_actions else None)
 
     @property
     def optimal_return(self):
-        """The mean return of going right in every row."""
+        """The expected return of going right in every row."""
         reached = 1.0 if self.deterministic else (1 - 1 / self.size) ** (self.size - 1)
         return reached - self.params.unscaled_move_cost
 
@@ -104,10 +104,10 @@ class DeepSea(Task):
         return self.advance(state, action, draws)
 
     def advance(self, state: State, action: jax.Array, draws: Draws | None) -> Transition:
-        """One step, given what was drawn: ``None`` in a deterministic sea."""
+        """One step, given its random numbers; ``None`` in a deterministic sea."""
         last = np.int32(self.size - 1)
         cell = state.row * np.int32(self.size) + state.column
-        right = action == marked(self.action_mapping != 0, cell).astype(jnp.int32)
+        right = action == lookup(self.action_mapping != 0, cell).astype(jnp.int32)
         treasure = right & (state.column == last)
         reward = treasure.astype(jnp.float32) - right.astype(jnp.float32) * self.params.unscaled_move_cost / self.size
         moves = right
@@ -116,7 +116,7 @@ class DeepSea(Task):
             reward = reward + jnp.where(noisy, draws.noise, np.float32(0))
             moves = right & ~draws.fails
 
-        # Going left from the diagonal is what makes an episode bad; being left behind by a failure is not.
+        # Choosing to go left from the diagonal makes an episode bad; leaving it by a failure does not.
         bad = state.bad_episode | (~right & (state.row == state.column))
         shift = moves.astype(jnp.int32) - (~right).astype(jnp.int32)
         terminated = state.row == last
@@ -130,7 +130,7 @@ class DeepSea(Task):
         return Transition(state, reward, terminated)
 
     def observe(self, state):
-        # Beyond the last row no cell has this number.
+        # After the last row the index is past the last cell, so the observation is all zeros.
         place = state.row * self.size + state.column
         cells = np.arange(self.size * self.size, dtype=np.int32)[None]
         return (cells == place[:, None]).reshape(-1, self.size, self.size).astype(jnp.float32)

@@ -1,14 +1,14 @@
-"""Choose once between rewards that come after 1, 3, 10, 30 or 100 steps, one of which is a tenth larger.
+"""Choose once between rewards after 1, 3, 10, 30 or 100 steps, one of which is 10% larger.
 
 Reference: bsuite 0.3.6 ``discounting_chain`` (tests/envs/bsuite/test_discounting_chain.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
-Observation   float32[1, 2]   the choice, 0 to 4, -1 before it is made; time, from 0 to 1
-Action        int32           0 to 4; only the first action counts
-Reward        1 in step 1, 3, 10, 30 or 100, as chosen, 0 in all others; 1.1 instead of 1 for choice mapping_seed % 5
-Starts        always alike
-Terminates    with step 100; with compat="gymnax" never
-Time limit    none; with compat="gymnax" give 100
+Observation   float32[1, 2]   the choice, 0 to 4, -1 before it is made; elapsed time, from 0 to 1
+Action        int32           0 to 4; only the first action of an episode matters
+Reward        1 in the chosen step, 1.1 for choice mapping_seed % 5; 0 in all other steps
+Starts        all episodes start in the same state
+Terminates    with step 100; never with compat="gymnax"
+Time limit    none; set it to 100 with compat="gymnax"
 """
 
 import jax
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_choice
 from jaxenv.task import Task, Transition
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
@@ -24,24 +25,24 @@ _NUM_STEPS = np.int32(100)
 
 @tree.struct
 class Params:
-    """A number, or ``[B]`` for one per lane."""
+    """A scalar, or ``[B]`` for one value per lane."""
 
-    mapping_seed: int = tree.leaf(default=0, dtype=np.int32)  # modulo 5, the choice with the larger reward
+    mapping_seed: int = tree.leaf(default=0, dtype=np.int32)  # modulo 5: the choice with the larger reward
 
 
 @tree.struct
 class State:
-    """Each int32 ``[B]``."""
+    """Time and choice, each int32 ``[B]``."""
 
-    time: jax.Array  # steps so far
-    choice: jax.Array  # 0 to 4, -1 before
+    time: jax.Array  # steps taken
+    choice: jax.Array  # 0 to 4, -1 before the first step
 
 
 class DiscountingChain(Task):
-    """Discounting chain; see the module.
+    """Discounting chain; the module docstring is the specification.
 
     Attributes:
-        compat: ``"gymnax"`` for an episode without an end of its own, which a time limit of 100 steps then truncates.
+        compat: ``"gymnax"`` for an episode that never terminates, so that a time limit of 100 steps truncates it.
     """
 
     params: Params = Params()
@@ -49,8 +50,7 @@ class DiscountingChain(Task):
     finite_observation = True
 
     def check(self):
-        if self.compat not in ("", "gymnax"):
-            raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
+        check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
 
     def initial(self, stream):
         time = jnp.zeros(stream.shape, jnp.int32)
@@ -71,9 +71,9 @@ class DiscountingChain(Task):
         return jnp.stack([state.choice.astype(jnp.float32), time], axis=-1)[:, None]
 
     def observation_spec(self):
-        # Without an end of the task's own, time goes on for as long as the limit lets it.
-        latest = np.inf if self.compat else 1
-        high = [[len(_REWARD_STEPS) - 1, latest]]
+        # An episode without termination may last longer than 100 steps.
+        max_time = np.inf if self.compat else 1
+        high = [[len(_REWARD_STEPS) - 1, max_time]]
         return specs.Bounded((1, 2), np.float32, [[-1, 0]], high, "observation")
 
     def action_spec(self):

@@ -1,20 +1,20 @@
-"""Remember bits that are shown at first until, much later, one of them is asked for.
+"""Remember bits shown in the first observation until the query for one of them, many steps later.
 
 Reference: bsuite 0.3.6 ``memory_len`` and ``memory_size`` (tests/envs/bsuite/test_memory_chain.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
-Observation   float32[1, 2 + num_bits]   time left, from 1 to 0; the number of the bit that is asked for, 0 until then;
-                                         the bits as -1 and 1, 0 later
-Action        int32                      0 or 1, the bit that was asked for; only the last action counts
+Observation   float32[1, 2 + num_bits]   remaining time, from 1 to 0; the index of the queried bit, 0 before the query;
+                                         the bits as -1 and 1, later 0
+Action        int32                      0 or 1, the queried bit; only the last action matters
 Reward        1 for the right bit, -1 for the wrong one, 0 before
-Starts        bits and question uniform
+Starts        bits and query uniform
 Terminates    with step memory_length + 1
 Time limit    none
-env_info      total_perfect: int32, right answers; total_regret: float32, 2 for every wrong one; both over all episodes
-              of the lane
+env_info      total_perfect: int32, right answers; total_regret: float32, 2 for every wrong answer; both accumulate over
+              the episodes of a lane
 
-As in the original the observation lags by one step: that of the reset is shown once more after the first step, the
-question stands in the one after step memory_length, and the last one, with time 0, comes with the reward.
+As in bsuite the observation lags by one step: the first one is repeated after the first step, the query appears after
+step memory_length, and the last observation, with time 0, accompanies the reward.
 """
 
 import jax
@@ -22,54 +22,56 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
-from jaxenv.envs.bsuite import coins
+from jaxenv._checks import check_integer, check_range
+from jaxenv.envs.bsuite import _coins
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """A number, or ``[B]`` for one per lane."""
+    """A scalar, or ``[B]`` for one value per lane."""
 
-    memory_length: int = tree.leaf(default=5, dtype=np.int32)  # steps from the bits to the question
+    memory_length: int = tree.leaf(default=5, dtype=np.int32)  # steps from the bits to the query
 
 
 @tree.struct
 class State:
-    """The last two are kept across episodes."""
+    """The task of an episode, and two counters."""
 
-    time: jax.Array  # int32[B], steps so far
+    time: jax.Array  # int32[B], steps taken
     bits: jax.Array  # bool[B, num_bits]
-    query: jax.Array  # int32[B], the bit that will be asked for
-    right: jax.Array  # int32[B], right answers so far
-    wrong: jax.Array  # int32[B]
+    query: jax.Array  # int32[B], the index of the queried bit
+    right: jax.Array  # int32[B], right answers in all episodes
+    wrong: jax.Array  # int32[B], wrong answers in all episodes
 
 
 class MemoryChain(Task):
-    """Memory chain; see the module."""
+    """Memory chain; the module docstring is the specification.
+
+    Attributes:
+        num_bits: number of bits to remember.
+    """
 
     params: Params = Params()
     num_bits: int = tree.static(default=1)
     finite_observation = True
 
     def check(self):
-        if self.num_bits < 1:
-            raise ValueError(f"{self}: num_bits must be at least 1, got {self.num_bits}")
-        if is_concrete(self.params.memory_length) and np.any(np.asarray(self.params.memory_length) < 1):
-            raise ValueError(f"{self}: memory_length must be at least 1, got {self.params.memory_length}")
+        check_integer(f"{self}", "num_bits", self.num_bits, 1)
+        check_range(f"{self}", "memory_length", self.params.memory_length, 1)
 
     def initial(self, stream):
-        first, *words = random.separate_bits(stream, 1 + coins.num_words(self.num_bits))
+        first, *words = random.separate_bits(stream, 1 + _coins.num_words(self.num_bits))
         query = random.high_product(first, jnp.uint32(self.num_bits)).astype(jnp.int32)
         lanes = jnp.zeros_like(query)
-        return State(lanes, coins.flips(words, self.num_bits), query, lanes, lanes)
+        return State(lanes, _coins.flips(words, self.num_bits), query, lanes, lanes)
 
     def carry(self, old, new):
         return tree.rebuild(new, right=old.right, wrong=old.wrong)
 
     def transition(self, state, action, stream):
         answered = state.time == self.params.memory_length
-        right = answered & ((action == 1) == _asked(state))
+        right = answered & ((action == 1) == _queried_bit(state))
         wrong = answered & ~right
         state = tree.rebuild(
             state,
@@ -99,6 +101,6 @@ class MemoryChain(Task):
         return specs.discrete(2, name="action")
 
 
-def _asked(state: State) -> jax.Array:
+def _queried_bit(state: State) -> jax.Array:
     chosen = state.query[:, None] == np.arange(state.bits.shape[-1], dtype=np.int32)[None]
     return jnp.any(chosen & state.bits, axis=-1)

@@ -1,18 +1,19 @@
-"""Tell which digit an image shows; every image is an episode.
+"""Classify an image of a handwritten digit; each episode is one image.
 
 Reference: bsuite 0.3.6, ``environments/mnist.py`` (tests/envs/bsuite/test_mnist_bandit.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568. Data: LeCun et al. (1998),
 doi:10.1109/5.726791; by default the 8 by 8 digits of scikit-learn, from Alpaydin and Kaynak (1998).
 
-Observation   float32[H, W]   the image, then zeros; MNIST's own files give [28, 28], the default [8, 8]
+Observation   float32[H, W]   the image at the start, zeros after the step; [28, 28] for MNIST, [8, 8] by default
 Action        int32           the digit, 0 to 9
-Reward        1 if it is right, else -1
-Starts        every image is as likely
+Reward        1 for the right digit, else -1
+Starts        with an image drawn uniformly
 Terminates    with the first step
 Time limit    none
-env_info      total_regret: float32, 2 for every wrong digit, summed over all episodes
+env_info      total_regret: float32, 2 for every wrong digit, accumulated over the episodes of a lane
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,29 +21,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.bsuite import digits
+from jaxenv._checks import is_real
+from jaxenv.envs.bsuite import _digits
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class State:
-    """Each int32 ``[B]``."""
+    """The image and a counter, each int32 ``[B]``."""
 
-    image: jax.Array  # its number, -1 once it has been answered
-    label: jax.Array  # the digit that it shows
+    image: jax.Array  # its index, -1 after the step
+    label: jax.Array  # its digit
     mistakes: jax.Array  # of all episodes
 
 
 class MNISTBandit(Task):
-    """Classification of digits as a bandit; see the module.
+    """Classification of digits as a bandit; the module docstring is the specification.
 
     Attributes:
-        path: of the images, see `digits.find`; nothing is ever downloaded.
-        fraction: what part of the images to use, from the first one on, in (0, 1].
-        signed_pixels: as bsuite does, takes MNIST's bytes from 0 to 255 for signed ones, so that what is brighter
-            than 127 shows as negative; ``False`` gives what bsuite says it does, numbers from 0 to 1. The default
-            images are not concerned: their numbers go from 0 to 1 either way.
-        files: what was found at ``path`` when the environment was made; no argument.
+        path: the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. Nothing is
+            downloaded.
+        fraction: the fraction of the images to use, in (0, 1], starting with the first.
+        signed_pixels: whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than
+            127 become negative; ``False`` gives the documented range, 0 to 1. The digits of scikit-learn range from 0
+            to 1 either way.
+        files: the files found at ``path``; not an argument.
     """
 
     path: str = tree.static(default="")
@@ -50,42 +53,40 @@ class MNISTBandit(Task):
     signed_pixels: bool = tree.static(default=True)
     files: Any = tree.static(default=None, init=False)
 
-    def __post_init__(self):
-        # Once for all: neither a change of the working folder nor one of the files changes what this one shows.
-        if isinstance(self.path, str):  # anything else is refused below
-            try:
-                object.__setattr__(self, "files", digits.find(self.path))
-            except ValueError as error:
-                raise ValueError(f"{self}: {error}") from None
-        super().__post_init__()
+    def convert(self):
+        # The files are identified here once. Later changes of the working directory do not matter, and later changes
+        # of the files are detected.
+        if not isinstance(self.path, str):  # the constructor rejects it after this call
+            return {}
+        return {"files": self._named(_digits.find, self.path)}
 
     def check(self):
-        if not (isinstance(self.fraction, int | float) and 0 < self.fraction <= 1):
-            raise ValueError(f"{self}: fraction must lie in (0, 1], got {self.fraction}")
+        if not (is_real(self.fraction) and 0 < self.fraction <= 1):
+            raise ValueError(f"{self}: fraction must be in (0, 1], got {self.fraction}")
         if int(self.fraction * self._shape[0]) < 1:
-            raise ValueError(f"{self}: fraction leaves no image, got {self.fraction}")
+            raise ValueError(f"{self}: fraction must leave at least one image, got {self.fraction}")
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        # Known without scikit-learn, so that the environment can be listed where that is not installed.
-        return self._named(digits.shape)
-
-    def _named(self, read):
-        """What ``read`` finds in the files; its errors name the environment."""
-        try:
-            return read(self.files)
-        except (ValueError, ImportError) as error:
-            kind = ImportError if isinstance(error, ImportError) else ValueError
-            raise kind(f"{self}: {error}") from error
+        # Does not need scikit-learn, so that the environment can be listed without it.
+        return self._named(_digits.shape, self.files)
 
     @property
     def _data(self) -> tuple[np.ndarray, np.ndarray, int]:
-        # The cache of `digits` holds the arrays: one copy for all environments, lanes and calls.
-        images, labels, white = self._named(digits.load)
+        """Images, labels and the value of white; the cache of `_digits.load` keeps one copy for all environments."""
+        images, labels, white = self._named(_digits.load, self.files)
         count = int(self.fraction * len(labels))
         if self.signed_pixels:
             images = images.view(np.int8)
         return images[:count], labels[:count], white
+
+    def _named(self, read: Callable, argument: Any) -> Any:
+        """Returns ``read(argument)``; errors name the environment."""
+        try:
+            return read(argument)
+        except (ValueError, ImportError) as error:
+            kind = ImportError if isinstance(error, ImportError) else ValueError
+            raise kind(f"{self}: {error}") from error
 
     def initial(self, stream):
         _, labels, _ = self._data

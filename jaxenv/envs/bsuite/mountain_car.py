@@ -1,16 +1,16 @@
-"""Drive an underpowered car out of a valley by pushing left, right or not at all: bsuite's version of the task.
+"""Drive an underpowered car out of a valley with three actions: bsuite's version of the task.
 
 Reference: bsuite 0.3.6, ``environments/mountain_car.py`` (tests/envs/bsuite/test_mountain_car.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568. Physics: Moore (1990),
 "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
 
-Observation   float32[1, 3]   position (the hill is sin(3 * position)), velocity per step, steps over max_steps
-Action        int32           0 pushes left, 1 does not push, 2 pushes right
-Reward        -1 for every step
-Starts        position uniform in [start_low, start_high], at rest
-Terminates    position >= goal_position, or with step max_steps: to bsuite that is an end of the task, too
+Observation   float32[1, 3]   position (the hill is sin(3 * position)), velocity per step, steps divided by max_steps
+Action        int32           0 pushes left, 1 coasts, 2 pushes right
+Reward        -1 for every step, the terminating one included
+Starts        at rest, position uniform in [start_low, start_high]
+Terminates    position >= goal_position, or with step max_steps, which bsuite reports as a termination
 Time limit    none
-env_info      raw_return: float32, sum of all rewards, which outlives episodes
+env_info      raw_return: float32, sum of all rewards, accumulated over the episodes of a lane
 """
 
 import jax
@@ -18,17 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_integer, is_concrete, is_real
 from jaxenv.envs.classic_control import mountain_car
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # velocity gained by one push
-    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    force: float = 0.001  # gain in velocity from one push
+    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
     goal_position: float = 0.5
     start_low: float = -0.6
     start_high: float = -0.4
@@ -36,7 +36,7 @@ class Params:
 
 @tree.struct
 class State:
-    """The car, and counters, each int32 ``[B]``."""
+    """The car and two counters, each int32 ``[B]``."""
 
     car: mountain_car.State
     steps: jax.Array  # of this episode
@@ -44,7 +44,14 @@ class State:
 
 
 class MountainCar(Task):
-    """bsuite's car in the valley; see the module."""
+    """bsuite's car in the valley; the module docstring is the specification.
+
+    Attributes:
+        min_position: position of the left wall.
+        max_position: position of the right end of the road.
+        max_speed: bound on the velocity.
+        max_steps: number of steps after which an episode terminates.
+    """
 
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
@@ -53,18 +60,17 @@ class MountainCar(Task):
     max_steps: int = tree.static(default=1000)
 
     def check(self):
-        if self.max_steps < 1:
-            raise ValueError(f"{self}: max_steps must be at least 1, got {self.max_steps}")
+        check_integer(f"{self}", "max_steps", self.max_steps, 1)
         for name in ("min_position", "max_position", "max_speed"):
-            if not isinstance(getattr(self, name), int | float):
+            if not is_real(getattr(self, name)):
                 raise ValueError(f"{self}: {name} must be one number, got {getattr(self, name)!r}")
         if not self.max_speed > 0:
             raise ValueError(f"{self}: max_speed must be positive, got {self.max_speed}")
         if not self.min_position < self.max_position:
             raise ValueError(
-                f"{self}: min_position must lie below max_position, got {self.min_position} and {self.max_position}"
+                f"{self}: min_position must be below max_position, got {self.min_position} and {self.max_position}"
             )
-        # A narrow road may come before the start on it, by `with_params`; a reset looks again.
+        # The default start is checked by `initial` only, so that `with_params` can still adapt it to a narrow road.
         p, default = self.params, Params()
         given = [(p.start_low, default.start_low), (p.start_high, default.start_high)]
         if not all(is_concrete(v) and np.all(np.asarray(v) == np.float32(d)) for v, d in given):
@@ -73,13 +79,13 @@ class MountainCar(Task):
     def _check_start(self):
         p = self.params
         if is_concrete(p.start_low) and is_concrete(p.start_high):
-            first, last = np.asarray(p.start_low)[()], np.asarray(p.start_high)[()]
-            # As float32, which params are.
+            start_low, start_high = np.asarray(p.start_low)[()], np.asarray(p.start_high)[()]
+            # Params are float32, so the bounds are compared in float32.
             low, high = np.float32(self.min_position), np.float32(self.max_position)
-            if not np.all((low <= first) & (first <= last) & (last <= high)):
+            if not np.all((low <= start_low) & (start_low <= start_high) & (start_high <= high)):
                 raise ValueError(
-                    f"{self}: start_low and start_high must lie between min_position {self.min_position} and "
-                    f"max_position {self.max_position}, and not cross, got {first} and {last}"
+                    f"{self}: start_low and start_high must be ordered and between min_position {self.min_position} "
+                    f"and max_position {self.max_position}, got {start_low} and {start_high}"
                 )
 
     def initial(self, stream):
@@ -95,7 +101,7 @@ class MountainCar(Task):
         return tree.rebuild(new, total_steps=old.total_steps)
 
     def transition(self, state, action, stream):
-        # Gymnasium's physics, and its wall on the left; the goal asks for no velocity.
+        # The physics are those of Gymnasium, wall included; the goal requires no velocity.
         car = mountain_car.roll(self, state.car, (action - 1).astype(jnp.float32) * self.params.force)
         steps = state.steps + 1
         ended = (car.position >= self.params.goal_position) | (steps >= self.max_steps)

@@ -1,16 +1,16 @@
-"""Take an umbrella or not, once, and learn at the end of a long, noisy way whether it was the right choice.
+"""Decide once whether to take an umbrella, and receive the outcome at the end of a long chain of random rewards.
 
 Reference: bsuite 0.3.6 ``umbrella_length`` and ``umbrella_distract`` (tests/envs/bsuite/test_umbrella_chain.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
-Observation   float32[1, 3 + n_distractor]   whether an umbrella is needed, whether one is held, time left from 1 to 0,
-                                             then fair coins, flipped anew in every row
-Action        int32                          1 takes the umbrella, 0 does not; only the first action counts
-Reward        1 or -1 by a fair coin in every step, but the last: 1 if held and needed agree, else -1
-Starts        both by fair coins
+Observation   float32[1, 3 + n_distractor]   whether an umbrella is needed, whether one is held, remaining time from 1
+                                             to 0, and n_distractor fair coins, redrawn in every step
+Action        int32                          1 takes the umbrella, 0 does not; only the first action matters
+Reward        1 or -1 by a fair coin; in the last step 1 if held and needed agree, else -1
+Starts        needed and held by fair coins
 Terminates    with step chain_length
 Time limit    none
-env_info      total_regret: float32, 2 for every wrong choice, over all episodes of the lane
+env_info      total_regret: float32, 2 for every wrong choice, accumulated over the episodes of a lane
 """
 
 import jax
@@ -18,45 +18,47 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
-from jaxenv.envs.bsuite import coins
+from jaxenv._checks import check_integer, check_range
+from jaxenv.envs.bsuite import _coins
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """A number, or ``[B]`` for one per lane."""
+    """A scalar, or ``[B]`` for one value per lane."""
 
     chain_length: int = tree.leaf(default=10, dtype=np.int32)
 
 
 @tree.struct
 class State:
-    """``coins`` are two for the task and then the distractors, 32 to a word."""
+    """The task of an episode, the coins of the last step, and a counter."""
 
-    time: jax.Array  # int32[B], steps so far
+    time: jax.Array  # int32[B], steps taken
     needed: jax.Array  # bool[B]
     held: jax.Array  # bool[B]
-    coins: tuple[jax.Array, ...]  # words, each uint32[B], flipped in every step
-    failures: jax.Array  # int32[B], wrong choices so far, kept across episodes
+    coins: tuple[jax.Array, ...]  # uint32[B] words of 32 coins: two for the task, then the distractors
+    failures: jax.Array  # int32[B], wrong choices in all episodes
 
 
 class UmbrellaChain(Task):
-    """Umbrella chain; see the module."""
+    """Umbrella chain; the module docstring is the specification.
+
+    Attributes:
+        n_distractor: number of coins in the observation that carry no information.
+    """
 
     params: Params = Params()
     n_distractor: int = tree.static(default=0)
     finite_observation = True
 
     def check(self):
-        if self.n_distractor < 0:
-            raise ValueError(f"{self}: n_distractor must be at least 0, got {self.n_distractor}")
-        if is_concrete(self.params.chain_length) and np.any(np.asarray(self.params.chain_length) < 1):
-            raise ValueError(f"{self}: chain_length must be at least 1, got {self.params.chain_length}")
+        check_integer(f"{self}", "n_distractor", self.n_distractor, 0)
+        check_range(f"{self}", "chain_length", self.params.chain_length, 1)
 
     def initial(self, stream):
         words = self._words(stream)
-        both = coins.flips(words[:1], 2)
+        both = _coins.flips(words[:1], 2)
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, needed=both[:, 0], held=both[:, 1], coins=words, failures=lanes)
 
@@ -67,12 +69,12 @@ class UmbrellaChain(Task):
         return self.advance(state, action, self._words(stream))
 
     def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
-        """One step, given words of coins: the first coin is the reward's, the second nobody's."""
+        """One step, given its coins: the first one determines the reward, the second is unused."""
         held = jnp.where(state.time == 0, action == 1, state.held)
         time = state.time + 1
         ended = time == self.params.chain_length
         failed = held != state.needed
-        good = jnp.where(ended, ~failed, coins.flips(words[:1], 1)[:, 0])
+        good = jnp.where(ended, ~failed, _coins.flips(words[:1], 1)[:, 0])
         state = State(time, state.needed, held, words, state.failures + (ended & failed).astype(jnp.int32))
         return Transition(state, 2 * good.astype(jnp.float32) - 1, terminated=ended)
 
@@ -80,7 +82,7 @@ class UmbrellaChain(Task):
         length = self.params.chain_length
         time_left = (length - state.time).astype(jnp.float32) / jnp.asarray(length, jnp.float32)
         head = jnp.stack([state.needed.astype(jnp.float32), state.held.astype(jnp.float32), time_left], axis=-1)
-        distractors = coins.flips(state.coins, 2 + self.n_distractor)[:, 2:].astype(jnp.float32)
+        distractors = _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:].astype(jnp.float32)
         return jnp.concatenate([head, distractors], axis=-1)[:, None]
 
     def state_info(self, state):
@@ -93,4 +95,4 @@ class UmbrellaChain(Task):
         return specs.discrete(2, name="action")
 
     def _words(self, stream):
-        return random.separate_bits(stream, coins.num_words(2 + self.n_distractor))
+        return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))

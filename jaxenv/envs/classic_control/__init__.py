@@ -1,4 +1,4 @@
-"""The classic control problems."""
+"""Classic control problems."""
 
 from jaxenv.registry import register
 

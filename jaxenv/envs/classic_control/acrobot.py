@@ -1,30 +1,33 @@
-"""Swing the free end of a two-link chain above a line, with a motor in the middle joint alone.
+"""Swing the free end of a two-link chain above a line, with a motor in the middle joint only.
 
 Reference: Gymnasium ``Acrobot-v1`` (tests/envs/classic_control/test_acrobot.py).
-Physics: Sutton (1996), NIPS 8, as corrected in Sutton and Barto's book; one fourth-order Runge-Kutta step of dt.
+Physics: Sutton (1996), NIPS 8, as corrected in Sutton and Barto's book. A step is one fourth-order Runge-Kutta step.
 
 Observation   float32[6]   cos and sin of angle 1, cos and sin of angle 2 (relative to link 1), rates 1 and 2 (rad/s)
 Action        int32        torque -1, 0 or 1 times ``torque`` (N m) on the middle joint
-Reward        -1 for every step, 0 for the one that ends the task
-Starts        angles and rates uniform in [-start_range, start_range], hanging down
+Reward        -1 for every step, 0 for the terminating one
+Starts        hanging down, angles and rates uniform in [-start_range, start_range]
 Terminates    -cos(angle 1) - cos(angle 1 + angle 2) > 1
 Time limit    500 (registry)
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv._checks import check_choice
+from jaxenv._numeric import clip, sin_cos, wrap_angle
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = 9.8  # m/s^2
     length_1: float = 1.0  # m, the upper link
@@ -34,22 +37,28 @@ class Params:
     com_2: float = 0.5  # m
     inertia: float = 1.0  # kg m^2, of each link
     torque: float = 1.0  # N m
-    dt: float = 0.2  # s between two steps
+    dt: float = 0.2  # s, duration of a step
     start_range: float = 0.1
 
 
 @tree.struct
 class State:
-    """The two links, each float32 ``[B]``. Angles lie in [-pi, pi)."""
+    """Angles and angular rates of the two links, each float32 ``[B]``. Angles lie in [-pi, pi)."""
 
-    theta_1: jax.Array  # rad, 0 hangs down
+    theta_1: jax.Array  # rad, 0 is hanging down
     theta_2: jax.Array  # rad, relative to the upper link
     rate_1: jax.Array  # rad/s
     rate_2: jax.Array  # rad/s
 
 
 class Acrobot(Task):
-    """Two-link swing-up; see the module. ``dynamics`` is ``"book"``, or ``"nips"`` for the equations of the paper."""
+    """Two-link swing-up; the module docstring is the specification.
+
+    Attributes:
+        max_rate_1: bound on the rate of the upper link, in rad/s.
+        max_rate_2: bound on the rate of the lower link, in rad/s.
+        dynamics: ``"book"`` for the equations of Sutton and Barto's book, ``"nips"`` for those of the paper.
+    """
 
     params: Params = Params()
     max_rate_1: float = tree.static(default=4 * math.pi)
@@ -57,8 +66,7 @@ class Acrobot(Task):
     dynamics: str = tree.static(default="book")
 
     def check(self):
-        if self.dynamics not in ("book", "nips"):
-            raise ValueError(f"Acrobot: dynamics must be 'book' or 'nips', got {self.dynamics!r}")
+        check_choice(str(self), "dynamics", self.dynamics, ("book", "nips"))
 
     def initial(self, stream):
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
@@ -69,14 +77,9 @@ class Acrobot(Task):
 
     def transition(self, state, action, stream):
         torque = (action - 1).astype(jnp.float32) * self.params.torque
-        state = _runge_kutta(lambda s: self._slope(s, torque), state, self.params.dt)
-        state = State(
-            theta_1=_wrap(state.theta_1),
-            theta_2=_wrap(state.theta_2),
-            rate_1=clip(state.rate_1, -self.max_rate_1, self.max_rate_1),
-            rate_2=clip(state.rate_2, -self.max_rate_2, self.max_rate_2),
-        )
-        above = -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1
+        state = _runge_kutta(lambda s: _derivative(s, torque, self.params, self.dynamics), state, self.params.dt)
+        state = _within_bounds(state, self.max_rate_1, self.max_rate_2)
+        above = _tip_is_above_line(state)
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
     def observe(self, state):
@@ -90,36 +93,45 @@ class Acrobot(Task):
     def action_spec(self):
         return specs.discrete(3, name="action")
 
-    def _slope(self, s: State, torque: jax.Array) -> State:
-        p = self.params
-        sin_2, cos_2 = sin_cos(s.theta_2)
-        coupling = p.mass_2 * p.length_1 * p.com_2
-        d_1 = p.mass_1 * p.com_1**2 + p.mass_2 * (p.length_1**2 + p.com_2**2) + 2 * coupling * cos_2 + 2 * p.inertia
-        d_2 = p.mass_2 * p.com_2**2 + coupling * cos_2 + p.inertia
-        phi_2 = p.mass_2 * p.com_2 * p.gravity * sin_cos(s.theta_1 + s.theta_2)[0]
-        phi_1 = (
-            -coupling * s.rate_2 * (s.rate_2 + 2 * s.rate_1) * sin_2
-            + (p.mass_1 * p.com_1 + p.mass_2 * p.length_1) * p.gravity * sin_cos(s.theta_1)[0]
-            + phi_2
-        )
-        centrifugal = coupling * s.rate_1**2 * sin_2 if self.dynamics == "book" else np.float32(0)
-        numerator = torque + d_2 / d_1 * phi_1 - centrifugal - phi_2
-        acceleration_2 = numerator / (p.mass_2 * p.com_2**2 + p.inertia - d_2**2 / d_1)
-        acceleration_1 = -(d_2 * acceleration_2 + phi_1) / d_1
-        return State(s.rate_1, s.rate_2, acceleration_1, acceleration_2)
+
+def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:
+    """Time derivative of the state."""
+    sin_2, cos_2 = sin_cos(s.theta_2)
+    coupling = p.mass_2 * p.length_1 * p.com_2
+    d_1 = p.mass_1 * p.com_1**2 + p.mass_2 * (p.length_1**2 + p.com_2**2) + 2 * coupling * cos_2 + 2 * p.inertia
+    d_2 = p.mass_2 * p.com_2**2 + coupling * cos_2 + p.inertia
+    phi_2 = p.mass_2 * p.com_2 * p.gravity * sin_cos(s.theta_1 + s.theta_2)[0]
+    phi_1 = (
+        -coupling * s.rate_2 * (s.rate_2 + 2 * s.rate_1) * sin_2
+        + (p.mass_1 * p.com_1 + p.mass_2 * p.length_1) * p.gravity * sin_cos(s.theta_1)[0]
+        + phi_2
+    )
+    centrifugal = coupling * s.rate_1**2 * sin_2 if dynamics == "book" else np.float32(0)
+    numerator = torque + d_2 / d_1 * phi_1 - centrifugal - phi_2
+    acceleration_2 = numerator / (p.mass_2 * p.com_2**2 + p.inertia - d_2**2 / d_1)
+    acceleration_1 = -(d_2 * acceleration_2 + phi_1) / d_1
+    return State(s.rate_1, s.rate_2, acceleration_1, acceleration_2)
 
 
-def _runge_kutta(slope, state: State, dt) -> State:
-    def moved(k, h):
+def _runge_kutta(derivative: Callable[[State], State], state: State, dt: Any) -> State:
+    def advanced(k, h):
         return jax.tree.map(lambda x, v: x + h * v, state, k)
 
-    k1 = slope(state)
-    k2 = slope(moved(k1, dt / 2))
-    k3 = slope(moved(k2, dt / 2))
-    k4 = slope(moved(k3, dt))
+    k1 = derivative(state)
+    k2 = derivative(advanced(k1, dt / 2))
+    k3 = derivative(advanced(k2, dt / 2))
+    k4 = derivative(advanced(k3, dt))
     return jax.tree.map(lambda x, a, b, c, d: x + dt / 6 * (a + 2 * b + 2 * c + d), state, k1, k2, k3, k4)
 
 
-def _wrap(angle: jax.Array) -> jax.Array:
-    """The same angle in [-pi, pi), for angles a few turns away."""
-    return angle - 2 * math.pi * jnp.floor((angle + math.pi) / (2 * math.pi))
+def _within_bounds(state: State, max_rate_1: float, max_rate_2: float) -> State:
+    return State(
+        theta_1=wrap_angle(state.theta_1),
+        theta_2=wrap_angle(state.theta_2),
+        rate_1=clip(state.rate_1, -max_rate_1, max_rate_1),
+        rate_2=clip(state.rate_2, -max_rate_2, max_rate_2),
+    )
+
+
+def _tip_is_above_line(state: State) -> jax.Array:
+    return -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1

@@ -5,7 +5,7 @@ Physics: Barto, Sutton and Anderson (1983), doi:10.1109/TSMC.1983.6313077; Flori
 
 Observation   float32[4]   cart position (m), velocity (m/s), pole angle (rad), rate (rad/s)
 Action        int32        0 pushes left, 1 pushes right
-Reward        1 for every step, the failing one included; with sutton_barto_reward 0, and -1 on failing
+Reward        1 for every step, the terminating one included; with sutton_barto_reward 0, and -1 on terminating
 Starts        each component uniform in [-start_range, start_range]
 Terminates    |position| > position_limit or |angle| > angle_limit
 Time limit    500, CartPole-v0 200 (registry)
@@ -24,14 +24,14 @@ from jaxenv.task import Task, Transition
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = 9.8  # m/s^2
     masscart: float = 1.0  # kg
     masspole: float = 0.1  # kg
-    length: float = 0.5  # m, half the pole
+    length: float = 0.5  # m, half the length of the pole
     force: float = 10.0  # N
-    tau: float = 0.02  # s between two steps
+    tau: float = 0.02  # s, duration of a step
     start_range: float = 0.05
 
     @property
@@ -45,7 +45,7 @@ class Params:
 
 @tree.struct
 class State:
-    """Cart and pole, each float32 ``[B]``."""
+    """Positions and velocities of cart and pole, each float32 ``[B]``."""
 
     x: jax.Array  # m
     x_dot: jax.Array  # m/s
@@ -54,7 +54,13 @@ class State:
 
 
 class CartPole(Task):
-    """Pole balancing; see the module for observation, action, reward and ends."""
+    """Pole balancing; the module docstring is the specification.
+
+    Attributes:
+        position_limit: distance from the centre at which the task terminates, in m.
+        angle_limit: angle from upright at which the task terminates, in rad.
+        sutton_barto_reward: whether the reward is 0, and -1 on terminating, instead of 1.
+    """
 
     params: Params = Params()
     position_limit: float = tree.static(default=2.4)
@@ -87,7 +93,7 @@ class CartPole(Task):
 
 
 def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array, jax.Array]:
-    """Acceleration of the cart (m/s^2) and of the pole's angle (rad/s^2), each float32 ``[B]``, under a force (N)."""
+    """Acceleration of the cart (m/s^2) and of the pole (rad/s^2) under ``force`` (N), each float32 ``[B]``."""
     sin, cos = sin_cos(state.theta)
     push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
     theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))

@@ -1,12 +1,12 @@
-"""Drive an underpowered car out of a valley by pushing left, right or not at all.
+"""Drive an underpowered car out of a valley with three actions: push left, push right, coast.
 
 Reference: Gymnasium ``MountainCar-v0`` (tests/envs/classic_control/test_mountain_car.py).
 Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
 
 Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
-Action        int32        0 pushes left, 1 does not push, 2 pushes right
-Reward        -1 for every step
-Starts        position uniform in [start_low, start_high], at rest
+Action        int32        0 pushes left, 1 coasts, 2 pushes right
+Reward        -1 for every step, the terminating one included
+Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    200 (registry)
 """
@@ -22,10 +22,10 @@ from jaxenv.task import Task, Transition
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # velocity gained by one push
-    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    force: float = 0.001  # gain in velocity from one push
+    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
     goal_position: float = 0.5
     goal_velocity: float = 0.0
     start_low: float = -0.6
@@ -34,14 +34,14 @@ class Params:
 
 @tree.struct
 class State:
-    """The car, each float32 ``[B]``."""
+    """Position and velocity of the car, each float32 ``[B]``."""
 
     position: jax.Array
     velocity: jax.Array
 
 
 class MountainCar(Task):
-    """The car in the valley with three actions; see the module."""
+    """The car in the valley with three actions; the module docstring is the specification."""
 
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
@@ -73,7 +73,7 @@ class MountainCar(Task):
 
 
 def roll(env, state: State, push: jax.Array) -> State:
-    """One step down the slope: the velocity is bounded, and the left wall stops the car."""
+    """Moves the car by one step. Its velocity is bounded, and the left wall stops it."""
     _, cos = sin_cos(3 * state.position)
     velocity = state.velocity + push - env.params.gravity * cos
     velocity = clip(velocity, -env.max_speed, env.max_speed)
@@ -83,5 +83,5 @@ def roll(env, state: State, push: jax.Array) -> State:
 
 
 def at_goal(env, state: State) -> jax.Array:
-    """Whether the car has reached the goal, fast enough: bool ``[B]``."""
+    """Whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)

@@ -1,12 +1,12 @@
-"""Drive an underpowered car out of a valley with a throttle, sparing fuel.
+"""Drive an underpowered car out of a valley with a throttle and little fuel.
 
 Reference: Gymnasium ``MountainCarContinuous-v0`` (tests/envs/classic_control/test_mountain_car_continuous.py).
 Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
 
 Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
-Action        float32[1]   throttle in [-1, 1]; the engine gives no more, but fuel is paid for what was asked
+Action        float32[1]   throttle; the engine clips it to [-1, 1], the fuel cost does not
 Reward        -0.1 * throttle^2, and 100 on reaching the goal
-Starts        position uniform in [start_low, start_high], at rest
+Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    999 (registry)
 """
@@ -22,10 +22,10 @@ from jaxenv.task import Task, Transition
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    power: float = 0.0015  # velocity gained by full throttle in one step
-    gravity: float = 0.0025  # velocity lost to the steepest slope in one step
+    power: float = 0.0015  # gain in velocity from one step at full throttle
+    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
     goal_position: float = 0.45
     goal_velocity: float = 0.0
     start_low: float = -0.6
@@ -33,7 +33,7 @@ class Params:
 
 
 class MountainCarContinuous(Task):
-    """The car in the valley with a throttle; see the module."""
+    """The car in the valley with a throttle; the module docstring is the specification."""
 
     finite_observation = True
     params: Params = Params()

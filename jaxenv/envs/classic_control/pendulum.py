@@ -1,11 +1,11 @@
-"""Swing a pendulum up and hold it there with a torque that is too weak to lift it in one go.
+"""Swing a pendulum up and hold it upright with a torque too weak to lift it in one swing.
 
 Reference: Gymnasium ``Pendulum-v1`` (tests/envs/classic_control/test_pendulum.py).
 
 Observation   float32[3]   cos(angle), sin(angle), rate (rad/s); angle 0 is upright
 Action        float32[1]   torque (N m) in [-max_torque, max_torque], clipped
-Reward        -(angle^2 + 0.1 * rate^2 + 0.001 * torque^2), of the state before the step, angle in [-pi, pi)
-Starts        angle uniform in [-start_angle, start_angle], rate in [-start_rate, start_rate]
+Reward        -(angle^2 + 0.1 * rate^2 + 0.001 * torque^2) of the state before the step, angle in [-pi, pi)
+Starts        angle uniform in [-start_angle, start_angle], rate uniform in [-start_rate, start_rate]
 Terminates    never
 Time limit    200 (registry)
 """
@@ -17,32 +17,37 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv._numeric import clip, sin_cos, wrap_angle
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = 10.0  # m/s^2
     mass: float = 1.0  # kg
     length: float = 1.0  # m
-    dt: float = 0.05  # s between two steps
-    start_angle: float = math.pi
-    start_rate: float = 1.0
+    dt: float = 0.05  # s, duration of a step
+    start_angle: float = math.pi  # rad
+    start_rate: float = 1.0  # rad/s
 
 
 @tree.struct
 class State:
-    """The pendulum, each float32 ``[B]``. The angle is kept in [-pi, pi), so that long episodes lose no precision."""
+    """Angle and angular rate, each float32 ``[B]``. The angle stays in [-pi, pi) to keep its precision."""
 
     theta: jax.Array  # rad, 0 is upright
     theta_dot: jax.Array  # rad/s
 
 
 class Pendulum(Task):
-    """Pendulum swing-up; see the module."""
+    """Pendulum swing-up; the module docstring is the specification.
+
+    Attributes:
+        max_speed: bound on the angular rate, in rad/s.
+        max_torque: bound on the torque, in N m.
+    """
 
     finite_observation = True
     smooth = True
@@ -52,21 +57,17 @@ class Pendulum(Task):
 
     def initial(self, stream):
         angle, rate = random.separate_uniforms(stream, 2, -1, 1)
-        return State(_wrap(angle * self.params.start_angle), rate * self.params.start_rate)
+        return State(wrap_angle(angle * self.params.start_angle), rate * self.params.start_rate)
 
     def initial_bounds(self):
         angle, rate = self.params.start_angle, self.params.start_rate
         return (-angle, -rate), (angle, rate)
 
     def transition(self, state, action, stream):
-        p = self.params
         torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2
-        sin, _ = sin_cos(state.theta)
-        push = 3 * p.gravity / (2 * p.length) * sin + 3 / (p.mass * p.length**2) * torque
-        theta_dot = clip(state.theta_dot + push * p.dt, -self.max_speed, self.max_speed)
-        theta = _wrap(state.theta + theta_dot * p.dt)
-        return Transition(State(theta, theta_dot), reward=-cost, terminated=jnp.zeros_like(cost, bool))
+        state = _advance(state, torque, self.max_speed, self.params)
+        return Transition(state, reward=-cost, terminated=jnp.zeros_like(cost, bool))
 
     def observe(self, state):
         sin, cos = sin_cos(state.theta)
@@ -80,6 +81,8 @@ class Pendulum(Task):
         return specs.Bounded((1,), np.float32, -self.max_torque, self.max_torque, "action")
 
 
-def _wrap(angle: jax.Array) -> jax.Array:
-    """The same angle in [-pi, pi), for angles a few turns away."""
-    return angle - 2 * math.pi * jnp.floor((angle + math.pi) / (2 * math.pi))
+def _advance(state: State, torque: jax.Array, max_speed: float, p: Params) -> State:
+    sin, _ = sin_cos(state.theta)
+    acceleration = 3 * p.gravity / (2 * p.length) * sin + 3 / (p.mass * p.length**2) * torque
+    theta_dot = clip(state.theta_dot + acceleration * p.dt, -max_speed, max_speed)
+    return State(wrap_angle(state.theta + theta_dot * p.dt), theta_dot)

@@ -1,9 +1,9 @@
-"""Small tasks from papers: bandits, mazes, point robots, planar arms and swimmers, Pong."""
+"""Small tasks from various sources."""
 
 from jaxenv.registry import register
 
 register("FourRooms-misc", f"{__name__}.four_rooms:FourRooms", max_episode_steps=500)
-# In the papers of the three with a terminal limit the horizon is the end of the task: nothing is worth anything beyond.
+# With terminal_limit the horizon is part of the task, as in the papers: values beyond it are 0.
 register("MetaMaze-misc", f"{__name__}.meta_maze:MetaMaze", max_episode_steps=200, terminal_limit=True)
 register("PointRobot-misc", f"{__name__}.point_robot:PointRobot", max_episode_steps=100)
 register(

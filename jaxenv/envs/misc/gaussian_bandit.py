@@ -1,15 +1,15 @@
-"""Find out within an episode whether a risky arm is worth more than nothing.
+"""Learn within an episode whether a risky arm pays more than a safe arm that pays nothing.
 
 Task: Lange and Sprekeler (2020), "Learning not to learn: nature versus nurture in silico", arXiv:2010.04466.
-tests/envs/misc/test_gaussian_bandit.py holds it to closed forms and, step by step, to gymnax.
+tests/envs/misc/test_gaussian_bandit.py compares it with closed forms and, step by step, with gymnax.
 
-Observation   float32[4]   last reward; last action one-hot; the time, see ``time_feature``
-Action        int32        0 pulls the arm that pays nothing, 1 the risky one
-Reward        0, or normal around the risky arm's mean with standard deviation sigma_l
-Starts        with a new risky arm: its mean is normal around mean_mu with standard deviation sigma_p
+Observation   float32[4]   last reward; last action one-hot; time, see ``_time_feature``
+Action        int32        0 pulls the safe arm, 1 the risky one
+Reward        0 for the safe arm; normal with the risky arm's mean and standard deviation sigma_l for the risky one
+Starts        with a new risky arm, whose mean is normal with mean mean_mu and standard deviation sigma_p
 Terminates    never
-Time limit    100 (registry), a termination: the task ends with its horizon
-env_info      regret: float32, how much more the best arm pays on average than the one pulled
+Time limit    100 (registry), a termination: the horizon is part of the task
+env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_range
 from jaxenv.envs.misc.bandit import Bandit
 
 
@@ -26,23 +26,21 @@ from jaxenv.envs.misc.bandit import Bandit
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    mean_mu: float = -1.0
-    sigma_p: float = 1.0  # between episodes
-    sigma_l: float = 0.1  # between pulls
-    t_max: float = 100.0  # the step at which normalized time is 1
+    mean_mu: float = -1.0  # mean of the risky arm's mean
+    sigma_p: float = 1.0  # standard deviation of the risky arm's mean
+    sigma_l: float = 0.1  # standard deviation of a reward
+    t_max: float = 100.0  # the step at which the normalized time is 1
 
 
 class GaussianBandit(Bandit):
-    """One arm that pays nothing and one that may pay or cost; see the module."""
+    """A safe and a risky arm; the module docstring is the specification."""
 
     params: Any = Params()
 
     def check(self):
         super().check()
         for name in ("sigma_p", "sigma_l"):
-            value = getattr(self.params, name)
-            if is_concrete(value) and np.any(np.asarray(value) < 0):
-                raise ValueError(f"{self}: {name} must not be negative, got {value}")
+            check_range(f"{self}", name, getattr(self.params, name), 0)
 
     @property
     def num_actions(self):

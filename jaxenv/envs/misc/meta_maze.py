@@ -1,21 +1,21 @@
-"""Find a hidden goal in a maze of pillars, again and again: each time the agent is put elsewhere.
+"""Find a hidden goal in a maze of pillars repeatedly, each time from a new random position.
 
 Task: Miconi, Clune and Stanley (2018), "Differentiable plasticity", arXiv:1804.02464, section 4.5; Miconi, Rawal,
 Clune and Stanley (2019), "Backpropamine", arXiv:2002.10585, section 4.2, with the code the authors published.
-It is a script, no package: tests/envs/misc/test_meta_maze.py holds it to a plain retelling of its rules.
+That code is a script: tests/envs/misc/test_meta_maze.py compares this task with a plain implementation of its rules.
 
 Observation   float32[rf_size**2 + 6]   1 for each wall among the rf_size by rf_size cells around the agent, row by row;
-                                        the last action one-hot; the last reward; the time, see ``time_feature``
+                                        the last action one-hot; the last reward; time, see ``_time_feature``
 Action        int32                     0 up, 1 right, 2 down, 3 left
 Reward        ``reward`` for reaching the goal, plus ``punishment`` (0 by default) for walking into a wall
-Starts        at the centre; the goal at any other free cell, each as likely, for the whole episode
+Starts        at the centre, with a goal drawn uniformly among the other free cells for the whole episode
 Terminates    never
-Time limit    200 (registry), a termination: the task ends with its horizon
-env_info      goal_reached: bool, by this step
+Time limit    200 (registry), a termination: the horizon is part of the task
+env_info      goal_reached: bool, whether this step reached the goal
 
-A maze has maze_size by maze_size cells with walls around them. Every cell with an odd row and an odd column, counted
-from 0, is a pillar, the centre excepted. At the goal, which no observation shows, the agent is put at another free
-cell, each as likely. At the start of an episode the last action reads as 0, as in the original.
+A maze has maze_size by maze_size cells surrounded by walls. Every cell with an odd row and an odd column, counted from
+0, is a pillar, except for the centre. The goal is not visible. An agent that reaches it is moved to another free cell,
+drawn uniformly. At the start of an episode the last action is 0, as in the original.
 """
 
 import jax
@@ -23,7 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
+from jaxenv._actions import toward
+from jaxenv._checks import check_positive
+from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
 
@@ -32,13 +34,13 @@ class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
     reward: float = 10.0  # for reaching the goal
-    punishment: float = 0.0  # added for walking into a wall: below 0 to punish
-    t_max: float = 200.0  # the step at which normalized time is 1
+    punishment: float = 0.0  # added for walking into a wall; negative to punish
+    t_max: float = 200.0  # the step at which the normalized time is 1
 
 
 @tree.struct
 class State:
-    """Cells count from 0 inside the walls."""
+    """Positions of agent and goal, counted from 0 inside the outer walls, and the last step."""
 
     row: jax.Array  # int32[B]
     column: jax.Array  # int32[B]
@@ -46,19 +48,19 @@ class State:
     goal_column: jax.Array  # int32[B]
     last_action: jax.Array  # int32[B]
     last_reward: jax.Array  # float32[B]
-    time: jax.Array  # int32[B]
+    time: jax.Array  # int32[B], steps taken
 
 
 class MetaMaze(Task):
-    """The maze with pillars; see the module.
+    """The maze with pillars; the module docstring is the specification.
 
     Attributes:
-        maze_size: cells along either side, odd.
-        rf_size: cells along either side of what the agent sees, odd.
-        normalize_time: whether the time runs from -1 to 1 instead of counting steps.
+        maze_size: number of cells along each side of the maze, odd.
+        rf_size: number of cells along each side of the agent's field of view, odd.
+        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
     """
 
-    # Nothing but the limit ends an episode: mostly no lane starts, or all do.
+    # Only the time limit ends an episode, so in most steps either no lane restarts or all do.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     maze_size: int = tree.static(default=9)
@@ -69,7 +71,7 @@ class MetaMaze(Task):
         for name in ("maze_size", "rf_size"):
             if getattr(self, name) < 3 or getattr(self, name) % 2 == 0:
                 raise ValueError(f"{self}: {name} must be odd and at least 3, got {getattr(self, name)}")
-        check_t_max(str(self), self.params.t_max)
+        check_positive(f"{self}", "t_max", self.params.t_max)
 
     def initial(self, stream):
         lanes = jnp.zeros(stream.shape, jnp.int32)
@@ -106,9 +108,8 @@ class MetaMaze(Task):
 def _advance(
     state: State, action: jax.Array, elsewhere: tuple[jax.Array, jax.Array], size: int, p: Params
 ) -> tuple[State, jax.Array]:
-    """The next state and whether the goal was reached, in which case the agent is put ``elsewhere``."""
-    row = state.row + (action == 2).astype(jnp.int32) - (action == 0).astype(jnp.int32)
-    column = state.column + (action == 1).astype(jnp.int32) - (action == 3).astype(jnp.int32)
+    """The next state, and whether the goal was reached, in which case the agent is moved to ``elsewhere``."""
+    row, column = state.row + toward(action, 2, 0), state.column + toward(action, 1, 3)
     blocked = _is_wall(row, column, size)
     row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
     at_goal = (row == state.goal_row) & (column == state.goal_column)
@@ -125,23 +126,22 @@ def _advance(
 
 
 def _is_wall(row: jax.Array, column: jax.Array, size: int) -> jax.Array:
-    """Whether cells are outside or pillars; a few comparisons cost less than looking up a map."""
+    """Whether cells are outside the maze or pillars. A few comparisons are cheaper than a lookup in a map."""
     outside = (row < 0) | (row >= size) | (column < 0) | (column >= size)
     pillar = (row & column & 1) == 1
     centre = (row == size // 2) & (column == size // 2)
     return outside | (pillar & ~centre)
 
 
-def _count(size: int) -> int:
-    """How many cells are free."""
+def _num_free_cells(size: int) -> int:
     return size**2 - (size // 2) ** 2 + size // 2 % 2
 
 
 def _cell(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Row and column of a free cell, for numbers (int32) from 0 to ``_count(size) - 1``.
+    """Row and column of a free cell, for numbers (int32) from 0 to ``_num_free_cells(size) - 1``.
 
-    Two rows, one without and one with pillars, have ``size + size // 2 + 1`` free cells together. The last number is
-    that of the last free cell, or of the centre where it would be a pillar.
+    A row without and a row with pillars together have ``size + size // 2 + 1`` free cells. The last number denotes the
+    last free cell, or the centre if that would otherwise be a pillar.
     """
     pair = size + size // 2 + 1
     above, rest = number // pair, number % pair
@@ -149,14 +149,14 @@ def _cell(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     row = 2 * above + crosses.astype(jnp.int32)
     column = jnp.where(crosses, 2 * (rest - size), rest)
     if size // 2 % 2 == 1:
-        extra, middle = number == _count(size) - 1, np.int32(size // 2)
+        extra, middle = number == _num_free_cells(size) - 1, np.int32(size // 2)
         row, column = jnp.where(extra, middle, row), jnp.where(extra, middle, column)
     return row, column
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array], size: int) -> tuple[jax.Array, jax.Array]:
-    """A free cell other than ``taken``, uniformly: all but the last are drawn from, which stands in for ``taken``."""
-    count = _count(size)
+    """A uniform free cell other than ``taken``: a draw among all but the last cell, which replaces ``taken``."""
+    count = _num_free_cells(size)
     number = random.high_product(word, jnp.full_like(word, count - 1)).astype(jnp.int32)
     row, column = _cell(number, size)
     last_row, last_column = _cell(jnp.full_like(number, count - 1), size)

@@ -1,22 +1,22 @@
-"""Find a hidden goal on a half-circle by moving about the plane.
+"""Find a hidden goal on a half-circle by moving in the plane.
 
 Task: Rakelly, Zhou, Quillen, Finn and Levine (2019), "Efficient off-policy meta-reinforcement learning via
 probabilistic context variables", arXiv:1903.08254 (sparse 2D navigation); Dorfman, Shenfeld and Tamar (2020), "Offline
-meta learning of exploration", arXiv:2008.02598 (semi-circle). Classes inside their training code, no packages:
-tests/envs/misc/test_point_robot.py holds it to a plain retelling of their rules.
+meta learning of exploration", arXiv:2008.02598 (semi-circle). The originals are classes inside training code:
+tests/envs/misc/test_point_robot.py compares this task with a plain implementation of their rules.
 
-Observation   float32[6]   position x, y; last reward; last action x, y; the time, see ``time_feature``
-Action        float32[2]   what is added to the position, each within [-max_force, max_force] (clipped)
-Reward        1 within goal_radius of the goal, 0 otherwise; with dense_reward minus the distance to the goal; both
-              measured where the step ends
-Starts        the goal anywhere on the half-circle of circle_radius above the origin, uniformly; the agent at a distance
-              and an angle within the half-circle, both uniform, with center_init at the origin
+Observation   float32[6]   position x, y; last reward; last action x, y; time, see ``_time_feature``
+Action        float32[2]   displacement along x and y, clipped to [-max_force, max_force]
+Reward        1 within goal_radius of the goal, 0 otherwise; with dense_reward minus the distance to the goal; both at
+              the position after the step
+Starts        the goal uniform on the half-circle of circle_radius above the origin; the agent at a uniform radius and
+              angle within the half-circle, or with center_init at the origin
 Terminates    never
 Time limit    100 (registry)
 env_info      goal_reached: bool, whether the step ended within goal_radius
 
-With ``respawn`` an agent that is within goal_radius is put where it might have started. ``compat="gymnax"`` does so
-too, and judges the step by where it began, one step late, as gymnax 1.0.1 does.
+With ``respawn`` an agent within goal_radius is moved to a new random start. ``compat="gymnax"`` does the same, and
+takes reward and goal_reached from the position before the step, as gymnax 1.0.1 does.
 """
 
 import math
@@ -28,9 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_choice, check_positive, check_range, is_real
 from jaxenv._numeric import clip, sin_cos
-from jaxenv.envs.misc.time_feature import check_t_max, time_bounds, time_feature
+from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
 
@@ -40,36 +40,36 @@ class Params:
 
     circle_radius: float = 1.0
     goal_radius: float = 0.2
-    t_max: float = 100.0  # the step at which normalized time is 1
+    t_max: float = 100.0  # the step at which the normalized time is 1
 
 
 @tree.struct
 class State:
-    """Agent and goal, each float32 ``[B]``, and what was last done."""
+    """Positions of agent and goal, and the last step. Each float32 ``[B]`` unless stated otherwise."""
 
     x: jax.Array
     y: jax.Array
     goal_x: jax.Array
     goal_y: jax.Array
     last_action: jax.Array  # float32[B, 2]
-    last_reward: jax.Array  # float32[B]
-    time: jax.Array  # int32[B]
+    last_reward: jax.Array
+    time: jax.Array  # int32[B], steps taken
 
 
 class PointRobot(Task):
-    """The point on the plane; see the module.
+    """The point on the plane; the module docstring is the specification.
 
     Attributes:
-        max_force: how far a step goes at most along either axis.
+        max_force: the largest displacement of a step along either axis.
         dense_reward: whether the reward is minus the distance to the goal.
         center_init: whether the agent starts at the origin, as in the papers.
-        normalize_time: whether the time runs from -1 to 1 instead of counting steps.
-        respawn: whether the agent is put elsewhere when it has reached the goal.
-        compat: ``"gymnax"`` for the numbers of gymnax 1.0.1, else empty.
+        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
+        respawn: whether an agent that has reached the goal is moved to a new start.
+        compat: ``"gymnax"`` for the rules of gymnax 1.0.1, or empty.
     """
 
     finite_observation = True
-    # Nothing but the limit ends an episode: mostly no lane starts, or all do.
+    # Only the time limit ends an episode, so in most steps either no lane restarts or all do.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     max_force: float = tree.static(default=0.1)
@@ -81,7 +81,7 @@ class PointRobot(Task):
 
     @property
     def smooth(self) -> bool:
-        # The sparse reward is a step, and so is the way back to a start.
+        # The sparse reward and the move to a new start are discontinuous.
         return self.dense_reward and not self._respawns
 
     @property
@@ -89,27 +89,24 @@ class PointRobot(Task):
         return self.respawn or self.compat == "gymnax"
 
     def check(self):
-        if not isinstance(self.max_force, int | float | np.number):
+        if not is_real(self.max_force):
             raise ValueError(f"{self}: max_force must be one number, got {self.max_force}")
         if not (math.isfinite(self.max_force) and self.max_force > 0):
-            raise ValueError(f"{self}: max_force must be positive, got {self.max_force}")
-        if self.compat not in ("", "gymnax"):
-            raise ValueError(f"{self}: compat must be '' or 'gymnax', got {self.compat!r}")
+            raise ValueError(f"{self}: max_force must be positive and finite, got {self.max_force}")
+        check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
         for name in ("circle_radius", "goal_radius"):
-            value = getattr(self.params, name)
-            if is_concrete(value) and np.any(np.asarray(value) < 0):
-                raise ValueError(f"{self}: {name} must not be negative, got {value}")
-        check_t_max(str(self), self.params.t_max)
+            check_range(f"{self}", name, getattr(self.params, name), 0)
+        check_positive(f"{self}", "t_max", self.params.t_max)
 
     def initial(self, stream):
         angle, *start = random.separate_uniforms(stream, 1 if self.center_init else 3)
         goal = _polar(self.params.circle_radius, math.pi * angle)
-        nothing = jnp.zeros(stream.shape, jnp.float32)
+        zero = jnp.zeros(stream.shape, jnp.float32)
         return State(
-            *self._start(start, nothing),
+            *self._start(start, zero),
             *goal,
             last_action=jnp.zeros((*stream.shape, 2), jnp.float32),
-            last_reward=nothing,
+            last_reward=zero,
             time=jnp.zeros(stream.shape, jnp.int32),
         )
 
@@ -119,8 +116,8 @@ class PointRobot(Task):
 
     def observe(self, state):
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
-        ahead, aside = state.last_action[:, 0], state.last_action[:, 1]
-        return jnp.stack([state.x, state.y, state.last_reward, ahead, aside, time], axis=-1)
+        last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
+        return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
 
     def observation_spec(self):
         first, last = time_bounds(self.normalize_time)
@@ -133,24 +130,24 @@ class PointRobot(Task):
         return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
 
     def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Where an agent starts: at ``origin``, or at fractions (each ``[B]``) of the radius and of a half-turn."""
+        """The initial position: ``origin``, or fractions (each ``[B]``) of the radius and of a half-turn."""
         if not fractions:
             return origin, origin
         radius, angle = fractions
         return _polar(self.params.circle_radius * radius, math.pi * angle)
 
     def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
-        """One step, with where to begin again if that is what reaching the goal leads to."""
+        """One step; ``start`` is the position to which an agent at the goal is moved with ``respawn``."""
         action = clip(action, -self.max_force, self.max_force)
         x, y = state.x + action[:, 0], state.y + action[:, 1]
-        judged_x, judged_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
-        distance = _length(state.goal_x - judged_x, state.goal_y - judged_y)
+        from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
+        distance = _length(state.goal_x - from_x, state.goal_y - from_y)
         reached = distance <= self.params.goal_radius
         reward = -distance if self.dense_reward else reached.astype(jnp.float32)
         if self._respawns:
             x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
-        after = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
-        return Transition(after, reward, jnp.zeros_like(reached), {"goal_reached": reached})
+        state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
+        return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
 
 
 def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -159,7 +156,7 @@ def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _length(x: jax.Array, y: jax.Array) -> jax.Array:
-    """Length of a vector, with a gradient of 0 where it has none."""
+    """Length of a vector, with gradient 0 at length 0."""
     square = x * x + y * y
-    apart = square != 0  # NaN is not at the goal
-    return jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
+    positive = square != 0  # true for NaN, which must not count as distance 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

@@ -1,20 +1,20 @@
-"""Keep a ball in play against an opponent who follows it, seen as an image.
+"""Keep a ball in play against an opponent that follows it, with images as observations.
 
-Reference: Kirsch (2018), "Batched pong environment", doi:10.5281/zenodo.1175920, for the flight of the ball; gymnax's
-``Pong-misc`` for the single player, the opponent and the image (tests/envs/misc/test_pong.py).
+Reference: Kirsch (2018), "Batched pong environment", doi:10.5281/zenodo.1175920, for the ball; gymnax's ``Pong-misc``
+for the single player, the opponent and the image (tests/envs/misc/test_pong.py).
 
-Observation   bool[height, width, 3]   cells lit by the paddles, by the ball, by the ball one step before
-Action        int32                    0 stays, 1 goes up, 2 goes down
+Observation   bool[height, width, 3]   channels: the paddles, the ball, the ball one step before
+Action        int32                    0 stays, 1 moves up, 2 moves down
 Reward        "rally": 1 for every step after which the ball is in play, 0 for the last; "score": 1 if the opponent
               misses the ball, -1 if the player does, 0 otherwise
-Starts        paddles and ball in the middle, the ball flying to either side as likely, its speed along the rows uniform
-              in [-serve_y_speed, serve_y_speed); level and to the right without random_serve
-Terminates    when the ball has left on either side
+Starts        paddles and ball in the middle; the ball moves to a random side with a row speed uniform in
+              [-serve_y_speed, serve_y_speed); without random_serve it moves horizontally to the right
+Terminates    when the ball has left the image on either side
 Time limit    1000 (registry)
 
-Columns are counted from the left, where the player's paddle stands, rows from the top; speeds are cells a step. As in
-the original the player's paddle reaches half its height above and below its centre and the opponent's one cell more,
-and the borders at the top and at the bottom reflect a ball at row 0 and at the last row.
+Columns count from the left, the player's side, and rows from the top. Speeds are in cells per step. As in the original
+the player's paddle returns balls within half its height of its centre, and the opponent's reaches one cell further. The
+top and bottom borders reflect the ball at row 0 and at the last row.
 """
 
 import jax
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_choice, check_integer, check_range, is_concrete
 from jaxenv.task import Task, Transition
 
 UP, DOWN = np.int32(1), np.int32(2)
@@ -30,7 +30,7 @@ UP, DOWN = np.int32(1), np.int32(2)
 
 @tree.struct
 class Params:
-    """Speeds in cells a step: scalars, or ``[B]`` for one value per lane."""
+    """Speeds in cells per step: scalars, or ``[B]`` for one value per lane."""
 
     ball_x_speed: float = 1.0
     ball_max_y_speed: float = 3.0
@@ -40,7 +40,7 @@ class Params:
 
 @tree.struct
 class State:
-    """Paddles and ball, each float32 ``[B]``."""
+    """Positions of paddles and ball, each float32 ``[B]``."""
 
     player: jax.Array  # row of the paddle's centre
     opponent: jax.Array
@@ -48,21 +48,21 @@ class State:
     column: jax.Array
     row_speed: jax.Array
     column_speed: jax.Array
-    last_row: jax.Array  # of the ball one step before
+    last_row: jax.Array  # position of the ball one step before
     last_column: jax.Array
 
 
 class Pong(Task):
-    """Pong for one player; see the module.
+    """Pong for one player; the module docstring is the specification.
 
     Attributes:
-        width: of the image, at least 4.
-        height: of the image, enough for a paddle and a cell more.
-        paddle_half_height: a paddle is a centre and so many cells on either side.
-        use_ai_policy: whether the opponent follows the ball, else both paddles do what the player does.
-        random_serve: whether direction and speed of the serve are drawn.
+        width: width of the image, at least 4.
+        height: height of the image, at least that of a paddle plus one.
+        paddle_half_height: number of cells of a paddle above and below its centre.
+        use_ai_policy: whether the opponent follows the ball; otherwise it repeats the player's moves.
+        random_serve: whether direction and speed of the serve are random.
         reward: ``"rally"`` or ``"score"``.
-        dtype: of the observation, ``"bool"`` or ``"float32"``.
+        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
     """
 
     params: Params = Params()
@@ -75,34 +75,27 @@ class Pong(Task):
     dtype: str = tree.static(default="bool")
 
     def check(self):
-        if self.width < 4:
-            raise ValueError(f"{self}: width must be at least 4, got {self.width}")
-        if self.paddle_half_height < 1:
-            raise ValueError(f"{self}: paddle_half_height must be at least 1, got {self.paddle_half_height}")
-        if self.height < (least := 2 * self.paddle_half_height + 2):
-            raise ValueError(f"{self}: height must be at least {least}, got {self.height}")
-        for name, allowed in (("reward", ("rally", "score")), ("dtype", ("bool", "float32"))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{self}: {name} must be one of {allowed}, got {getattr(self, name)!r}")
-        speed = self.params.ball_x_speed
+        owner, p = f"{self}", self.params
+        check_integer(owner, "width", self.width, 4)
+        check_integer(owner, "paddle_half_height", self.paddle_half_height, 1)
+        check_integer(owner, "height", self.height, 2 * self.paddle_half_height + 2)
+        check_choice(owner, "reward", self.reward, ("rally", "score"))
+        check_choice(owner, "dtype", self.dtype, ("bool", "float32"))
+        speed = p.ball_x_speed
         if is_concrete(speed) and np.any((np.asarray(speed) <= 0) | (np.asarray(speed) > self.width / 2)):
-            raise ValueError(f"{self}: ball_x_speed must be above 0 and at most width / 2, got {speed}")
-        # A border reflects once a step: a ball this quick stays between the two.
-        for name in ("ball_max_y_speed", "serve_y_speed"):
-            speed = getattr(self.params, name)
-            if is_concrete(speed) and np.any((np.asarray(speed) < 0) | (np.asarray(speed) > self.height - 1)):
-                raise ValueError(f"{self}: {name} must lie in [0, height - 1], got {speed}")
-        speed = self.params.paddle_y_speed
-        if is_concrete(speed) and np.any(np.asarray(speed) < 0):
-            raise ValueError(f"{self}: paddle_y_speed must not be negative, got {speed}")
+            raise ValueError(f"{owner}: ball_x_speed must be positive and at most width / 2, got {speed}")
+        # A border reflects at most once per step, so a faster ball could leave the image.
+        check_range(owner, "ball_max_y_speed", p.ball_max_y_speed, 0, self.height - 1)
+        check_range(owner, "serve_y_speed", p.serve_y_speed, 0, self.height - 1)
+        check_range(owner, "paddle_y_speed", p.paddle_y_speed, 0)
 
     def initial(self, stream):
         row = jnp.full(stream.shape, self.height / 2, jnp.float32)
         column = jnp.full(stream.shape, self.width / 2, jnp.float32)
         row_speed, side = jnp.zeros_like(row), jnp.ones_like(row)
         if self.random_serve:
-            share, coin = random.separate_uniforms(stream, 2, -1.0, 1.0)
-            row_speed, side = share * self.params.serve_y_speed, jnp.where(coin < 0, -side, side)
+            fraction, coin = random.separate_uniforms(stream, 2, -1.0, 1.0)
+            row_speed, side = fraction * self.params.serve_y_speed, jnp.where(coin < 0, -side, side)
         return State(row, row, row, column, row_speed, side * self.params.ball_x_speed, row, column)
 
     def transition(self, state, action, stream):
@@ -117,16 +110,16 @@ class Pong(Task):
         return Transition(state, reward, terminated=missed | scored)
 
     def advance(self, state: State, player: jax.Array, opponent: jax.Array) -> State:
-        """One step in which the paddles go in the directions ``player`` and ``opponent``: -1 up, 0, or 1 down."""
+        """One step with the paddles moving in directions ``player`` and ``opponent``: -1 up, 0 not at all, 1 down."""
         reach, max_speed = np.float32(self.paddle_half_height), self.params.ball_max_y_speed
-        player, opponent = self._moved(state.player, player), self._moved(state.opponent, opponent)
+        player, opponent = self._move(state.player, player), self._move(state.opponent, opponent)
 
         row, column = state.row + state.row_speed, state.column + state.column_speed
         above, below = row < 0, row >= self.height
         row = jnp.where(above, -row, jnp.where(below, 2.0 * (self.height - 1) - row, row))
         row_speed = jnp.where(above | below, -state.row_speed, state.row_speed)
 
-        # Where it meets a paddle a ball is thrown back and deflected, the more the further from the centre.
+        # A paddle returns the ball and deflects it in proportion to the distance from the paddle's centre.
         off_player, off_opponent = row - player, row - opponent
         by_player = (column <= 1) & (jnp.abs(off_player) <= reach)
         by_opponent = (column > self.width - 2) & (jnp.abs(off_opponent) < reach + 1)
@@ -144,8 +137,8 @@ class Pong(Task):
         )
 
     def observe(self, state):
-        # Each thing is a bit. It is seen in the rows that bear its bit, and there in the entries (column and channel)
-        # that do: two short tables a lane, and one operation on bytes for each entry of the image.
+        # Each object is one bit. It is visible where both its row and its entry (column and channel) have the bit set:
+        # two short tables per lane, and one operation on bytes per element of the image.
         row, entry = (np.arange(n, dtype=np.int32)[None] for n in (self.height, 3 * self.width))
         ball_row, ball_column = self._cell(state.row, state.column)
         last_row, last_column = self._cell(state.last_row, state.last_column)
@@ -172,24 +165,24 @@ class Pong(Task):
     def action_spec(self):
         return specs.discrete(3, name="action")
 
-    def _moved(self, paddle: jax.Array, direction: jax.Array | np.float32) -> jax.Array:
-        """A paddle's centre after a step; no part of it leaves the image."""
+    def _move(self, paddle: jax.Array, direction: jax.Array | np.float32) -> jax.Array:
+        """The centre of a paddle after a step. The whole paddle stays in the image."""
         reach = self.paddle_half_height
         return jnp.clip(paddle + direction * self.params.paddle_y_speed, float(reach), float(self.height - reach - 1))
 
     def _follow(self, state: State) -> jax.Array:
-        """Where the opponent goes: up if that brings it nearer to the ball than down, else down. It never stays."""
-        up, down = (self._moved(state.opponent, np.float32(d)) for d in (-1, 1))
+        """The opponent's direction: up if that brings it closer to the ball than down, else down."""
+        up, down = (self._move(state.opponent, np.float32(d)) for d in (-1, 1))
         return jnp.where(jnp.abs(state.row - up) < jnp.abs(state.row - down), np.float32(-1), np.float32(1))
 
     def _cell(self, row: jax.Array, column: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Row and column ``[B, 1]`` of the cell at a place, of the nearest one where that is outside."""
+        """Row and column ``[B, 1]`` of the cell at a position, or of the nearest cell if it is outside the image."""
         row = jnp.clip(jnp.floor(row).astype(jnp.int32), 0, self.height - 1)
         column = jnp.clip(jnp.floor(column).astype(jnp.int32), 0, self.width - 1)
         return row[:, None], column[:, None]
 
     def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
-        """In which rows a paddle is seen, bool ``[B, height]``."""
+        """The rows that a paddle covers: bool ``[B, height]``."""
         return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
 
 

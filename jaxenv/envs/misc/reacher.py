@@ -1,16 +1,16 @@
-"""Bring the tip of an arm of many joints to a goal by turning its joints.
+"""Bring the tip of a multi-joint arm to a goal by torques on its joints.
 
-Reference: Ivy's gym, ``ivy_gym/reacher.py``, which gymnax's ``Reacher-misc`` follows (tests/envs/misc/test_reacher.py).
+Reference: Ivy's gym, ``ivy_gym/reacher.py``, the source of gymnax's ``Reacher-misc`` (tests/envs/misc/test_reacher.py).
 
-Observation   float32[3 * num_joints + 2]   cosines of the angles, their sines, rates (rad/s), x and y of the goal
-Action        float32[num_joints]           torque in [-1, 1] on each joint; beyond that it is not limited by itself
-Reward        exp(-d^2), d the distance of the tip from the goal after the step
+Observation   float32[3 * num_joints + 2]   cosines and sines of the angles, rates (rad/s), x and y of the goal
+Action        float32[num_joints]           torque on each joint, in [-1, 1]; the task itself does not clip it
+Reward        exp(-d^2), where d is the distance between tip and goal after the step
 Starts        angles uniform in [-pi, pi), rates in [-1, 1), the goal in the square [-num_joints, num_joints)^2
 Terminates    never
 Time limit    100 (registry)
 
-Segments have length 1 and an angle each, measured from the x axis: a joint turns its own segment and no other. There is
-neither inertia nor friction. One goal in five lies in a corner of the square, out of reach, as in the original.
+Segments have length 1, and their angles are measured from the x axis, so a joint turns only its own segment. There is
+neither inertia nor friction. As in the original one goal in five is out of reach, in a corner of the square.
 """
 
 import math
@@ -20,30 +20,34 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_integer, check_positive
 from jaxenv._numeric import sin_cos
 from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     torque_scale: float = 1.0  # rad/s^2 for an action of 1
-    dt: float = 0.05  # s
+    dt: float = 0.05  # s, duration of a step
 
 
 @tree.struct
 class State:
-    """The arm and its goal: float32 ``[B]`` for each joint or coordinate, which computes quicker than ``[B, 2]``."""
+    """The arm and its goal. Separate arrays float32 ``[B]`` per joint and coordinate are faster than ``[B, 2]``."""
 
     angles: tuple[jax.Array, ...]  # rad
     rates: tuple[jax.Array, ...]  # rad/s
-    goal: tuple[jax.Array, jax.Array]
+    goal: tuple[jax.Array, jax.Array]  # x, y
 
 
 class Reacher(Task):
-    """An arm that reaches for a goal; see the module."""
+    """An arm that reaches for a goal; the module docstring is the specification.
+
+    Attributes:
+        num_joints: number of joints and segments.
+    """
 
     finite_observation = True
     reset_strategy = {"cpu": "cond", "default": "select"}
@@ -52,10 +56,8 @@ class Reacher(Task):
     num_joints: int = tree.static(default=2)
 
     def check(self):
-        if self.num_joints < 1:
-            raise ValueError(f"{self}: num_joints must be at least 1, got {self.num_joints}")
-        if is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
-            raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
+        check_integer(f"{self}", "num_joints", self.num_joints, 1)
+        check_positive(f"{self}", "dt", self.params.dt)
 
     def initial(self, stream):
         n = self.num_joints
@@ -94,6 +96,6 @@ class Reacher(Task):
 
 
 def _tip(angles: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-    """Where the last segment ends."""
+    """Coordinates of the end of the last segment."""
     sines, cosines = zip(*map(sin_cos, angles), strict=True)
     return sum(cosines[1:], cosines[0]), sum(sines[1:], sines[0])

@@ -1,16 +1,16 @@
-"""Swim to a goal and keep clear of the urchins on the way.
+"""Swim to a goal while avoiding urchins.
 
-Reference: Ivy's gym, ``ivy_gym/swimmer.py``, which gymnax's ``Swimmer-misc`` follows (tests/envs/misc/test_swimmer.py).
+Reference: Ivy's gym, ``ivy_gym/swimmer.py``, the source of gymnax's ``Swimmer-misc`` (tests/envs/misc/test_swimmer.py).
 
-Observation   float32[2 * num_urchins + 6]   x and y of every urchin, of the swimmer, of its velocity, of the goal
-Action        float32[2]                     acceleration along x and y in [-1, 1]; beyond that not limited by itself
-Reward        exp(-d^2 / 2), d the distance from the goal after the step, times 1 - exp(-30 e^2) for every urchin, e the
-              distance from it: nothing within an urchin, all of it half a length away
-Starts        urchins, swimmer and goal uniform in [-1, 1)^2, at rest
+Observation   float32[2 * num_urchins + 6]   x and y of every urchin, of the position, the velocity and the goal
+Action        float32[2]                     acceleration along x and y, in [-1, 1]; the task itself does not clip it
+Reward        exp(-d^2 / 2), where d is the distance to the goal after the step, times 1 - exp(-30 e^2) for every urchin
+              at distance e: 0 at an urchin, nearly unaffected at half a unit of length
+Starts        at rest; urchins, swimmer and goal uniform in [-1, 1)^2
 Terminates    never
 Time limit    500 (registry)
 
-The water has no walls and does not slow the swimmer down, who may leave it all behind.
+There are no walls and no drag, so the swimmer may leave the square.
 """
 
 from typing import TypeAlias
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_integer, check_positive
 from jaxenv.task import Task, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
@@ -28,14 +28,14 @@ Point: TypeAlias = tuple[jax.Array, jax.Array]
 
 @tree.struct
 class Params:
-    """Numbers of the physics: scalars, or ``[B]`` for one value per lane."""
+    """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    dt: float = 0.05  # s
+    dt: float = 0.05  # s, duration of a step
 
 
 @tree.struct
 class State:
-    """Where everything is, float32: single points as an x and a y, each ``[B]``, which compute quicker than pairs."""
+    """Positions and velocity, float32. Single points are pairs of arrays ``[B]``, which are faster than ``[B, 2]``."""
 
     urchins: jax.Array  # [B, num_urchins, 2]
     position: Point
@@ -44,7 +44,11 @@ class State:
 
 
 class Swimmer(Task):
-    """A swimmer among urchins; see the module."""
+    """A swimmer among urchins; the module docstring is the specification.
+
+    Attributes:
+        num_urchins: number of urchins.
+    """
 
     finite_observation = True
     reset_strategy = {"cpu": "cond", "default": "select"}
@@ -53,10 +57,8 @@ class Swimmer(Task):
     num_urchins: int = tree.static(default=5)
 
     def check(self):
-        if self.num_urchins < 0:
-            raise ValueError(f"{self}: num_urchins must be at least 0, got {self.num_urchins}")
-        if is_concrete(self.params.dt) and np.any(np.asarray(self.params.dt) <= 0):
-            raise ValueError(f"{self}: dt must be positive, got {self.params.dt}")
+        check_integer(f"{self}", "num_urchins", self.num_urchins, 0)
+        check_positive(f"{self}", "dt", self.params.dt)
 
     def initial(self, stream):
         n = self.num_urchins

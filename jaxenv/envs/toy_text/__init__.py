@@ -1,4 +1,4 @@
-"""Toy text: small worlds with countable states, and a card game."""
+"""Small tasks with discrete states and exact solutions."""
 
 from jaxenv.registry import register
 

@@ -1,20 +1,20 @@
-"""Come closer to 21 than the dealer, by taking cards one after the other or leaving it at those one has.
+"""Get closer to 21 than the dealer without exceeding it, by taking cards one at a time.
 
 Reference: Gymnasium ``Blackjack-v1`` (tests/envs/toy_text/test_blackjack.py).
 Source: Sutton and Barto (2018), "Reinforcement Learning: An Introduction", example 5.1.
 
-Observation   (int32, int32, int32)   the player's sum, 4 to 31; the dealer's open card, 1 (ace) to 10; whether the
-                                      player has an ace that counts 11, 0 or 1
+Observation   (int32, int32, int32)   the player's sum, 4 to 31; the dealer's open card, 1 (ace) to 10; 1 if the player
+                                      holds an ace counted as 11, else 0
 Action        int32        0 sticks, 1 hits (takes a card)
-Reward        at the end 1 for the higher sum, 0 for the same, -1 for the lower; -1 for a bust, at once, and a bust of
-              the dealer counts as the lower. With natural 1.5 for winning with an ace and a ten at once; with sab those
-              win over all but the same in the dealer's hand
+Reward        on sticking 1 for the higher sum, 0 for equal sums, -1 for the lower; -1 for going bust. With natural,
+              winning with an initial ace and ten pays 1.5; with sab, an initial ace and ten beats every dealer's hand
+              except an ace and a ten
 Starts        with two cards each, one of the dealer's open
 Terminates    on sticking, or with a sum above 21 (bust)
 Time limit    none
 
-The deck is infinite: 13 ranks, each as likely, jack, queen and king count 10. An ace counts 11 as long as that makes no
-bust. When the player sticks, the dealer takes cards up to a sum of 17 or more.
+The deck is infinite: 13 equally likely ranks, where jack, queen and king count 10. An ace counts 11 unless that exceeds
+21. When the player sticks, the dealer takes cards up to a sum of 17 or more; a bust dealer has the lower sum.
 """
 
 import jax
@@ -26,87 +26,86 @@ from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
 _RANKS = np.uint32(13)
-# The most that a dealer takes to two cards: two aces, four more, a six (the aces now count 1: 12) and five aces make
-# 17. Every other way there is shorter.
+# The most cards that a dealer takes: from two aces, four aces, a six (now all aces count 1, and the sum is 12) and five
+# more aces reach 17. Every other sequence is shorter.
 DEALER_CARDS = 10
 _CARDS_PER_WORD = 4
 
 
 @tree.struct
 class Hand:
-    """Cards in hand: ``total``, aces counted as 1, int32 ``[B]``; ``ace``, whether there is one, bool ``[B]``."""
+    """The cards of one side."""
 
-    total: jax.Array
-    ace: jax.Array
+    total: jax.Array  # int32[B], aces counted as 1
+    ace: jax.Array  # bool[B], whether there is an ace
 
     @property
     def usable_ace(self) -> jax.Array:
-        """Whether an ace counts 11."""
+        """Whether an ace counts 11: bool ``[B]``."""
         return self.ace & (self.total <= 11)
 
     @property
     def value(self) -> jax.Array:
-        """The sum that counts."""
+        """The sum with a usable ace as 11: int32 ``[B]``."""
         return self.total + jnp.where(self.usable_ace, np.int32(10), np.int32(0))
 
     @property
     def score(self) -> jax.Array:
-        """The sum that counts, 0 for a bust."""
+        """The value, or 0 for a bust: int32 ``[B]``."""
         return jnp.where(self.value <= 21, self.value, np.int32(0))
 
     def with_card(self, card: jax.Array, taken: jax.Array) -> "Hand":
-        """The hand with one card more in the lanes of ``taken``."""
+        """Adds ``card`` to the hand in the lanes where ``taken`` is true."""
         return Hand(self.total + jnp.where(taken, card, np.int32(0)), self.ace | (taken & (card == 1)))
 
 
 @tree.struct
 class State:
-    """``natural``: whether the player holds an ace and a ten and nothing else, bool ``[B]``; cards int32 ``[B]``."""
+    """The player's hand and the dealer's two cards."""
 
     player: Hand
-    natural: jax.Array
-    open_card: jax.Array
-    hidden_card: jax.Array
+    natural: jax.Array  # bool[B], whether the player holds just an ace and a ten
+    open_card: jax.Array  # int32[B]
+    hidden_card: jax.Array  # int32[B]
 
 
 class Blackjack(Task):
-    """Blackjack; see the module.
+    """Blackjack; the module docstring is the specification.
 
     Attributes:
-        natural: whether a win with the first two cards an ace and a ten pays 1.5.
-        sab: whether such a hand wins at once unless the dealer has one too, as in Sutton and Barto; ``natural`` then
-            counts nothing.
+        natural: whether winning with an initial ace and ten pays 1.5.
+        sab: whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``.
     """
 
     natural: bool = tree.static(default=False)
     sab: bool = tree.static(default=False)
 
     def initial(self, stream):
-        return self.dealt(*self.cards(stream, 4))
+        return self.deal(*self.draw_cards(stream, 4))
 
     def transition(self, state, action, stream):
-        # One player takes a card or the dealer takes some: the same cards serve both.
-        return self.advance(state, action, self.cards(stream, DEALER_CARDS))
+        # Either the player or the dealer takes cards in a step, so one set of cards serves both.
+        return self.advance(state, action, self.draw_cards(stream, DEALER_CARDS))
 
-    def cards(self, stream: Stream, count: int) -> list[jax.Array]:
-        """``count`` cards from the infinite deck, 1 to 10: int32 ``[B]`` each."""
+    def draw_cards(self, stream: Stream, count: int) -> list[jax.Array]:
+        """Draws ``count`` cards from the infinite deck, 1 to 10: int32 ``[B]`` each."""
         cards = []
         for word in random.separate_bits(stream, -(-count // _CARDS_PER_WORD)):
-            # The word is a fraction of 2**32, its digits to the base 13 are ranks. All 13**4 rows of four are as
-            # likely, up to one part in 150,000.
+            # The base-13 digits of word / 2**32 are the ranks. The 13**4 sequences of four are equally likely to
+            # within one part in 150,000.
             for _ in range(_CARDS_PER_WORD):
                 rank = random.high_product(word, jnp.full_like(word, _RANKS))
                 cards.append(jnp.minimum(rank.astype(jnp.int32) + 1, 10))
                 word = word * _RANKS
         return cards[:count]
 
-    def dealt(self, open_card: jax.Array, hidden_card: jax.Array, first: jax.Array, second: jax.Array) -> State:
-        """The state after dealing: the dealer's two cards, then the player's."""
+    def deal(self, open_card: jax.Array, hidden_card: jax.Array, first: jax.Array, second: jax.Array) -> State:
+        """The state after dealing the dealer's two cards and the player's first two."""
         player = _hand(first, second)
         return State(player, _is_natural(first, second), open_card, hidden_card)
 
     def advance(self, state: State, action: jax.Array, cards: list[jax.Array]) -> Transition:
-        """One step, given the cards that would be taken one after the other."""
+        """One step, given the cards in the order in which they are taken."""
         hits = action == 1
         player = state.player.with_card(cards[0], hits)
         dealer = _hand(state.open_card, state.hidden_card)
@@ -140,5 +139,5 @@ def _hand(first: jax.Array, second: jax.Array) -> Hand:
 
 
 def _is_natural(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Whether two cards are an ace and a ten."""
+    """Whether two cards are an ace and a ten: bool ``[B]``."""
     return (jnp.minimum(first, second) == 1) & (jnp.maximum(first, second) == 10)

@@ -4,15 +4,15 @@ Reference: Gymnasium ``CliffWalking-v1`` and ``CliffWalkingSlippery-v1`` (tests/
 Source: Sutton and Barto (2018), "Reinforcement Learning: An Introduction", example 6.6.
 
 Observation   int32        12 * row + column, on a grid of 4 rows and 12 columns
-Action        int32        0 up, 1 right, 2 down, 3 left; at the edge of the grid one stays
+Action        int32        0 up, 1 right, 2 down, 3 left; moves off the grid have no effect
 Reward        -100 for falling off the cliff, -1 for any other step
 Starts        in the lower left corner
-Terminates    in the lower right corner; a fall leads back to the start and ends nothing
+Terminates    in the lower right corner; falling off the cliff leads back to the start and does not terminate
 Time limit    none
-env_info      prob: float32, the probability of the outcome that happened
+env_info      prob: float32, the probability of the drawn outcome
 
-The cliff lies between start and goal. On slippery ground one moves as intended or to either side, each with
-probability 1/3.
+The cliff occupies the bottom row between start and goal. On slippery ground the agent moves as intended or to either
+side, each with probability 1/3.
 """
 
 import jax.numpy as jnp
@@ -20,28 +20,32 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, slid, split
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
 _ROWS, _COLUMNS = 4, 12
 
 
 class CliffWalking(Tabular):
-    """Cliff walking; see the module. ``is_slippery``: whether one may move to the side."""
+    """Cliff walking; the module docstring is the specification.
+
+    Attributes:
+        is_slippery: whether the agent may move to the side.
+    """
 
     is_slippery: bool = tree.static(default=False)
 
-    def outcome(self, number, action, choice):
-        direction = slid(action, choice) if self.is_slippery else action
-        row, column = split(number, _COLUMNS)
+    def outcome(self, index, action, choice):
+        direction = slip(action, choice) if self.is_slippery else action
+        row, column = div_mod(index, _COLUMNS)
         row = jnp.clip(row + toward(direction, 2, 0), 0, _ROWS - 1)
         column = jnp.clip(column + toward(direction, 1, 3), 0, _COLUMNS - 1)
         bottom = row == _ROWS - 1
         falls = bottom & (column > 0) & (column < _COLUMNS - 1)
         reward = jnp.where(falls, np.float32(-100), np.float32(-1))
         prob = jnp.full(row.shape, self.probabilities()[0], jnp.float32)
-        # The cliff is in the row of the start.
-        number = row * _COLUMNS + jnp.where(falls, 0, column)
-        return Outcome(number, reward, bottom & (column == _COLUMNS - 1), prob)
+        # The start is in the cliff's row, so a fall changes the column only.
+        index = row * _COLUMNS + jnp.where(falls, 0, column)
+        return Outcome(index, reward, bottom & (column == _COLUMNS - 1), prob)
 
     def probabilities(self):
         return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)

@@ -3,14 +3,15 @@
 Reference: Gymnasium ``FrozenLake-v1`` and ``FrozenLake8x8-v1`` (tests/envs/toy_text/test_frozen_lake.py).
 
 Observation   int32        row * columns + column
-Action        int32        0 left, 1 down, 2 right, 3 up; at the edge one stays
-Reward        that of the tile reached, from reward_schedule: the goal's (1), a hole's (0), any other's (0)
-Starts        on the tile S; on one of them, each as likely, where the map has several
+Action        int32        0 left, 1 down, 2 right, 3 up; moves off the map have no effect
+Reward        reward_schedule of the tile reached: 1 for the goal, 0 for a hole, 0 for any other tile
+Starts        on the tile S, drawn uniformly where the map has several
 Terminates    on the goal G or in a hole H
 Time limit    100, FrozenLake8x8-v1 200 (registry)
-env_info      prob: float32, the probability of the outcome that happened
+env_info      prob: float32, the probability of the drawn outcome
 
-On slippery ice one moves as intended with probability success_rate, else to either side, each as likely.
+On slippery ice the agent moves as intended with probability success_rate, otherwise to either side with equal
+probability.
 """
 
 from typing import Any
@@ -20,8 +21,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import is_concrete
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, marked, slid, split
+from jaxenv._checks import check_choice, check_integer, check_range
+from jaxenv.envs._bitmap import lookup
+from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
 MAPS = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
@@ -31,20 +33,20 @@ MAPS = {
 
 @tree.struct
 class Params:
-    """Numbers of the task, the same for all lanes or one each."""
+    """Probabilities and rewards: one value for all lanes, or one per lane."""
 
-    success_rate: float = 1 / 3  # probability of moving as intended, where the ice is slippery
+    success_rate: float = 1 / 3  # probability of moving as intended on slippery ice
     reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1)  # [3]: goal, hole, any other tile
 
 
 class FrozenLake(Tabular):
-    """The frozen lake; see the module.
+    """The frozen lake; the module docstring is the specification.
 
     Attributes:
-        desc: the map, one text a row of the letters S, F, H and G, or Gymnasium's own array of single bytes; ``None``
-            for the one named ``map_name``.
+        desc: the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single bytes;
+            ``None`` for the map called ``map_name``.
         map_name: ``"4x4"`` or ``"8x8"``.
-        is_slippery: whether one may move to the side.
+        is_slippery: whether the agent may move to the side.
     """
 
     params: Params = Params()
@@ -52,24 +54,15 @@ class FrozenLake(Tabular):
     map_name: str = tree.static(default="4x4")
     is_slippery: bool = tree.static(default=True)
 
-    # Behind the guard the ice is not drawn again in every fusion.
+    # On CPU `cond` keeps XLA from repeating the draw in every fusion.
     reset_strategy = {"cpu": "cond", "default": "select"}
 
     def check(self):
-        if self.desc is None and self.map_name not in MAPS:
-            raise ValueError(f"{self}: map_name must be one of {', '.join(MAPS)}, got {self.map_name!r}")
-        rows = self.rows
-        if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
-            raise ValueError(f"{self}: desc must hold one text for each row, got {rows!r}")
-        if len({len(row) for row in rows}) > 1:
-            raise ValueError(f"{self}: desc must have rows of one length, got {rows}")
-        if unknown := set("".join(rows)) - set("SFHG"):
-            raise ValueError(f"{self}: desc must be made of S, F, H and G, got {min(unknown)!r} in {rows}")
-        if "S" not in "".join(rows):
-            raise ValueError(f"{self}: desc must have a start S, got {rows}")
-        rate, schedule = self.params.success_rate, self.params.reward_schedule
-        if is_concrete(rate) and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
-            raise ValueError(f"{self}: success_rate must lie in [0, 1], got {rate}")
+        if self.desc is None:
+            check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
+        _check_rows(f"{self}", self.rows)
+        check_range(f"{self}", "success_rate", self.params.success_rate, 0, 1)
+        schedule = self.params.reward_schedule
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
             raise ValueError(f"{self}: reward_schedule must be 3 numbers (goal, hole, other), got {schedule.shape[-1]}")
 
@@ -78,24 +71,24 @@ class FrozenLake(Tabular):
         """The map in use."""
         if self.desc is None:
             return MAPS[self.map_name]
-        return tuple(map(_text, self.desc)) if isinstance(self.desc, tuple) else self.desc
+        return tuple(map(_as_text, self.desc)) if isinstance(self.desc, tuple) else self.desc
 
-    def outcome(self, number, action, choice):
+    def outcome(self, index, action, choice):
         tiles = np.array([list(row) for row in self.rows])
         num_rows, num_columns = tiles.shape
-        direction = slid(action, choice) if self.is_slippery else action
-        row, column = split(number, num_columns)
+        direction = slip(action, choice) if self.is_slippery else action
+        row, column = div_mod(index, num_columns)
         row = jnp.clip(row + toward(direction, 1, 3), 0, num_rows - 1)
         column = jnp.clip(column + toward(direction, 2, 0), 0, num_columns - 1)
 
-        # Who stands on the goal or in a hole stays there for nothing: past an end, and in the table.
-        over = marked((tiles == "G") | (tiles == "H"), number)
-        number = jnp.where(over, number, row * np.int32(num_columns) + column)
-        goal, hole = (marked(tiles == tile, number) for tile in "GH")
+        # Goal and holes are absorbing with reward 0, in steps past the end and in the table.
+        over = lookup((tiles == "G") | (tiles == "H"), index)
+        index = jnp.where(over, index, row * np.int32(num_columns) + column)
+        goal, hole = (lookup(tiles == tile, index) for tile in "GH")
         r = self.params.reward_schedule
         reward = jnp.where(goal, r[..., 0], jnp.where(hole, r[..., 1], r[..., 2]))
         prob = jnp.where(over, np.float32(1), self._prob(choice))
-        return Outcome(number, jnp.where(over, np.float32(0), reward), goal | hole, prob)
+        return Outcome(index, jnp.where(over, np.float32(0), reward), goal | hole, prob)
 
     def _prob(self, choice):
         if not self.is_slippery:
@@ -128,46 +121,54 @@ class FrozenLake(Tabular):
 
 
 def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) -> tuple[str, ...]:
-    """A random map on which the goal can be reached, for ``FrozenLake(desc=...)``: Gymnasium's for the same seed.
+    """Draws a map with a reachable goal for ``FrozenLake(desc=...)``; equals Gymnasium's map for the same seed.
 
     Args:
-        size: tiles along either side, at least 2. Start and goal are the first and the last tile.
-        p: probability that a tile is frozen and no hole.
-        seed: of NumPy's generator; ``None`` for another map every time.
+        size: number of rows and of columns, at least 2. Start and goal are the first and the last tile.
+        p: probability that a tile is frozen rather than a hole.
+        seed: the seed of NumPy's generator; ``None`` draws a different map at each call.
 
     Raises:
-        ValueError: if no such map exists.
+        ValueError: if ``size`` or ``p`` allows no such map.
     """
-    if not isinstance(size, int | np.integer):
-        raise ValueError(f"generate_random_map: size must be a whole number, got {size!r}")
-    if size < 2:
-        raise ValueError(f"generate_random_map: size must be at least 2, got {size}")
+    check_integer("generate_random_map", "size", size, 2)
     if not 0 < p <= 1:
-        raise ValueError(f"generate_random_map: p must lie in (0, 1], got {p}")
+        raise ValueError(f"generate_random_map: p must be in (0, 1], got {p}")
     rng = np.random.default_rng(seed)
     while True:
         tiles = rng.choice(["F", "H"], (size, size), p=[p, 1 - p])
         tiles[0, 0], tiles[-1, -1] = "S", "G"
-        if _goal_in_reach(tiles != "H"):
+        if _is_solvable(tiles != "H"):
             return tuple("".join(row) for row in tiles.tolist())
 
 
-def _text(row: Any) -> Any:
-    """A row of letters or of bytes as one text; anything else as it is."""
+def _check_rows(owner: str, rows: Any) -> None:
+    if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
+        raise ValueError(f"{owner}: desc must contain one string per row, got {rows!r}")
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{owner}: desc must have rows of equal length, got {rows}")
+    if unknown := set("".join(rows)) - set("SFHG"):
+        raise ValueError(f"{owner}: desc must consist of S, F, H and G, got {min(unknown)!r} in {rows}")
+    if "S" not in "".join(rows):
+        raise ValueError(f"{owner}: desc must contain a start S, got {rows}")
+
+
+def _as_text(row: Any) -> Any:
+    """Joins a row of letters or bytes into one string; returns anything else unchanged."""
     if isinstance(row, bytes):
         return row.decode("latin-1")
     if isinstance(row, tuple) and all(isinstance(letter, str | bytes) for letter in row):
-        return "".join(map(_text, row))
+        return "".join(map(_as_text, row))
     return row
 
 
-def _goal_in_reach(free: np.ndarray) -> bool:
-    """Whether a way leads from the first to the last tile: what is reached spreads until it spreads no more."""
+def _is_solvable(free: np.ndarray) -> bool:
+    """Whether free tiles connect the first tile to the last, by flood fill."""
     reached = np.zeros(np.add(free.shape, 2), bool)  # with a margin, so that every tile has four neighbours
     inside = reached[1:-1, 1:-1]
     inside[0, 0], count = True, 0
     while inside.sum() > count:
         count = int(inside.sum())
-        beside = reached[:-2, 1:-1] | reached[2:, 1:-1] | reached[1:-1, :-2] | reached[1:-1, 2:]
-        inside |= beside & free
+        adjacent = reached[:-2, 1:-1] | reached[2:, 1:-1] | reached[1:-1, :-2] | reached[1:-1, 2:]
+        inside |= adjacent & free
     return bool(inside[-1, -1])

@@ -1,8 +1,8 @@
-"""Environments of finitely many states, the exact tables of their transitions, and value iteration on those.
+"""Tasks with finitely many states, their exact transition tables, and value iteration.
 
-An author writes what each of a few numbered outcomes of an action does and how likely each is (`Tabular`). A step
-draws the number of one outcome; `Tabular.mdp` goes through all of them, so that the table is that of the very code
-that plays. tests/envs/toy_text/ holds the tables to Gymnasium's ``env.unwrapped.P``, entry by entry.
+A subclass of `Tabular` defines the effect and the probability of each of a few outcomes of an action. A step draws one
+outcome; `Tabular.mdp` enumerates all of them, so the table describes the code that runs. The tests of
+tests/envs/toy_text/ compare every entry of the tables with Gymnasium's ``env.unwrapped.P``.
 """
 
 import dataclasses
@@ -11,14 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import random, tree
+from jaxenv._checks import check_integer, check_real
 from jaxenv._declared import declared_leaves, map_declared
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
-_MOST_ROUNDS = 20_000  # of value iteration
-_WORD = 32  # bits
-_MOST_WORDS = 32  # of a table that is not looked up in memory
+_MAX_ITERATIONS = 20_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +25,10 @@ class MDP:
     """A finite Markov decision process of S states and A actions, as NumPy arrays.
 
     Attributes:
-        P: float64 ``[S, A, S]``, the probability of each next state.
-        R: float64 ``[S, A, S]``, the expected reward of that transition; 0 where it cannot happen.
-        terminated: bool ``[S, A, S]``, whether that transition ends the episode. What follows an end counts nothing.
-        start: float64 ``[S]``, the probability of each first state.
+        P: float64 ``[S, A, S]``, the probability of each transition.
+        R: float64 ``[S, A, S]``, the expected reward of each transition; 0 for impossible ones.
+        terminated: bool ``[S, A, S]``, whether a transition terminates the episode. Later rewards are not counted.
+        start: float64 ``[S]``, the probability of each initial state.
     """
 
     P: np.ndarray
@@ -39,75 +38,74 @@ class MDP:
 
 
 def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) -> np.ndarray:
-    """The value of every action, followed by the best ones: float64 ``[S, A]``, by value iteration.
+    """Computes the optimal action values by value iteration: float64 ``[S, A]``.
 
-    ``values.max(axis=-1)`` are the values of the states, ``values.argmax(axis=-1)`` a best policy. At a ``gamma`` of 1
-    such a policy may put off for ever what it could have at once: take it at a ``gamma`` below 1.
+    ``values.max(axis=-1)`` are the state values, ``values.argmax(axis=-1)`` is an optimal policy. At a ``gamma`` of 1
+    that policy may postpone a reward forever; choose ``gamma`` below 1 to obtain a policy that collects it.
 
     Args:
         mdp: from `Tabular.mdp`.
-        gamma: what a reward one step later counts, in [0, 1].
-        horizon: how many steps are left, after which nothing counts; ``None`` for no limit.
+        gamma: the discount factor, in [0, 1].
+        horizon: the number of remaining steps; ``None`` for no limit.
 
     Raises:
-        ValueError: if ``gamma`` is not in [0, 1], ``horizon`` is below 1, or values do not settle: at a ``gamma`` of 1
-            they need not where some policy never ends.
+        ValueError: if ``gamma`` is outside [0, 1], ``horizon`` is below 1, or the values do not converge, which can
+            happen at a ``gamma`` of 1 if some policy never terminates.
     """
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"value_iteration: gamma must lie in [0, 1], got {gamma}")
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"value_iteration: horizon must be at least 1 or None, got {horizon}")
-    expected = np.sum(mdp.P * mdp.R, axis=-1)
-    goes_on = gamma * np.where(mdp.terminated, 0.0, mdp.P)
-    values = np.zeros_like(expected)
-    for _ in range(_MOST_ROUNDS if horizon is None else horizon):
-        last, values = values, expected + goes_on @ values.max(axis=-1)
-        if horizon is None and np.max(np.abs(values - last)) <= 1e-12 * max(1.0, np.max(np.abs(values))):
+    check_real("value_iteration", "gamma", gamma, 0, 1)
+    if horizon is not None:
+        check_integer("value_iteration", "horizon", horizon, 1)
+    expected_reward = np.sum(mdp.P * mdp.R, axis=-1)
+    continuation = gamma * np.where(mdp.terminated, 0.0, mdp.P)
+    values = np.zeros_like(expected_reward)
+    for _ in range(_MAX_ITERATIONS if horizon is None else horizon):
+        previous, values = values, expected_reward + continuation @ values.max(axis=-1)
+        if horizon is None and np.max(np.abs(values - previous)) <= 1e-12 * max(1.0, np.max(np.abs(values))):
             return values
     if horizon is None:
-        raise ValueError(f"value_iteration: no limit was found in {_MOST_ROUNDS} rounds at gamma {gamma}")
+        raise ValueError(f"value_iteration: no convergence in {_MAX_ITERATIONS} iterations at gamma {gamma}")
     return values
 
 
 @tree.struct
 class State:
-    """``number``: int32 ``[B]``, of the state. One number and not its parts: a step writes as little as it can."""
+    """The state's index in the table, int32 ``[B]``. One integer, not its components, so that a step writes little."""
 
-    number: jax.Array
+    index: jax.Array
 
 
 @tree.struct
 class Outcome:
-    """One of the things that an action may lead to, each ``[B]``."""
+    """One possible result of an action, each ``[B]``."""
 
-    number: jax.Array  # int32, of the next state
+    index: jax.Array  # int32, the next state
     reward: jax.Array  # float32
     terminated: jax.Array  # bool
-    prob: jax.Array  # float32, how likely this was
+    prob: jax.Array  # float32, the probability of this outcome
 
 
 class Tabular(Task):
-    """An environment whose states can be numbered and whose actions have a few outcomes of known probabilities.
+    """A task with numbered states, whose actions have a few numbered outcomes of known probabilities.
 
-    The observation is the number of the state, ``env_info["prob"]`` the probability of the outcome that happened.
+    The observation is the state's index. ``env_info["prob"]`` is the probability of the outcome that was drawn.
     """
 
     # --- what an author writes ---------------------------------------------------------------------------------------
 
-    def outcome(self, number: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
-        """What happens in state ``number`` if outcome ``choice`` of ``action`` is drawn, int32 ``[B]`` each."""
+    def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
+        """The result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
         raise NotImplementedError(f"{type(self).__name__}.outcome")
 
     def probabilities(self) -> np.ndarray:
-        """How likely each outcome is: float64 ``[K]``; params are those of one lane."""
+        """The probability of each of the K outcomes of one lane: float64 ``[K]``."""
         return np.ones(1)
 
     def choose(self, stream: Stream) -> jax.Array:
-        """Draws the number of an outcome: int32 ``[B]``. Without a choice nothing is drawn."""
+        """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
         return jnp.zeros(stream.shape, jnp.int32)
 
     def first_states(self) -> np.ndarray:
-        """Numbers of the states in which an episode may start, all as likely: int32 ``[N]``, in rising order."""
+        """The equally likely initial states in ascending order: int32 ``[N]``."""
         raise NotImplementedError(f"{type(self).__name__}.first_states")
 
     # --- the environment ---------------------------------------------------------------------------------------------
@@ -119,27 +117,27 @@ class Tabular(Task):
         return State(jnp.asarray(first)[random.integers(stream, (), 0, len(first))])
 
     def transition(self, state, action, stream):
-        out = self.outcome(state.number, action, self.choose(stream))
-        return Transition(State(out.number), out.reward, out.terminated, {"prob": out.prob})
+        out = self.outcome(state.index, action, self.choose(stream))
+        return Transition(State(out.index), out.reward, out.terminated, {"prob": out.prob})
 
     def observe(self, state):
-        return state.number
+        return state.index
 
     def mdp(self, lane: int | None = None) -> MDP:
         """The exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
 
         Args:
-            lane: whose, where params differ by lane.
+            lane: the lane whose params are used; required if params differ by lane.
 
         Raises:
-            ValueError: if params differ by lane and none is named, or if there is no such lane.
+            ValueError: if params differ by lane and ``lane`` is missing, or if there is no such lane.
         """
-        if lane is not None and not 0 <= lane < self.num_envs:
-            raise ValueError(f"{self}: mdp needs a lane from 0 to {self.num_envs - 1}, got {lane}")
+        if lane is not None:
+            check_integer(f"{self}", "lane", lane, 0, self.num_envs - 1)
         env: Tabular = self
         if per_lane := [d.path for d in declared_leaves(self) if d.per_lane]:
             if lane is None:
-                raise ValueError(f"{self}: {per_lane[0]} differs by lane: mdp needs a lane, got {lane}")
+                raise ValueError(f"{self}: {per_lane[0]} differs by lane, so mdp needs a lane, got None")
             env = map_declared(lambda d: np.asarray(d.value)[lane] if d.per_lane else d.value, self)
         probabilities = env.probabilities()
         after, reward, terminated, _ = every_outcome(env)
@@ -147,64 +145,43 @@ class Tabular(Task):
         grid = np.indices(after.shape)
         state, action, choice = grid[0], grid[1], grid[2]
         possible = probabilities[choice] > 0
-        likely = probabilities[choice][possible]
+        probability = probabilities[choice][possible]
         entries = (state[possible], action[possible], after[possible])
 
         shape = (num_states, num_actions, num_states)
-        P, R, ends, start = np.zeros(shape), np.zeros(shape), np.zeros(shape, bool), np.zeros(num_states)
-        np.add.at(P, entries, likely)
-        np.add.at(R, entries, likely * reward[possible])
+        P, R, terminates, start = np.zeros(shape), np.zeros(shape), np.zeros(shape, bool), np.zeros(num_states)
+        np.add.at(P, entries, probability)
+        np.add.at(R, entries, probability * reward[possible])
         np.divide(R, P, out=R, where=P > 0)
-        ends[entries] = terminated[possible]
+        terminates[entries] = terminated[possible]
         start[self.first_states()] = 1 / len(self.first_states())
-        return MDP(P, R, ends, start)
+        return MDP(P, R, terminates, start)
 
 
 def every_outcome(env: Tabular) -> tuple[np.ndarray, ...]:
-    """What every outcome of every action in every state is, each ``[S, A, K]``.
+    """Enumerates every outcome of every action in every state, each array ``[S, A, K]``.
 
     Returns:
-        The number of the next state, the reward, whether the episode ends, and ``env_info["prob"]``.
+        The next state, the reward, whether the episode terminates, and ``env_info["prob"]``.
     """
-    counts = *map(_count, (env.observation_spec(), env.action_spec())), len(env.probabilities())
-    found = _outcomes(env, *np.indices(counts, np.int32).reshape(3, -1))
-    return tuple(np.asarray(x).reshape(counts) for x in found)
+    observations, actions = env.observation_spec(), env.action_spec()
+    counts = observations.num_values, actions.num_values, len(env.probabilities())
+    outcomes = _outcomes(env, *np.indices(counts, np.int32).reshape(3, -1))
+    return tuple(np.asarray(x).reshape(counts) for x in outcomes)
 
 
 @jax.jit
-def _outcomes(env: Tabular, number: jax.Array, action: jax.Array, choice: jax.Array) -> tuple[jax.Array, ...]:
-    out = env.outcome(number, action, choice)
-    return tuple(jnp.broadcast_to(x, number.shape) for x in (out.number, out.reward, out.terminated, out.prob))
+def _outcomes(env: Tabular, index: jax.Array, action: jax.Array, choice: jax.Array) -> tuple[jax.Array, ...]:
+    out = env.outcome(index, action, choice)
+    return tuple(jnp.broadcast_to(x, index.shape) for x in (out.index, out.reward, out.terminated, out.prob))
 
 
-def _count(spec: specs.Bounded) -> int:
-    return spec.num_values
-
-
-def marked(table: np.ndarray, cell: jax.Array) -> jax.Array:
-    """Whether ``table`` (bool, of any shape) marks each cell (int32 ``[B]``, row by row): bool ``[B]``.
-
-    Small tables are words among the instructions: no memory is looked up.
-    """
-    flags = np.zeros(-(-table.size // _WORD) * _WORD, bool)
-    flags[: table.size] = table.reshape(-1)
-    words = np.packbits(flags, bitorder="little").view("<u4").astype(np.uint32)
-    which = cell // np.int32(_WORD)
-    if len(words) > _MOST_WORDS:
-        word = jnp.asarray(words)[which]
-    else:
-        word = jnp.full(cell.shape, words[0])
-        for i, other in enumerate(words[1:], 1):
-            word = jnp.where(which == np.int32(i), other, word)
-    return (word >> (cell % np.int32(_WORD)).astype(jnp.uint32)) & np.uint32(1) != 0
-
-
-def slid(action: jax.Array, choice: jax.Array) -> jax.Array:
-    """Of four directions in circular order the one before ``action``, ``action`` itself or the next: choice 0, 1, 2."""
+def slip(action: jax.Array, choice: jax.Array) -> jax.Array:
+    """The direction before, at or after ``action`` in the circular order of four directions, for choice 0, 1 or 2."""
     return (action + choice + np.int32(3)) & np.int32(3)
 
 
-def split(number: jax.Array, base: int) -> tuple[jax.Array, jax.Array]:
-    """Quotient and remainder of numbers that are not negative; quicker than ``//``, which looks at signs."""
-    quotient = jax.lax.div(number, np.int32(base))
-    return quotient, number - quotient * np.int32(base)
+def div_mod(index: jax.Array, base: int) -> tuple[jax.Array, jax.Array]:
+    """Quotient and remainder of non-negative integers; cheaper than ``//`` and ``%``, which handle signs."""
+    quotient = jax.lax.div(index, np.int32(base))
+    return quotient, index - quotient * np.int32(base)

@@ -1,11 +1,11 @@
-"""Environments of the package ``bsuite``, played with all they draw written down, and ours held to them.
+"""Comparison of our environments with those of the package ``bsuite``, whose random draws are recorded.
 
-The original keeps an episode in attributes and draws from one ``RandomState``. Each environment's test gives two
-translations: of the original's attributes into our state of one lane, and of the recorded draws of one step into ours.
-Ours, put into the same states and given the same draws, must show the same.
+The original stores an episode in attributes and draws from one ``RandomState``. The test of each environment provides
+two translations: from the original's attributes to our state of one lane, and from the recorded draws of one step to
+ours. Given the same states and draws, ours must return the same results.
 
-An environment of ours that draws in its step has ``advance(state, action, draws)``, which gives what `transition`
-gives; the `transition` of one that draws nothing is called without a key.
+An environment of ours that draws in its step has a method ``advance(state, action, draws)``, which returns what
+`transition` does. The `transition` of one that draws nothing is called without a stream.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from tests.envs.recorder import Recorder
 
 @dataclasses.dataclass
 class Step:
-    """One step of the original. States and draws are ours, of one lane, as NumPy arrays."""
+    """One step of the original, with states and draws translated to ours, as NumPy arrays of one lane."""
 
     before: Any
     action: int
@@ -37,12 +37,12 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """How the original is written in our arrays.
+    """How the original translates to our arrays.
 
     Attributes:
-        id: of our environment.
-        state: the original -> our state of one lane (arrays without the axis of lanes, in our dtypes).
-        draws: the recorded calls of one step -> our draws of one lane; ``()`` for one that draws nothing.
+        id: the id of our environment.
+        state: maps the original to our state of one lane (arrays without the lane axis, in our dtypes).
+        draws: maps the recorded calls of one step to our draws of one lane; ``()`` if there are none.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Translation:
 
 
 def recorded(env, seed=0):
-    """The original, at the start of an episode, drawing from a `Recorder`."""
+    """The original at the start of an episode, with its draws recorded."""
     env._rng = Recorder(seed)
     timestep = env.reset()
     assert timestep.first()
@@ -60,11 +60,11 @@ def recorded(env, seed=0):
 
 
 def played_step(env, translation, action):
-    """One step of the original as a `Step`. It must not stand at the end of an episode."""
+    """One step of the original as a `Step`. Its episode must not be over."""
     before = translation.state(env)
     timestep = env.step(int(action))
-    assert not timestep.first(), "the original began a new episode instead of stepping"
-    # Every end of bsuite is an end of the task.
+    assert not timestep.first(), "the original restarted instead of stepping"
+    # bsuite reports every end as a termination.
     assert timestep.discount == (0.0 if timestep.last() else 1.0)
     return Step(
         before,
@@ -83,11 +83,11 @@ def injected_steps(env, translation, num_steps, place, seed=0):
 
     Args:
         env: the original, from `recorded`.
-        translation: of it.
-        num_steps: how many.
-        place: called with (env, rng) before every step: puts the original's attributes anywhere, and may return the
-            action to take; otherwise it is drawn.
-        seed: of the states and actions.
+        translation: the translation of ``env``.
+        num_steps: number of steps.
+        place: called with (env, rng) before every step: sets the original's attributes, and may return the action to
+            take; otherwise the action is drawn.
+        seed: the seed of states and actions.
     """
     rng = np.random.default_rng(seed)
     steps = []
@@ -104,11 +104,11 @@ def episodes(make, translation, num_episodes, policy=None, seed=0):
     """Whole episodes of the original: a list of lists of `Step`.
 
     Args:
-        make: without arguments, gives the original; made anew for every episode.
-        translation: of it.
-        num_episodes: how many.
-        policy: called with (env, rng), gives an action; uniform by default.
-        seed: of the policy and of the original's draws.
+        make: constructs the original, for every episode.
+        translation: the translation of the original.
+        num_episodes: number of episodes.
+        policy: called with (env, rng), returns an action; uniform by default.
+        seed: the seed of the policy and of the original's draws.
     """
     found = []
     for number in range(num_episodes):
@@ -122,14 +122,14 @@ def episodes(make, translation, num_episodes, policy=None, seed=0):
 
 
 def stacked(rows: Sequence[Any]):
-    """Trees of one lane, stacked into one of many: leaves ``[N, ...]``."""
+    """Stacks trees of one lane: leaves ``[N, ...]``."""
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *rows)
 
 
-# The environment is an argument, so that one compilation serves all its params.
+# The environment is an argument, so that one compilation serves all params.
 @jax.jit
 def advance(env, state, action, draws):
-    """Our step of the bare task: the next state, reward, whether it ended, the observation and the counters."""
+    """A step of our bare task: the next state, reward, termination, observation and counters."""
     with_draws = hasattr(env, "advance")
     out = env.advance(state, action, draws) if with_draws else env.transition(state, action, None)
     return out.state, (out.reward, out.terminated, env.observe(out.state), env.state_info(out.state))
@@ -137,18 +137,18 @@ def advance(env, state, action, draws):
 
 @jax.jit
 def follow(env, state, actions, draws):
-    """Our steps by ``actions`` (``[T, B]``) and draws (leaves ``[T, B, ...]``): what `advance` shows, ``[T, ...]``."""
+    """The outputs of `advance`, ``[T, B, ...]``, for ``actions`` ``[T, B]`` and draws ``[T, B, ...]``."""
     return jax.lax.scan(lambda state, row: advance(env, state, *row), state, (actions, draws))[1]
 
 
 def assert_steps_match(env, steps, tolerance=0.0, state_tolerance=None):
-    """Every step, given its draws, ends in the original's state, reward, flag, observation and counters.
+    """Compares the state, reward, termination, observation and counters of every step with the original's.
 
     Args:
-        env: ours, bare.
-        steps: of the original.
-        tolerance: largest difference of a float; integers and flags are equal.
-        state_tolerance: that of the state, if it is another.
+        env: our bare environment.
+        steps: steps of the original.
+        tolerance: the largest allowed difference of floats; integers and flags must be equal.
+        state_tolerance: the tolerance for the state, by default ``tolerance``.
 
     Returns:
         The largest difference found.
@@ -166,7 +166,7 @@ def assert_steps_match(env, steps, tolerance=0.0, state_tolerance=None):
 
 
 def assert_episodes_match(env, played, tolerance=0.0):
-    """Ours, started where the original started and given its actions and draws alone, shows the same to the end.
+    """Compares whole episodes of ours with the original's, given its starts, actions and draws.
 
     Returns:
         The largest difference found.
@@ -189,12 +189,12 @@ initial = jax.jit(lambda env, stream: env.initial(stream))
 
 
 def starts(env, num_lanes, seed=0):
-    """Our states at the start of as many episodes, as NumPy arrays: ``initial`` alone, which compiles quickly."""
+    """Our initial states as NumPy arrays. Only ``initial`` is compiled, which is quick."""
     return jax.device_get(initial(env, streams(num_lanes, seed)))
 
 
 def streams(num_lanes, seed=0):
-    """Streams of random numbers for as many lanes."""
+    """A `Stream` of ``num_lanes`` lanes."""
     words = np.random.default_rng(seed).integers(2**32, size=(4, num_lanes), dtype=np.uint32)
     return random.Stream(*words)
 
@@ -203,7 +203,7 @@ show = jax.jit(lambda env, state: (env.observe(state), env.state_info(state)))
 
 
 def assert_starts_match(env, original, translation, num_episodes=200, tolerance=0.0):
-    """Ours, put where the original's episodes start, shows the same there; gives the largest difference found."""
+    """Compares observations and counters in the original's initial states; returns the largest difference found."""
     states, observations = [], []
     for _ in range(num_episodes):
         timestep = original.reset()
@@ -219,7 +219,7 @@ def assert_starts_match(env, original, translation, num_episodes=200, tolerance=
 
 
 def assert_specs_match(env, original):
-    """Our specs have the shape, dtype and number of actions of the original's, and its bounds where it gives any."""
+    """Compares shapes, dtypes and number of actions of the specs, and bounds where the original has them."""
     ours, theirs = env.observation_spec(), original.observation_spec()
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     if hasattr(theirs, "minimum"):
@@ -228,13 +228,13 @@ def assert_specs_match(env, original):
     actions = env.action_spec()
     assert (actions.shape, actions.dtype, int(actions.minimum)) == ((), np.int32, 0)
     assert actions.num_values == original.action_spec().num_values
-    # Only the original's own ends end an episode.
+    # Episodes end only where the original's do.
     assert jaxenv.spec(env.name).max_episode_steps is None
 
 
 def _shown_error(shown, steps, tolerance):
     reward, terminated, observation, info = shown
-    # As a time step of ours shows it: in the dtype of the original's observation.
+    # Our TimeStep has the dtype of the original's observation.
     theirs = stacked([s.observation for s in steps])
     _error("terminated", terminated, np.array([s.terminated for s in steps]), steps, 0)
     assert info.keys() == steps[0].info.keys()
@@ -262,13 +262,13 @@ def _error(what, ours, theirs, steps, tolerance):
 
 
 def assert_counts_match(counts, expected):
-    """Counts of draws are those of independent draws with these means, each to 4.5 standard deviations."""
+    """Compares counts of independent draws with their means, each to within 4.5 standard deviations."""
     counts, expected = np.asarray(counts, float), np.asarray(expected, float)
     assert np.all(np.abs(counts - expected) <= 4.5 * np.sqrt(expected)), f"{counts} where {expected} is expected"
 
 
 def bare(id, num_envs=1, **kwargs):
-    """Our environment alone: no time limit, no restarts."""
+    """Our environment without time limit and restarts."""
     return jaxenv.spec(id).make(num_envs, **kwargs)
 
 
@@ -276,13 +276,13 @@ _initial = jax.jit(lambda env, key: env.initial(key))
 
 
 def start(env, num_lanes):
-    """The states with which ``num_lanes`` lanes of our bare environment start: leaves ``[num_lanes, ...]``."""
+    """The initial states of ``num_lanes`` lanes of our bare environment: leaves ``[num_lanes, ...]``."""
     first, second = np.random.default_rng(1).integers(2**32, size=(2, num_lanes), dtype=np.uint32)
     return jax.device_get(_initial(env, Stream(first, second, np.zeros_like(first), np.zeros_like(first))))
 
 
 def assert_uniform(sample, low, high, num_bins=20):
-    """Bounds respected, and each twentieth between them as likely."""
+    """Checks that the sample is within its bounds and that its histogram is flat."""
     rounding = 1e-6 * max(abs(low), abs(high))
     assert low - rounding <= sample.min()
     assert sample.max() <= high + rounding

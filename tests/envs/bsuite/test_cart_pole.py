@@ -1,4 +1,4 @@
-"""bsuite's CartPole against the package ``bsuite``."""
+"""bsuite's CartPole compared with the package ``bsuite``."""
 
 import jax
 import numpy as np
@@ -6,13 +6,14 @@ import pytest
 from bsuite.environments.cartpole import Cartpole
 
 import jaxenv
-from jaxenv.envs.bsuite.cart_pole import CartPole, Pole, State, last_step
+from jaxenv.envs.bsuite._pole_task import Pole, last_step
+from jaxenv.envs.bsuite.cart_pole import CartPole, State
 from tests.envs.bsuite import poles, reference
 from tests.parity import certify
 
 ID = "CartPole-bsuite"
 
-# Numbers of the original's constructor, and of its physics; the last set has another horizon.
+# Arguments of the original's constructor, and physical constants. The last set has another horizon.
 SETS = {
     "defaults": ({}, {}),
     "short track, heavy pole": (
@@ -39,18 +40,18 @@ TRANSLATION = reference.Translation(ID, translated)
 
 
 def anywhere(env, rng):
-    """All states within and a little outside of the limits, a tenth of them on the last steps before the horizon."""
+    """States within the limits and a little outside, a tenth of them in the last steps before the horizon."""
     horizon = last_step(env._timescale, env._max_time)
     num_steps = rng.integers(horizon - 5, horizon) if rng.random() < 0.1 else rng.integers(horizon)
     reach = np.array([1.1 * env._x_threshold, 5, 1.2 * np.arccos(env._height_threshold), 8])
     if rng.random() < 0.1:
         reach[2] = np.pi
-    poles.stand(env, rng, reach, num_steps)
-    env._episode_return = float(num_steps)  # in every state that an episode goes on from
+    poles.place(env, rng, reach, num_steps)
+    env._episode_return = float(num_steps)  # as in every state of an unfinished episode
     env._raw_return, env._best_episode = float(rng.integers(10_000)), float(rng.integers(horizon))
 
 
-# Numbers are below 16, where float32 is spaced by 1e-6; a step makes a handful of roundings.
+# Numbers are below 16, where float32 has a spacing of 1e-6; a step rounds a few times.
 @pytest.mark.parametrize(("options", "config"), SETS.values(), ids=SETS.keys())
 def test_one_step_from_any_state_equals_the_original(options, config):
     env = reference.recorded(original(options, config))
@@ -68,14 +69,14 @@ def test_one_step_from_any_state_equals_the_original(options, config):
 def test_whole_random_episodes_equal_the_original_until_the_pole_falls():
     played = reference.episodes(Cartpole, TRANSLATION, 8)
     assert all(50 < len(steps) < 500 for steps in played)
-    # An error grows like that of any falling pole, by exp(4 t) for t in s: from 1e-7 to a few 1e-6 in the second that
-    # an episode takes.
+    # Errors grow with exp(4 t), t in s, like those of any falling pole: from 1e-7 to a few 1e-6 within an episode of
+    # one second.
     error = reference.assert_episodes_match(reference.bare(ID), played, 1e-5)
     certify(ID, "bsuite", episodes=len(played), steps=sum(map(len, played)), tolerance=1e-5, error=error)
 
 
-def test_whole_episodes_that_last_equal_the_original_to_its_end_after_ten_seconds():
-    # Without gravity and with little force nothing falls and errors do not grow; the end is a termination.
+def test_whole_episodes_without_failure_equal_the_original_to_the_end_after_ten_seconds():
+    # Without gravity and with little force the pole does not fall and errors do not grow. The end is a termination.
     config = {"gravity": 0.0, "force_mag": 0.01}
     played = reference.episodes(lambda: original({"init_range": 0.01}, config), TRANSLATION, 2)
     assert [len(steps) for steps in played] == [1001] * 2
@@ -86,15 +87,15 @@ def test_whole_episodes_that_last_equal_the_original_to_its_end_after_ten_second
 
 
 @pytest.mark.parametrize(("timescale", "max_time"), [(0.01, 10.0), (0.1, 0.3), (0.02, 5.0), (0.3, 0.1), (0.7, 9.1)])
-def test_the_last_step_is_that_of_time_added_up_in_float64(timescale, max_time):
+def test_the_last_step_is_that_of_a_time_accumulated_in_float64(timescale, max_time):
     time, count = 0.0, 0
     while time <= max_time:
         time, count = time + timescale, count + 1
     assert last_step(timescale, max_time) == count
 
 
-def test_a_cart_exactly_at_its_limit_and_a_pole_exactly_at_its_height_have_failed():
-    # Numbers that float32 holds exactly, at rest and without forces: a step leaves them as they are.
+def test_a_cart_exactly_at_its_limit_or_a_pole_exactly_at_its_threshold_fails():
+    # These numbers are exact in float32, and without motion and forces a step does not change them.
     x = np.resize(np.float32([2.5, np.nextafter(np.float32(2.5), np.float32(0))]), poles.NUM_STEPS)
     rest, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
     state = State(Pole(x, rest, rest, rest), count, count, count)
@@ -105,14 +106,14 @@ def test_a_cart_exactly_at_its_limit_and_a_pole_exactly_at_its_height_have_faile
         assert np.asarray(reward)[:2].tolist() == [0 if f else 1 for f in failed]
 
 
-def test_counters_outlive_an_episode_and_nothing_else_does():
+def test_only_the_counters_are_carried_over_to_the_next_episode():
     old = State(Pole(1.0, 2.0, 3.0, 4.0), 5, 6, 7)
     new = State(Pole(0.1, 0.2, 0.3, 0.4), 0, 0, 0)
     kept = reference.bare(ID).carry(old, new)
     assert (kept.pole, kept.steps, kept.total_reward, kept.best_episode) == (new.pole, 0, 6, 7)
 
 
-def test_episodes_start_uniform_in_the_range_of_the_original():
+def test_initial_states_are_uniform_in_the_range_of_the_original():
     state = reference.start(reference.bare(ID), 4000)
     for column in jax.tree.leaves(state.pole):
         reference.assert_uniform(column, -0.05, 0.05)
@@ -120,7 +121,7 @@ def test_episodes_start_uniform_in_the_range_of_the_original():
     assert not any(map(np.any, (state.steps, state.total_reward, state.best_episode)))
 
 
-def test_specs_are_those_of_the_original_with_bounds():
+def test_specs_equal_those_of_the_original_and_have_bounds():
     env, theirs = reference.bare(ID), Cartpole()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
@@ -134,17 +135,17 @@ def test_specs_are_those_of_the_original_with_bounds():
     [
         ({"timescale": 0.0}, "<CartPole-bsuite>: timescale must be positive and finite, got 0.0"),
         ({"max_time": -1.0}, "<CartPole-bsuite>: max_time must be positive and finite, got -1.0"),
-        ({"timescale": 1e-9}, "<CartPole-bsuite>: max_time must be at most 1e7 timescales, got 10.0 of 1e-09"),
+        ({"timescale": 1e-9}, "<CartPole-bsuite>: max_time must be at most 1e7 times timescale, got 10.0 and 1e-09"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         CartPole(name=ID, **options)
 
 
 @pytest.mark.parametrize("id", [ID, "CartPoleSwingup-bsuite"])
 @pytest.mark.parametrize(
-    ("name", "value", "least"),
+    ("name", "value", "rule"),
     [
         ("length", 0.0, "positive"),
         ("mass_cart", 0.0, "positive"),
@@ -153,6 +154,6 @@ def test_bad_options_are_refused(options, message):
         ("init_range", -1.0, "at least 0"),
     ],
 )
-def test_numbers_that_make_no_cart_or_no_pole_are_refused(id, name, value, least):
-    with pytest.raises(ValueError, match=f"^<{id}>: {name} must be {least}, got "):
+def test_invalid_physical_constants_raise(id, name, value, rule):
+    with pytest.raises(ValueError, match=f"^<{id}>: {name} must be {rule}, got "):
         reference.bare(id, 2, **{name: value})

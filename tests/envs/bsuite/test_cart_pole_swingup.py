@@ -1,4 +1,4 @@
-"""bsuite's swing-up against the package ``bsuite``."""
+"""bsuite's swing-up compared with the package ``bsuite``."""
 
 import jax
 import numpy as np
@@ -8,7 +8,7 @@ from bsuite.experiments.cartpole_swingup.sweep import SETTINGS
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.envs.bsuite.cart_pole import Pole, last_step
+from jaxenv.envs.bsuite._pole_task import Pole, last_step
 from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, Cost, State
 from tests.envs.bsuite import poles, reference
 from tests.parity import certify
@@ -18,7 +18,7 @@ ID = "CartPoleSwingup-bsuite"
 SETS = {
     "defaults": ({}, {}),
     "one of bsuite's twenty": (SETTINGS[13], {}),
-    "dear moves, heavy pole": (
+    "expensive moves, heavy pole": (
         {"height_threshold": -0.5, "theta_dot_threshold": 4.0, "move_cost": 0.3, "x_threshold": 2.0},
         {"mass_cart": 0.7, "mass_pole": 0.4, "length": 0.8, "gravity": 3.7, "force_mag": 4.0},
     ),
@@ -26,7 +26,7 @@ SETS = {
 
 
 class Original(CartpoleSwingup):
-    """The original with its moves counted: they are all that its float returns do not tell."""
+    """The original with its moves counted, which its float returns do not determine."""
 
     moves = total_moves = upright = 0
 
@@ -62,21 +62,21 @@ TRANSLATION = reference.Translation(ID, translated)
 
 
 def anywhere(env, rng):
-    """All states within and a little outside of the limits, a tenth of them on the last steps before the horizon."""
+    """States within the limits and a little outside, a tenth of them in the last steps before the horizon."""
     horizon = last_step(env._timescale, env._max_time)
     num_steps = rng.integers(horizon - 5, horizon) if rng.random() < 0.1 else rng.integers(horizon)
-    poles.stand(env, rng, np.array([1.2 * env._x_threshold, 5, np.pi, 8]), num_steps)
-    if rng.random() < 0.5:  # about the upright
-        poles.stand(env, rng, np.array([1.5 * env._x_reward_threshold, 3, 1.2, 1.5]), num_steps)
-    # Below a hundred, so that float32 tells the sums of rewards apart to 1e-5.
+    poles.place(env, rng, np.array([1.2 * env._x_threshold, 5, np.pi, 8]), num_steps)
+    if rng.random() < 0.5:  # near upright
+        poles.place(env, rng, np.array([1.5 * env._x_reward_threshold, 3, 1.2, 1.5]), num_steps)
+    # Sums of rewards stay below 100, where float32 resolves 1e-5.
     env.upright, env.moves, env._total_upright, env.total_moves = rng.integers(50, size=4).tolist()
     env._episode_return = env.upright - env._move_cost * env.moves
     env._raw_return = env._total_upright - env._move_cost * env.total_moves
     env._best_episode = float(np.float32(rng.uniform(0, 50)))
 
 
-def judged(env):
-    """The numbers of a step that decide on its flags, 0 at their thresholds."""
+def distances(env):
+    """The distances of a step's numbers from the thresholds of its flags."""
 
     def of(step):
         p = step.after.pole
@@ -90,12 +90,12 @@ def judged(env):
     return of
 
 
-# Numbers of the pole are below 16, where float32 is spaced by 1e-6; a step makes a handful of roundings.
+# Numbers of the pole are below 16, where float32 has a spacing of 1e-6; a step rounds a few times.
 @pytest.mark.parametrize(("options", "config"), SETS.values(), ids=SETS.keys())
 def test_one_step_from_any_state_equals_the_original(options, config):
     env = reference.recorded(original(options, config))
     found = reference.injected_steps(env, TRANSLATION, poles.NUM_STEPS + 20, anywhere)
-    played = poles.decided(found, judged(env))
+    played = poles.decided(found, distances(env))
     assert 0.1 < np.mean([s.terminated for s in played]) < 0.9
     assert sum(s.terminated and abs(s.after.pole.x) < env._x_threshold for s in played) >= 10
     assert len({round(s.reward, 6) for s in played}) == 4, "upright or not, pushed or not"
@@ -104,21 +104,21 @@ def test_one_step_from_any_state_equals_the_original(options, config):
 
 
 def test_whole_random_episodes_equal_the_original_to_their_ends():
-    # Here a pole is upright that does not hang straight down, so that random play is paid; a push now and then keeps
-    # some of the carts on their track until the end.
+    # With these thresholds any pole that does not hang straight down is upright, so that random play earns rewards.
+    # With rare pushes some carts stay on their track to the end.
     options = {"height_threshold": -0.999, "x_reward_threshold": 0.5}
     played = reference.episodes(
         lambda: Original(**options), TRANSLATION, 8, lambda env, rng: rng.choice(3, p=[0.01, 0.98, 0.01])
     )
     assert {len(steps) == 1001 for steps in played} == {True, False}
     assert len({round(s.reward, 6) for steps in played for s in steps}) == 4
-    # A hanging pole swings, errors grow little; returns near 1000 are rounded to 3e-5.
+    # Errors of a hanging pole grow little; returns near 1000 are rounded to 3e-5.
     error = reference.assert_episodes_match(reference.bare(ID, **options), played, 5e-5)
     certify(ID, "bsuite", episodes=len(played), steps=sum(map(len, played)), tolerance=5e-5, error=error)
 
 
 def test_the_angle_stays_exact_over_many_turns():
-    # A pole that turns ten times a second for ten seconds, without gravity.
+    # The pole rotates about ten times a second for ten seconds, without gravity.
     env = reference.bare(ID, gravity=0.0, mass_pole=0.0, x_threshold=1e6)
     zero, count = np.zeros(8, np.float32), np.zeros(8, np.int32)
     none = Cost(zero, zero)
@@ -129,8 +129,9 @@ def test_the_angle_stays_exact_over_many_turns():
     np.testing.assert_allclose(observation[:, 3], np.cos(angle), atol=1e-4)
 
 
-def test_the_best_episode_is_never_below_zero_and_counts_only_what_ended():
-    # A push in a state that ends by its position, and in one that goes on; many lanes of them, as compiled above.
+def test_best_episode_is_at_least_zero_and_counts_finished_episodes_only():
+    # A push in a state that terminates by its position, and in one that does not. With NUM_STEPS lanes nothing is
+    # recompiled.
     zero, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
     x = np.resize(np.float32([4, 0]), poles.NUM_STEPS)
     none = Cost(zero, zero)
@@ -141,7 +142,7 @@ def test_the_best_episode_is_never_below_zero_and_counts_only_what_ended():
         np.testing.assert_allclose(after.best_episode[:2], expected, rtol=1e-6)
 
 
-def test_every_push_counts_at_the_cost_that_was_in_force():
+def test_every_push_is_counted_at_the_cost_of_its_step():
     zero, count = np.zeros(poles.NUM_STEPS, np.float32), np.zeros(poles.NUM_STEPS, np.int32)
     none, total = Cost(zero, zero), 0.0
     state = State(Pole(zero, zero, zero + 3, zero), count, count, none, count, none, zero)
@@ -152,14 +153,14 @@ def test_every_push_counts_at_the_cost_that_was_in_force():
         np.testing.assert_allclose(info["raw_return"], total, rtol=1e-6)
 
 
-def test_the_cost_of_a_hundred_thousand_pushes_adds_up_exactly():
+def test_the_cost_of_a_hundred_thousand_pushes_is_exact():
     zero = np.float32(0)
     spent = jax.jit(lambda cost: jax.lax.fori_loop(0, 100_000, lambda _, c: c.plus(np.float32(0.1)), cost))
-    # Added up in float32 alone it would be 9998.6.
+    # An uncompensated float32 sum would be 9998.6.
     assert float(spent(Cost(zero, zero)).total) == np.float32(100_000 * float(np.float32(0.1)))
 
 
-def test_counters_outlive_an_episode_and_nothing_else_does():
+def test_only_the_counters_are_carried_over_to_the_next_episode():
     old = State(Pole(1.0, 2.0, 3.0, 4.0), 5, 6, Cost(7.0, 0.7), 8, Cost(9.0, 0.9), 10.0)
     new = State(Pole(0.1, 0.2, 0.3, 0.4), 0, 0, Cost(0.0, 0.0), 0, Cost(0.0, 0.0), 0.0)
     kept = reference.bare(ID).carry(old, new)
@@ -167,7 +168,7 @@ def test_counters_outlive_an_episode_and_nothing_else_does():
     assert (kept.total_upright, kept.total_cost, kept.best_episode) == (8, old.total_cost, 10.0)
 
 
-def test_episodes_start_hanging_within_the_range_of_the_original():
+def test_initial_states_hang_down_within_the_range_of_the_original():
     state = reference.start(reference.bare(ID), 4000)
     columns = jax.tree.leaves(state.pole)
     for column, middle in zip(columns, (0, 0, np.pi, 0), strict=True):
@@ -176,7 +177,7 @@ def test_episodes_start_hanging_within_the_range_of_the_original():
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(state)[4:])
 
 
-def test_specs_are_those_of_the_original_with_bounds():
+def test_specs_equal_those_of_the_original_and_have_bounds():
     env, theirs = reference.bare(ID), CartpoleSwingup()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
@@ -185,7 +186,7 @@ def test_specs_are_those_of_the_original_with_bounds():
     assert jaxenv.spec(ID).max_episode_steps is None
 
 
-def test_the_twenty_settings_of_bsuite_are_one_batch():
+def test_bsuites_twenty_settings_fit_in_one_batch():
     columns = {name: np.array([setting[name] for setting in SETTINGS]) for name in SETTINGS[0]}
     env = reference.bare(ID, 20, **columns)
     np.testing.assert_array_equal(env.params.height_threshold, np.float32(columns["height_threshold"]))
@@ -198,6 +199,6 @@ def test_the_twenty_settings_of_bsuite_are_one_batch():
         ({"max_time": -1.0}, "<CartPoleSwingup-bsuite>: max_time must be positive and finite, got -1.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         CartPoleSwingup(name=ID, **options)

@@ -1,4 +1,4 @@
-"""Catch against bsuite's own."""
+"""Catch compared with bsuite's."""
 
 import functools
 
@@ -20,7 +20,7 @@ def state(env):
 
 
 def place(env, rng):
-    """Anywhere above the bottom, in every second state just above it."""
+    """Any state above the bottom row, half of them just above it."""
     near = rng.integers(2)
     env._ball_y = env._rows - 2 if near else int(rng.integers(env._rows - 1))
     env._ball_x, env._paddle_x = (int(x) for x in rng.integers(env._columns, size=2))
@@ -32,7 +32,7 @@ bare = functools.cache(lambda **kwargs: reference.bare(ID, **kwargs))
 
 
 @pytest.mark.parametrize("options", [{}, {"rows": 6, "columns": 9}, {"rows": 2, "columns": 1}])
-def test_a_step_from_anywhere_equals_bsuite(options):
+def test_one_step_from_any_state_equals_bsuite(options):
     num_states = 500 if options else 2000
     original = reference.recorded(bsuite_catch.Catch(**options))
     steps = reference.injected_steps(original, TRANSLATION, num_states, place)
@@ -55,7 +55,7 @@ def test_starts_and_specs_equal_bsuite():
     reference.assert_specs_match(bare(), original)
 
 
-def test_every_column_of_the_ball_is_as_likely():
+def test_the_column_of_the_ball_is_uniform():
     lanes = 20_000
     task = reference.starts(bare(), lanes)
     reference.assert_counts_match(np.bincount(task.ball_column), np.full(5, lanes / 5))
@@ -63,7 +63,7 @@ def test_every_column_of_the_ball_is_as_likely():
     assert np.all(task.paddle == 2)
 
 
-def test_regret_outlives_an_episode():
+def test_regret_is_carried_over_to_the_next_episode():
     old, new = State(*np.int32([[9], [1], [2], [7]])), State(*np.int32([[0], [4], [2], [0]]))
     assert [int(x[0]) for x in jax.tree.leaves(bare().carry(old, new))] == [0, 4, 2, 7]
 
@@ -72,6 +72,6 @@ def test_regret_outlives_an_episode():
     ("options", "message"),
     [({"rows": 1}, "rows must be at least 2, got 1"), ({"columns": 0}, "columns must be at least 1, got 0")],
 )
-def test_boards_without_room_are_refused(options, message):
+def test_too_small_boards_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)

@@ -1,4 +1,4 @@
-"""Deep sea, calm and stochastic, against bsuite's own."""
+"""Deep sea, deterministic and stochastic, compared with bsuite's."""
 
 import functools
 
@@ -13,7 +13,7 @@ from tests.envs.bsuite import reference
 
 IDS = {True: "DeepSea-bsuite", False: "DeepSeaStochastic-bsuite"}
 
-# Rewards are sums of up to three float32 numbers, the largest of them noise of up to 5.
+# Rewards are sums of up to three float32 numbers, the largest of which is noise of up to 5.
 TOLERANCE = 1e-6
 
 
@@ -28,14 +28,14 @@ def state(env):
 
 
 def draws(calls):
-    """Noise by ``randn``; then, on going right, ``rand``."""
+    """The noise is drawn by ``randn``, the failure of going right by ``rand``."""
     drawn = {name: value for name, _, value in calls}
     assert len(drawn) == len(calls)
     size = 8
     return Draws(np.float32(drawn.get("randn", 0)), np.bool_(drawn.get("rand", 1) <= 1 / size))
 
 
-CALM = reference.Translation(IDS[True], state, lambda calls: None)
+DETERMINISTIC = reference.Translation(IDS[True], state, lambda calls: None)
 STOCHASTIC = reference.Translation(IDS[False], state, draws)
 
 
@@ -51,7 +51,7 @@ def original(deterministic=True, size=8, mapping_seed=42, **kwargs):
 
 
 def place(env, rng):
-    """Any cell, those above the diagonal included; in every second state one of the last row."""
+    """Any cell, including those above the diagonal; half of them in the last row."""
     size = env._size
     env._row, env._column = (int(x) for x in rng.integers(size, size=2))
     env._row = size - 1 if rng.integers(2) else env._row
@@ -66,8 +66,8 @@ def mostly_right(env, rng):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_step_from_anywhere_equals_bsuite(deterministic):
-    translation = CALM if deterministic else STOCHASTIC
+def test_one_step_from_any_state_equals_bsuite(deterministic):
+    translation = DETERMINISTIC if deterministic else STOCHASTIC
     steps = reference.injected_steps(original(deterministic), translation, 2000, place)
     assert np.mean([s.terminated for s in steps]) > 0.3
     assert np.mean([s.reward > 0.5 for s in steps]) > 0.05
@@ -75,8 +75,8 @@ def test_a_step_from_anywhere_equals_bsuite(deterministic):
     parity.certify(translation.id, "bsuite", states=2000, tolerance=TOLERANCE, error=error)
 
 
-def test_a_wide_sea_of_another_seed_with_a_cost_for_each_lane_equals_bsuite():
-    # A table of more than 32 words is looked up in memory; the costs are params.
+def test_a_large_sea_with_another_seed_and_costs_per_lane_equals_bsuite():
+    # A table of more than 32 words is read from memory; the costs are params.
     env, costs = original(size=40, mapping_seed=7), []
 
     def place_at_a_cost(env, rng):
@@ -84,31 +84,31 @@ def test_a_wide_sea_of_another_seed_with_a_cost_for_each_lane_equals_bsuite():
         env._unscaled_move_cost = rng.uniform(0, 2)
         costs.append(env._unscaled_move_cost)
 
-    steps = reference.injected_steps(env, CALM, 500, place_at_a_cost)
+    steps = reference.injected_steps(env, DETERMINISTIC, 500, place_at_a_cost)
     ours = bare(size=40, mapping_seed=7, num_envs=500).with_params(unscaled_move_cost=np.array(costs, np.float32))
     error = reference.assert_steps_match(ours, steps, TOLERANCE)
-    parity.certify(CALM.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
+    parity.certify(DETERMINISTIC.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
 
 
-def test_a_large_sea_is_no_longer_program_than_a_small_one():
-    # A chain of comparisons with every word of the table would take a minute to compile.
+def test_the_size_of_the_program_does_not_grow_with_the_sea():
+    # A chain of selects over all words of the table would take a minute to compile.
     lanes = np.zeros(1, np.int32)
     before = State(lanes, lanes, np.zeros(1, bool), lanes, lanes)
     program = jax.make_jaxpr(lambda: bare(size=150).advance(before, lanes, None))()
     assert len(program.eqns) < 60
 
 
-def test_without_random_actions_1_is_right_everywhere_as_in_bsuite():
+def test_without_random_actions_1_goes_right_everywhere_as_in_bsuite():
     with pytest.warns(UserWarning, match="debug mode"):
         env = original(size=5, randomize_actions=False)
-    steps = reference.injected_steps(env, CALM, 500, place)
+    steps = reference.injected_steps(env, DETERMINISTIC, 500, place)
     error = reference.assert_steps_match(bare(size=5, randomize_actions=False), steps, TOLERANCE)
-    parity.certify(CALM.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
+    parity.certify(DETERMINISTIC.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_whole_episodes_equal_bsuite(deterministic):
-    translation = CALM if deterministic else STOCHASTIC
+    translation = DETERMINISTIC if deterministic else STOCHASTIC
     played = reference.episodes(lambda: original(deterministic), translation, 40, mostly_right)
     assert 0 < sum(steps[-1].info["total_bad_episodes"] for steps in played) < 40
     assert 0 < sum(steps[-1].info["denoised_return"] for steps in played) < 40
@@ -119,7 +119,7 @@ def test_whole_episodes_equal_bsuite(deterministic):
 
 @pytest.mark.parametrize("seed", [0, 42, 2**32 - 1])
 @pytest.mark.parametrize("size", [1, 10, 33, 50])
-def test_the_action_mapping_is_that_of_bsuite_for_the_same_seed(size, seed):
+def test_the_action_mapping_equals_bsuites_for_the_same_seed(size, seed):
     theirs = original(size=size, mapping_seed=seed)._action_mapping
     np.testing.assert_array_equal(bare(size=size, mapping_seed=seed).action_mapping, theirs)
 
@@ -128,14 +128,14 @@ def test_the_action_mapping_is_that_of_bsuite_for_the_same_seed(size, seed):
 def test_starts_specs_and_optimal_return_equal_bsuite(deterministic):
     theirs, ours = original(deterministic), bare(deterministic)
     if deterministic:
-        reference.assert_starts_match(ours, theirs, CALM, 2)
+        reference.assert_starts_match(ours, theirs, DETERMINISTIC, 2)
     reference.assert_specs_match(ours, theirs)
     np.testing.assert_allclose(ours.optimal_return, theirs._optimal_return, rtol=1e-6)
 
 
-def test_failures_and_noise_are_drawn_with_the_originals_probabilities():
+def test_failures_and_noise_have_the_originals_probabilities():
     # All lanes go right from the last column of the last row, where there is noise, and from the middle of the row
-    # above, where a failure can be seen.
+    # above, where a failure is visible.
     lanes, size = 40_000, 8
     env = bare(False)
     zeros = np.zeros(lanes, np.int32)
@@ -149,7 +149,7 @@ def test_failures_and_noise_are_drawn_with_the_originals_probabilities():
         return noisy.reward, failing.state.column
 
     reward, column = jax.device_get(step(env, reference.streams(lanes)))
-    # The same streams on both sides: noise and failure belong together.
+    # Both steps use the same streams, so noise and failure are those of one step.
     noise, fails = reward - (1 - 0.01 / size), column == 4
     assert set(np.unique(column)) == {4, 5}
     reference.assert_counts_match([fails.sum(), (~fails).sum()], [lanes / size, lanes * (1 - 1 / size)])
@@ -158,7 +158,7 @@ def test_failures_and_noise_are_drawn_with_the_originals_probabilities():
         assert abs(part.var() - 1) < 5 * np.sqrt(2 / len(part))
 
 
-def test_counters_outlive_an_episode():
+def test_counters_are_carried_over_to_the_next_episode():
     old = State(*np.int32([[8], [3]]), np.array([True]), *np.int32([[5], [6]]))
     new = State(*np.int32([[0], [0]]), np.array([False]), *np.int32([[0], [0]]))
     assert [int(x[0]) for x in jax.tree.leaves(bare().carry(old, new))] == [0, 0, 0, 5, 6]
@@ -166,8 +166,11 @@ def test_counters_outlive_an_episode():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"size": 0}, "size must be at least 1, got 0"), ({"mapping_seed": -1}, "mapping_seed must lie in .*, got -1")],
+    [
+        ({"size": 0}, "size must be at least 1, got 0"),
+        ({"mapping_seed": -1}, "mapping_seed must be at least 0, got -1"),
+    ],
 )
-def test_seas_that_cannot_be_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)

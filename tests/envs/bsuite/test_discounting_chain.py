@@ -1,4 +1,4 @@
-"""Discounting chain against bsuite's own, and its ``compat="gymnax"`` against gymnax."""
+"""Discounting chain compared with bsuite's, and its ``compat="gymnax"`` with gymnax's."""
 
 import functools
 
@@ -13,7 +13,7 @@ from tests.envs.bsuite import reference
 
 ID = "DiscountingChain-bsuite"
 
-# A reward of 1.1 and times are rounded to float32 once or twice.
+# The reward of 1.1 and the times are rounded to float32 once or twice.
 TOLERANCE = 1e-7
 
 
@@ -22,7 +22,7 @@ def state(env):
 
 
 def place(env, rng):
-    """Any time, beyond the end too, mostly just before something happens."""
+    """Any time, including times past the end, mostly just before a reward or the end."""
     env._timestep = int(rng.choice([0, 2, 9, 29, 99, 99, rng.integers(105)]))
     env._context = int(rng.integers(5)) if env._timestep else -1
 
@@ -35,7 +35,7 @@ def original(mapping_seed=0):
     return reference.recorded(bsuite_discounting_chain.DiscountingChain(mapping_seed))
 
 
-def test_a_step_from_anywhere_equals_bsuite():
+def test_one_step_from_any_state_equals_bsuite():
     steps = reference.injected_steps(original(), TRANSLATION, 2000, place)
     assert np.mean([s.terminated for s in steps]) > 0.1
     assert {s.reward for s in steps} == {0, 1, 1.1}
@@ -43,7 +43,7 @@ def test_a_step_from_anywhere_equals_bsuite():
     parity.certify(ID, "bsuite", states=2000, tolerance=TOLERANCE, error=error)
 
 
-def test_a_seed_for_each_lane_equals_bsuite():
+def test_a_mapping_seed_per_lane_equals_bsuite():
     seeds = []
 
     def place_in_one(env, rng):
@@ -66,14 +66,14 @@ def test_whole_episodes_equal_bsuite():
     parity.certify(ID, "bsuite", episodes=20, steps=2000, tolerance=TOLERANCE, error=error)
 
 
-def test_starts_and_specs_equal_bsuite_and_bounds_are_reached():
+def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
     reference.assert_starts_match(bare(), original(), TRANSLATION, 2)
     reference.assert_specs_match(bare(), original())
     spec = bare().observation_spec()
     assert (spec.minimum.tolist(), spec.maximum.tolist()) == ([[-1, 0]], [[4, 1]])
 
 
-def test_compat_gymnax_steps_as_gymnax_does_and_never_ends():
+def test_compat_gymnax_equals_gymnax_and_never_terminates():
     import gymnax
 
     theirs, params = gymnax.make(ID, mapping_seed=2)
@@ -91,7 +91,7 @@ def test_compat_gymnax_steps_as_gymnax_does_and_never_ends():
 
         return jax.vmap(one)(before.time, before.choice, action)
 
-    # gymnax is written for the promotion of dtypes that is JAX's default.
+    # gymnax relies on JAX's default dtype promotion.
     with jax.numpy_dtype_promotion("standard"):
         stepped = step_all(jax.random.key(0), before, action)
     time, choice, observation, reward, terminated = jax.device_get(stepped)
@@ -106,6 +106,6 @@ def test_compat_gymnax_steps_as_gymnax_does_and_never_ends():
     assert np.isinf(env.observation_spec().maximum[0, 1])
 
 
-def test_an_unknown_compat_is_refused():
+def test_an_unknown_compat_raises():
     with pytest.raises(ValueError, match="compat must be '' or 'gymnax', got 'gym'"):
         bare(compat="gym")

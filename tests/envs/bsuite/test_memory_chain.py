@@ -1,4 +1,4 @@
-"""Memory chain against bsuite's own."""
+"""Memory chain compared with bsuite's."""
 
 import functools
 
@@ -12,7 +12,7 @@ from tests.envs.bsuite import reference
 
 ID = "MemoryChain-bsuite"
 
-# The time left is one quotient of small integers, which a compiler may take as a product with the inverse.
+# The remaining time is a quotient of small integers, which XLA may replace by a product with the reciprocal.
 TOLERANCE = 2e-7
 
 
@@ -27,7 +27,7 @@ def state(env):
 
 
 def place(env, rng):
-    """Any time up to the answer, in most states one of the first or the last two."""
+    """Any time up to the answer, mostly one of the first two or the last two steps."""
     last = env._memory_length
     env._timestep = int(rng.choice([0, 1, last - 1, last, last, rng.integers(last + 1)]))
     env._context = rng.integers(2, size=env._num_bits)
@@ -44,7 +44,7 @@ def original(memory_length=5, num_bits=1):
 
 
 @pytest.mark.parametrize(("memory_length", "num_bits"), [(5, 1), (2, 40)])
-def test_a_step_from_anywhere_equals_bsuite(memory_length, num_bits):
+def test_one_step_from_any_state_equals_bsuite(memory_length, num_bits):
     steps = reference.injected_steps(original(memory_length, num_bits), TRANSLATION, 2000, place)
     assert np.mean([s.terminated for s in steps]) > 0.3
     assert {s.reward for s in steps} == {1, -1, 0}
@@ -53,7 +53,7 @@ def test_a_step_from_anywhere_equals_bsuite(memory_length, num_bits):
     parity.certify(ID, "bsuite", states=2000, tolerance=TOLERANCE, error=error)
 
 
-def test_a_length_for_each_lane_equals_bsuite():
+def test_a_length_per_lane_equals_bsuite():
     lengths = []
 
     def place_in_one(env, rng):
@@ -76,7 +76,7 @@ def test_whole_episodes_equal_bsuite():
     parity.certify(ID, "bsuite", episodes=20, steps=120, tolerance=TOLERANCE, error=error)
 
 
-def test_starts_and_specs_equal_bsuite_and_bounds_are_reached():
+def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
     ours, theirs = bare(memory_length=2, num_bits=40), original(2, 40)
     reference.assert_starts_match(ours, theirs, TRANSLATION)
     reference.assert_specs_match(ours, theirs)
@@ -85,16 +85,16 @@ def test_starts_and_specs_equal_bsuite_and_bounds_are_reached():
     assert spec.maximum[0, :3].tolist() == [1, 39, 1]
 
 
-def test_bits_and_question_are_uniform_and_independent():
+def test_bits_and_query_are_uniform_and_independent():
     lanes = 20_000
-    task = reference.starts(bare(num_bits=34), lanes)  # bits of two words
+    task = reference.starts(bare(num_bits=34), lanes)  # the bits take two words
     reference.assert_counts_match(np.bincount(task.query), np.full(34, lanes / 34))
     reference.assert_counts_match(task.bits.sum(axis=0), np.full(34, lanes / 2))
     together = np.corrcoef(np.column_stack([task.query, task.bits]).T)
     assert np.abs(together - np.eye(35)).max() < 5 / np.sqrt(lanes)
 
 
-def test_counters_outlive_an_episode():
+def test_counters_are_carried_over_to_the_next_episode():
     bits = np.array([[True]])
     old, new = (State(np.int32([t]), bits, *np.int32([[0], [r], [w]])) for t, r, w in ((6, 3, 4), (0, 0, 0)))
     carried = bare().carry(old, new)
@@ -108,6 +108,6 @@ def test_counters_outlive_an_episode():
         ({"memory_length": 0}, "memory_length must be at least 1, got 0"),
     ],
 )
-def test_chains_that_cannot_be_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)

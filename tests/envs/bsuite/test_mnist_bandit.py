@@ -1,4 +1,4 @@
-"""MNISTBandit against the package ``bsuite``, on images made here, and the reading of images from files."""
+"""MNISTBandit compared with the package ``bsuite`` on generated images, and reading of images from files."""
 
 import functools
 import gzip
@@ -11,14 +11,14 @@ import pytest
 from bsuite.environments import mnist
 
 import jaxenv
-from jaxenv.envs.bsuite import digits
+from jaxenv.envs.bsuite import _digits
 from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
 from tests.envs.bsuite import reference
 from tests.parity import certify
 
 ID = "MNISTBandit-bsuite"
 
-# Two hundred images of 28 by 28 bytes, and one of each end.
+# 200 images of 28 by 28 bytes; the first contains the extreme values.
 _RNG = np.random.default_rng(0)
 IMAGES = _RNG.integers(256, size=(200, 28, 28), dtype=np.uint8)
 IMAGES[0, 0, :4] = 0, 127, 128, 255
@@ -32,7 +32,7 @@ def idx(array):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The four files of MNIST as they are published, compressed, with those images."""
+    """The four compressed files of MNIST with these images."""
     path = tmp_path_factory.mktemp("digits")
     for part in ("train", "t10k"):
         (path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES)))
@@ -42,13 +42,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def original(monkeypatch, folder):
-    """Makes the original, which reads those files itself."""
+    """Constructs the original on the same files."""
     monkeypatch.setattr(mnist.datasets, "load_mnist", functools.partial(mnist.datasets.load_mnist, str(folder)))
     return lambda fraction: mnist.MNISTBandit(fraction)
 
 
 def loaded(path):
-    return digits.load(digits.find(str(path)))
+    return _digits.load(_digits.find(str(path)))
 
 
 class InTurn:
@@ -70,7 +70,7 @@ def translated(env):
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
-def test_every_image_and_every_answer_show_and_pay_what_they_do_in_the_original(original, folder, fraction):
+def test_observations_and_rewards_of_every_image_and_answer_equal_the_original(original, folder, fraction):
     theirs = original(fraction)
     theirs._rng = InTurn()
     env = reference.bare(ID, path=str(folder), fraction=fraction)
@@ -87,13 +87,13 @@ def test_every_image_and_every_answer_show_and_pay_what_they_do_in_the_original(
     state = reference.stacked([s.before for s in steps[:count]])
     first = np.asarray(env.observe(state))
     assert first.min() == np.float32(-128 / 255)
-    # Bytes over 255 in float32 on both sides, which compiled code may round once more.
+    # Both divide bytes by 255 in float32, which compiled code may round differently.
     np.testing.assert_allclose(first, np.array(firsts[:count]), rtol=0, atol=1e-7)
     certify(ID, "bsuite", states=len(steps), tolerance=1e-7, error=max(error, np.abs(first - firsts[:count]).max()))
     np.testing.assert_array_equal(loaded(folder)[1][state.image], state.label)
 
 
-def test_pixels_that_are_not_signed_go_from_zero_to_one(folder):
+def test_unsigned_pixels_range_from_zero_to_one(folder):
     env = reference.bare(ID, path=str(folder), signed_pixels=False)
     spec, zero = env.observation_spec(), np.zeros(1, np.int32)
     assert (spec.shape, spec.dtype, spec.minimum.min(), spec.maximum.max()) == ((28, 28), np.float32, 0, 1)
@@ -101,7 +101,7 @@ def test_pixels_that_are_not_signed_go_from_zero_to_one(folder):
     np.testing.assert_allclose(shown, IMAGES[:1] / 255, rtol=0, atol=1e-7)
 
 
-def test_the_default_are_the_digits_of_scikit_learn_in_their_own_size():
+def test_the_default_images_are_the_digits_of_scikit_learn():
     from sklearn.datasets import load_digits
 
     env, theirs = reference.bare(ID), load_digits()
@@ -110,10 +110,10 @@ def test_the_default_are_the_digits_of_scikit_learn_in_their_own_size():
     assert env.action_spec().num_values == 10
     assert jaxenv.spec(ID).max_episode_steps is None
     np.testing.assert_array_equal(env.observe(State(lanes, lanes, lanes)), theirs.images / 16)
-    np.testing.assert_array_equal(digits.load(digits.Files())[1], theirs.target)
+    np.testing.assert_array_equal(_digits.load(_digits.Files())[1], theirs.target)
 
 
-def test_every_image_is_as_likely_and_comes_with_its_label(folder):
+def test_images_are_drawn_uniformly_with_their_labels(folder):
     env = reference.bare(ID, path=str(folder), fraction=0.1)
     state = reference.start(env, 20_000)
     reference.assert_counts_match(np.bincount(state.image, minlength=20), [1000] * 20)
@@ -121,12 +121,12 @@ def test_every_image_is_as_likely_and_comes_with_its_label(folder):
     assert not state.mistakes.any()
 
 
-def test_mistakes_outlive_an_episode_and_nothing_else_does():
+def test_only_mistakes_are_carried_over_to_the_next_episode():
     kept = reference.bare(ID).carry(State(-1, 2, 3), State(4, 5, 0))
     assert (kept.image, kept.label, kept.mistakes) == (4, 5, 3)
 
 
-def test_files_of_arrays_and_of_idx_compressed_or_not_give_the_same(folder, tmp_path):
+def test_npz_files_and_idx_files_plain_or_compressed_give_the_same_images(folder, tmp_path):
     np.savez(tmp_path / "arrays.npz", x_train=IMAGES, y_train=LABELS)
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES))
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
@@ -138,7 +138,7 @@ def test_files_of_arrays_and_of_idx_compressed_or_not_give_the_same(folder, tmp_
         assert not images.flags.writeable
 
 
-def test_files_that_are_missing_or_wrong_are_named(folder, tmp_path):
+def test_errors_name_missing_and_invalid_files(folder, tmp_path):
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(IMAGES)[:-1])
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(LABELS))
     np.savez(tmp_path / "names.npz", images=IMAGES, y_train=LABELS)
@@ -150,48 +150,46 @@ def test_files_that_are_missing_or_wrong_are_named(folder, tmp_path):
     np.savez(tmp_path / "words.npz", images=IMAGES, labels=LABELS.astype(str))
     for path, message in {
         folder / "none.npz": "no file .*none.npz",
-        folder / "none": "no file .*none/train-images-idx3-ubyte, nor one with .gz",
-        tmp_path: "train-images-idx3-ubyte is no IDX file of bytes with 3 axes",
-        tmp_path / "names.npz": "must hold x_train and y_train, or images and labels, got images, y_train",
+        folder / "none": "no file .*none/train-images-idx3-ubyte, plain or with .gz",
+        tmp_path: "train-images-idx3-ubyte must be an IDX file of bytes with 3 axes",
+        tmp_path / "names.npz": "must contain x_train and y_train, or images and labels, got images, y_train",
         tmp_path / "sizes.npz": r"images must be \[N, H, W\] and labels \[N\], got \(200, 28, 28\) and \(199,\)",
-        tmp_path / "values.npz": "labels within 0 and 9",
-        tmp_path / "scaled.npz": "scaled.npz: pixels must be whole numbers from 0 to 255, got fractions of float32",
-        tmp_path / "nan.npz": "nan.npz: pixels must be whole numbers from 0 to 255, got fractions of float64",
-        tmp_path / "halves.npz": "halves.npz: labels must be whole numbers from 0 to 9, got fractions of float64",
+        tmp_path / "values.npz": r"labels in \[0, 9\]",
+        tmp_path / "scaled.npz": "scaled.npz: pixels must be integers from 0 to 255, got fractions of float32",
+        tmp_path / "nan.npz": "nan.npz: pixels must be integers from 0 to 255, got fractions of float64",
+        tmp_path / "halves.npz": "halves.npz: labels must be integers from 0 to 9, got fractions of float64",
         tmp_path / "words.npz": "words.npz: labels must be numbers, got <U",
     }.items():
         with pytest.raises(ValueError, match=f"^<{ID}>: .*{message}"):
             MNISTBandit(name=ID, path=str(path))
 
 
-def test_the_files_are_those_found_when_it_was_made_wherever_one_goes_and_whatever_becomes_of_them(
-    folder, tmp_path, monkeypatch
-):
+def test_files_are_identified_when_the_environment_is_made(folder, tmp_path, monkeypatch):
     np.savez(tmp_path / "some.npz", images=IMAGES, labels=LABELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     env = MNISTBandit(path="some.npz")
-    # The same version of a file is the same structure: nothing compiles anew.
+    # The same version of a file gives the same tree structure, so nothing is recompiled.
     assert jax.tree.structure(env) == jax.tree.structure(MNISTBandit(path="some.npz"))
     assert MNISTBandit(path="~/some.npz").files == env.files
     monkeypatch.chdir(folder)
     np.savez(tmp_path / "some.npz", images=IMAGES[:50], labels=LABELS[:50])
-    anew = MNISTBandit(path=str(tmp_path / "some.npz"))
-    assert [len(digits.load(e.files)[1]) for e in (env, anew)] == [200, 50]
+    new = MNISTBandit(path=str(tmp_path / "some.npz"))
+    assert [len(_digits.load(e.files)[1]) for e in (env, new)] == [200, 50]
     with pytest.raises(ValueError, match=r"some.npz has changed since the environment was made"):
-        digits.load.__wrapped__(env.files)
+        _digits.load.__wrapped__(env.files)
 
 
-def test_without_scikit_learn_the_error_names_the_extra_and_the_other_way(monkeypatch):
+def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install jaxenv\[mnist\], or give path="):
-        digits.load.__wrapped__(digits.Files())
+    with pytest.raises(ImportError, match=r"pip install jaxenv\[mnist\], or pass path="):
+        _digits.load.__wrapped__(_digits.Files())
 
 
 @pytest.mark.parametrize(
     ("fraction", "message"),
-    [(0.0, r"fraction must lie in \(0, 1\], got 0.0"), (1e-3, "fraction leaves no image, got 0.001")],
+    [(0.0, r"fraction must be in \(0, 1\], got 0.0"), (1e-3, "fraction must leave at least one image, got 0.001")],
 )
-def test_bad_fractions_are_refused(folder, fraction, message):
+def test_invalid_fractions_raise(folder, fraction, message):
     with pytest.raises(ValueError, match=f"<{ID}>: {message}"):
         MNISTBandit(name=ID, path=str(folder), fraction=fraction)

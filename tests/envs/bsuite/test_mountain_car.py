@@ -1,4 +1,4 @@
-"""bsuite's MountainCar against the package ``bsuite``."""
+"""bsuite's MountainCar compared with the package ``bsuite``."""
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from tests.parity import certify
 ID = "MountainCar-bsuite"
 NUM_STEPS = 2000
 
-# As our options and params have them; the original has attributes of other names.
+# Our options and params; the original's attributes have other names.
 SETS = {
     "defaults": {},
     "strong engine": {"force": 0.003, "gravity": 0.0018, "goal_position": 0.35},
@@ -39,7 +39,7 @@ TRANSLATION = reference.Translation(ID, translated)
 
 
 def anywhere(env, rng):
-    """Cars all over the road, a third of them about the goal and a tenth at the wall; a tenth on the last steps."""
+    """Cars anywhere on the road, a third of them near the goal and a tenth at the wall; a tenth in the last steps."""
     low, high = env._min_pos, env._max_pos
     where = rng.random()
     if where < 0.33:
@@ -53,12 +53,12 @@ def anywhere(env, rng):
     env._raw_return = -float(rng.integers(100_000))
 
 
-def pumped(env, rng):
-    """Pushes the way the car goes."""
+def pumping(env, rng):
+    """Pushes in the direction of motion."""
     return 2 if env._velocity >= 0 else 0
 
 
-# Numbers are near 1, where float32 is spaced by 1e-7.
+# Numbers are near 1, where float32 has a spacing of 1e-7.
 @pytest.mark.parametrize("numbers", SETS.values(), ids=SETS.keys())
 def test_one_step_from_any_state_equals_the_original(numbers):
     env = reference.recorded(original(**numbers))
@@ -73,17 +73,17 @@ def test_one_step_from_any_state_equals_the_original(numbers):
     certify(ID, "bsuite", states=len(played), tolerance=1e-5, error=error)
 
 
-def test_whole_episodes_equal_the_original_to_the_goal_and_to_step_one_thousand():
-    # Roundings of 6e-8 add up over the steps; a valley multiplies them by little.
-    played = reference.episodes(original, TRANSLATION, 5, pumped) + reference.episodes(original, TRANSLATION, 3)
+def test_whole_episodes_equal_the_original_to_the_goal_or_to_step_1000():
+    # Rounding errors of 6e-8 accumulate over the steps; the dynamics amplify them little.
+    played = reference.episodes(original, TRANSLATION, 5, pumping) + reference.episodes(original, TRANSLATION, 3)
     assert [80 < len(steps) < 200 for steps in played] == [True] * 5 + [False] * 3
     assert [len(steps) for steps in played[5:]] == [1000] * 3
     error = reference.assert_episodes_match(reference.bare(ID), played, 1e-5)
     certify(ID, "bsuite", episodes=len(played), steps=sum(map(len, played)), tolerance=1e-5, error=error)
 
 
-def test_a_car_exactly_at_the_goal_is_there_at_any_velocity():
-    # Without slope and push a velocity stays; all numbers are exact in float32.
+def test_a_car_exactly_at_the_goal_terminates_at_any_velocity():
+    # Without gravity and push the velocity is constant; all numbers are exact in float32.
     position = np.resize(np.float32([0.4375, 0.5625, 0.4375]), NUM_STEPS)
     velocity = np.resize(np.float32([0.0625, -0.0625, 0.0624]), NUM_STEPS)
     count = np.zeros(NUM_STEPS, np.int32)
@@ -92,18 +92,18 @@ def test_a_car_exactly_at_the_goal_is_there_at_any_velocity():
     assert np.asarray(terminated)[:3].tolist() == [True, True, False]
 
 
-def test_the_sum_of_rewards_outlives_an_episode_and_nothing_else_does():
+def test_only_the_sum_of_rewards_is_carried_over_to_the_next_episode():
     kept = reference.bare(ID).carry(State(Car(0.1, 0.2), 3, 4), State(Car(-0.5, 0.0), 0, 0))
     assert (kept.car.position, kept.car.velocity, kept.steps, kept.total_steps) == (-0.5, 0.0, 0, 4)
 
 
-def test_cars_start_at_rest_and_uniform_between_the_bounds_of_the_original():
+def test_cars_start_at_rest_with_positions_uniform_in_the_originals_range():
     state = reference.start(reference.bare(ID), 4000)
     reference.assert_uniform(state.car.position, -0.6, -0.4)
     assert not any(map(np.any, (state.car.velocity, state.steps, state.total_steps)))
 
 
-def test_specs_are_those_of_the_original_with_bounds():
+def test_specs_equal_those_of_the_original_and_have_bounds():
     env, theirs = reference.bare(ID), Original()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
@@ -117,19 +117,22 @@ def test_specs_are_those_of_the_original_with_bounds():
     ("options", "message"),
     [
         ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
-        ({"min_position": 0.6}, "min_position must lie below max_position, got 0.6 and 0.6"),
+        ({"min_position": 0.6}, "min_position must be below max_position, got 0.6 and 0.6"),
         ({"min_position": (-1.0, -1.2)}, r"min_position must be one number, got \(-1.0, -1.2\)"),
         ({"max_speed": -0.1}, "max_speed must be positive, got -0.1"),
-        ({"start_low": 5.0, "start_high": 6.0}, "start_low and start_high must lie between .*, got 5.0 and 6.0"),
-        ({"start_low": -0.3}, "start_low and start_high must .* not cross, got -0.3.* and -0.4.*"),
+        (
+            {"start_low": 5.0, "start_high": 6.0},
+            "start_low and start_high must be ordered and between .*, got 5.0 and 6.0",
+        ),
+        ({"start_low": -0.3}, "start_low and start_high must be ordered .*, got -0.3.* and -0.4.*"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"^<MountainCar-bsuite>: {message}$"):
         reference.bare(ID, **options)
 
 
-def test_a_narrow_road_asks_for_a_start_on_it():
+def test_a_narrow_road_requires_a_start_on_it():
     reference.bare(ID, min_position=-0.5, start_low=-0.5)
-    with pytest.raises(ValueError, match=r"start_low and start_high must lie between min_position -0\.5 "):
+    with pytest.raises(ValueError, match=r"start_low and start_high must be ordered and between min_position -0\.5 "):
         jax.eval_shape(reference.bare(ID, min_position=-0.5).reset, jax.random.key(0))

@@ -1,4 +1,4 @@
-"""Umbrella chain against bsuite's own."""
+"""Umbrella chain compared with bsuite's."""
 
 import functools
 
@@ -14,12 +14,12 @@ from tests.envs.bsuite import reference
 
 ID = "UmbrellaChain-bsuite"
 
-# The time left is one quotient of small integers, which a compiler may take as a product with the inverse.
+# The remaining time is a quotient of small integers, which XLA may replace by a product with the reciprocal.
 TOLERANCE = 2e-7
 
 
 def words(calls):
-    """Our coins from the recorded ones: at most two single ones, then the distractors."""
+    """Our words of coins from the recorded draws: at most two single coins, then the distractors."""
     *single, (name, _, distractors) = calls
     assert {name, *(call[0] for call in single)} == {"binomial"}
     bits = np.zeros(2 + len(distractors), int)
@@ -29,8 +29,8 @@ def words(calls):
     return tuple((padded << np.arange(32, dtype=np.uint64)).sum(axis=1).astype(np.uint32))
 
 
-class Remembering(bsuite_umbrella_chain.UmbrellaChain):
-    """The original, which forgets the coins that it shows, made to remember them."""
+class Recording(bsuite_umbrella_chain.UmbrellaChain):
+    """The original with the coins of its last observation stored."""
 
     def _reset(self):
         timestep = super()._reset()
@@ -54,7 +54,7 @@ def state(env):
 
 
 def place(env, rng):
-    """Any time before the last step, in most states just before it or at the start."""
+    """Any time before the last step, mostly just before it or at the start."""
     last = env._chain_length - 1
     env._timestep = int(rng.choice([0, last, last, rng.integers(last + 1)]))
     env._need_umbrella, env._has_umbrella = (int(x) for x in rng.integers(2, size=2))
@@ -66,11 +66,11 @@ bare = functools.cache(lambda **kwargs: reference.bare(ID, **kwargs))
 
 
 def original(chain_length=10, n_distractor=0):
-    return reference.recorded(Remembering(chain_length, n_distractor))
+    return reference.recorded(Recording(chain_length, n_distractor))
 
 
 @pytest.mark.parametrize(("chain_length", "n_distractor"), [(10, 0), (20, 100)])
-def test_a_step_from_anywhere_equals_bsuite(chain_length, n_distractor):
+def test_one_step_from_any_state_equals_bsuite(chain_length, n_distractor):
     steps = reference.injected_steps(original(chain_length, n_distractor), TRANSLATION, 2000, place)
     assert np.mean([s.terminated for s in steps]) > 0.3
     assert {s.reward for s in steps} == {1, -1}
@@ -79,7 +79,7 @@ def test_a_step_from_anywhere_equals_bsuite(chain_length, n_distractor):
     parity.certify(ID, "bsuite", states=2000, tolerance=TOLERANCE, error=error)
 
 
-def test_a_length_for_each_lane_equals_bsuite():
+def test_a_length_per_lane_equals_bsuite():
     lengths = []
 
     def place_in_one(env, rng):
@@ -109,7 +109,7 @@ def test_starts_and_specs_equal_bsuite():
 
 
 def test_all_coins_are_fair_and_independent():
-    # Of the start: needed, held, 40 distractors. Of a step: the reward, 40 distractors.
+    # The start has the coins needed and held and 40 distractors, a step has the reward and 40 distractors.
     lanes = 10_000
     env = bare(n_distractor=40)
 
@@ -125,7 +125,7 @@ def test_all_coins_are_fair_and_independent():
     assert np.abs(np.corrcoef(coins.T) - np.eye(83)).max() < 5.5 / np.sqrt(lanes)
 
 
-def test_regret_outlives_an_episode():
+def test_regret_is_carried_over_to_the_next_episode():
     flag, coins = np.array([True]), (np.uint32([5]),)
     old, new = (State(np.int32([t]), flag, flag, coins, np.int32([n])) for t, n in ((10, 4), (0, 0)))
     carried = bare().carry(old, new)
@@ -139,6 +139,6 @@ def test_regret_outlives_an_episode():
         ({"chain_length": 0}, "chain_length must be at least 1, got 0"),
     ],
 )
-def test_chains_that_cannot_be_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)

@@ -1,40 +1,22 @@
-"""Steps of gymnax's environments with all that they draw, for those whose steps are left to chance.
+"""Trajectories of gymnax's stochastic environments together with their draws.
 
-gymnax draws from the key that a step is given. What comes of a key is computed once more beside the step, and fed into
-ours.
+gymnax draws from the key passed to a step. The tests compute the same draws from the same key and pass them to ours.
 """
 
-import contextlib
 import functools
-import warnings
 
 import jax
 import numpy as np
 
+from tests.envs.misc.gymnax_rollouts import default_promotion, peer
+
 LANES = 2000
 
 
-@contextlib.contextmanager
-def _as_by_default():
-    """gymnax mixes dtypes and ranks."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
-
-
-@functools.cache
-def peer(id, **options):
-    """gymnax's environment; the options are its constructor's."""
-    with warnings.catch_warnings(), _as_by_default():
-        warnings.simplefilter("ignore")  # it imports plotting libraries
-        import gymnax
-
-        return gymnax.make(id, **options)[0]
-
-
 def spaces(id):
-    """Observation shape, dtype and bounds, number of actions or bounds of them, and time limit of gymnax's."""
+    """gymnax's observation shape, dtype and bounds, number of actions or their bounds, and time limit."""
     env = peer(id)
-    with _as_by_default():
+    with default_promotion():
         params = env.default_params
         box, actions = env.observation_space(params), env.action_space(params)
         bounds = np.broadcast_to(box.low, box.shape), np.broadcast_to(box.high, box.shape)
@@ -43,22 +25,22 @@ def spaces(id):
 
 
 def follow_peer(id, state, actions, draws, seed=0, options=(), **params):
-    """gymnax's rows for ``actions [T, B, ...]`` from a batch of its states, without restarts.
+    """Steps gymnax's environment with ``actions [T, B, ...]`` from a batch of its states, without restarts.
 
     Args:
-        id: of gymnax's environment.
-        state: fields of its state, each ``[B, ...]``.
+        id: gymnax's id.
+        state: the fields of its state, each ``[B, ...]``.
         actions: ``[T, B, ...]``.
-        draws: ``draws(key, params)``, what one step of one lane draws. One function object compiles once.
-        seed: of the keys.
-        options: pairs of its constructor's arguments.
-        **params: other than by default.
+        draws: ``draws(key, params)`` returns the draws of one step of one lane. Each function object compiles once.
+        seed: the seed of the keys.
+        options: pairs of constructor arguments.
+        **params: params that differ from the defaults.
 
     Returns:
-        What was drawn, the next states, observations, rewards and ends, each ``[T, B, ...]``.
+        Draws, next states, observations, rewards and terminations, each ``[T, B, ...]``.
     """
     env = peer(id, **dict(options))
-    with _as_by_default():
+    with default_promotion():
         params = env.default_params.replace(**params)
         state = type(jax.eval_shape(env.reset_env, jax.random.key(0), params)[1])(**state)
         return jax.device_get(_follow_peer(env, draws, state, actions, np.uint32(seed), params))
@@ -80,7 +62,7 @@ def _follow_peer(env, draws, state, actions, seed, params):
 
 
 def assert_counts_fit(counts, expected, what="counts"):
-    """Counts of what is drawn lie within 4.5 standard deviations of what is expected; nothing impossible occurs."""
+    """Compares counts of draws with expectations to within 4.5 standard deviations; the impossible must not occur."""
     counts, expected = np.asarray(counts, float), np.asarray(expected, float)
     assert not np.any(counts[expected == 0]), f"{what}: the impossible occurred"
     off = np.abs(counts - expected) - 4.5 * np.sqrt(expected)
@@ -98,5 +80,5 @@ def _follow_bandit(env, task, actions, noise):
 
 
 def follow_bandit(env, task, actions, noise):
-    """Our bandit's observations, rewards, ends and regrets ``[T, B, ...]``, given what chance adds to each pull."""
+    """Our bandit's observations, rewards, terminations and regrets ``[T, B, ...]``, given the noise of each pull."""
     return jax.device_get(_follow_bandit(env, task, actions, noise))

@@ -1,4 +1,4 @@
-"""Steps of gymnax's environments and of ours from given states, as arrays ``[T, B, ...]`` that can be compared."""
+"""Trajectories ``[T, B, ...]`` of gymnax's environments and of ours from given states, for comparison."""
 
 import contextlib
 import functools
@@ -13,34 +13,35 @@ from jaxenv import tree
 
 @functools.cache
 def peer(id, **options):
-    """gymnax's environment; the options are its constructor's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it imports plotting libraries
+    """gymnax's environment; the options are constructor arguments."""
+    with warnings.catch_warnings(), default_promotion():
+        warnings.simplefilter("ignore")  # gymnax imports plotting libraries
         import gymnax
-    return gymnax.make(id, **options)[0]
+
+        return gymnax.make(id, **options)[0]
 
 
 @contextlib.contextmanager
-def _as_gymnax_counts():
-    """gymnax mixes dtypes and ranks."""
+def default_promotion():
+    """JAX's default promotion, on which gymnax relies."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 
 def follow_peer(env, state, actions, **params):
-    """gymnax's rows for ``actions [T, B, ...]`` from a batch of its states, without restarts.
+    """Steps gymnax's environment with ``actions [T, B, ...]`` from a batch of its states, without restarts.
 
     Returns:
-        The next states, observations, rewards and ends, each ``[T, B, ...]``.
+        The next states, observations, rewards and terminations, each ``[T, B, ...]``.
     """
-    # Numbers of params are arguments, so that one compilation serves them all.
-    with _as_gymnax_counts():
+    # Params are arguments, so that one compilation serves all of them.
+    with default_promotion():
         return jax.device_get(_follow_peer(env, state, actions, env.default_params.replace(**params)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _follow_peer(env, state, actions, params):
-    key = jax.random.key(0)  # the steps of these tasks draw nothing
+    key = jax.random.key(0)  # unused: these steps are deterministic
 
     def advance(state, action):
         observation, state, reward, terminated, _ = env.step_env(key, state, action, params)
@@ -62,12 +63,12 @@ def _follow(env, task, actions):
 
 
 def follow(env, task, actions):
-    """Our bare environment's rows in the same form, from a batch of task states."""
+    """Steps our bare environment from a batch of task states; returns the same as `follow_peer`."""
     return jax.device_get(_follow(env, task, actions))
 
 
 def bare(id, num_envs=1, **options):
-    """Our environment alone: no time limit, no restarts, no clipping."""
+    """Our environment without time limit, restarts and clipping."""
     return jaxenv.spec(id).make(num_envs, **options)
 
 
@@ -77,5 +78,5 @@ def _starts(env, key, number):
 
 
 def starts(env, lanes=10_000):
-    """The task states with which as many lanes begin."""
+    """The initial task states of ``lanes`` lanes."""
     return jax.device_get(_starts(env, jax.random.key(3), jnp.arange(lanes, dtype=jnp.int32)))

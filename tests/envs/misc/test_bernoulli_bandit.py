@@ -1,6 +1,6 @@
-"""The Bernoulli bandit against gymnax's, given what both draw, and against the probabilities of the papers.
+"""BernoulliBandit compared with gymnax's, given its draws, and with the probabilities of the papers.
 
-The papers came without a package: gymnax is a cross-check, and draws its arms in one of the papers' ways.
+The papers have no published code, so gymnax is a cross-check. Its arms follow one of the papers' distributions.
 """
 
 import jax
@@ -28,7 +28,7 @@ def drawn(means):
 
 
 def uniform(key, params):
-    # A pull pays where this is below the arm's probability.
+    # A pull pays if this is below the arm's probability.
     return jax.random.uniform(key, ())
 
 
@@ -73,7 +73,7 @@ def test_an_arm_pays_with_its_probability():
         assert_counts_fit(
             [paid[pulled == level].sum(), (1 - paid[pulled == level]).sum()], pulls * np.array([level, 1 - level])
         )
-    # Neither lanes nor steps repeat each other.
+    # No two lanes have the same sequence of rewards.
     fair = paid[:, means[:, 0] == means[:, 1]][:, 4::9]
     assert len(np.unique(fair, axis=1).T) == fair.shape[1]
 
@@ -82,7 +82,7 @@ def arms(lanes=20_000, **options):
     return gymnax_rollouts.starts(gymnax_rollouts.bare(ID, 1, **options), lanes).means
 
 
-def test_of_two_arms_either_is_the_better_one_equally_often():
+def test_each_of_two_arms_is_the_better_one_equally_often():
     p = np.repeat(np.float32([0.1, 0.25]), 10_000)
     means = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, len(p), reward_prob=p), len(p)).means
     first = means[:, 0] == p
@@ -91,7 +91,7 @@ def test_of_two_arms_either_is_the_better_one_equally_often():
         assert_counts_fit([low.sum(), (~low).sum()], [5000, 5000])
 
 
-def test_dependent_arms_add_up_to_one_and_independent_arms_do_not_depend():
+def test_dependent_arms_sum_to_one_and_independent_arms_are_independent():
     dependent, independent = arms(arms_from="dependent"), arms(arms_from="independent", num_arms=4)
     np.testing.assert_allclose(dependent.sum(axis=-1), 1, rtol=1e-6)
     assert_uniform(dependent[:, 0], 0, 1)
@@ -99,12 +99,12 @@ def test_dependent_arms_add_up_to_one_and_independent_arms_do_not_depend():
     for column in independent.T:
         assert_uniform(column, 0, 1)
     assert np.abs(np.corrcoef(independent.T) - np.eye(4)).max() < 5 / np.sqrt(20_000)
-    # What the best arm pays on average: 3/4 and 4/5. Its standard deviations are 0.144 and 0.163.
+    # The best arm has mean probabilities of 3/4 and 4/5, with standard deviations of 0.144 and 0.163.
     assert abs(dependent.max(axis=-1).mean() - 3 / 4) < 4.5 * 0.144 / np.sqrt(20_000)
     assert abs(independent.max(axis=-1).mean() - 4 / 5) < 4.5 * 0.163 / np.sqrt(20_000)
 
 
-def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
+def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
     shape, dtype, _, num_actions, limit = spaces(ID)
     env = gymnax_rollouts.bare(ID)
     spec = env.observation_spec()
@@ -120,13 +120,13 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reward_prob": -0.1}, r"<BernoulliBandit-misc>: reward_prob must lie in \[0, 1\], got -0.1"),
-        ({"arms_from": "urn"}, "arms_from must be one of two_point, dependent, independent, got 'urn'"),
+        ({"reward_prob": -0.1}, r"<BernoulliBandit-misc>: reward_prob must be in \[0, 1\], got -0.1"),
+        ({"arms_from": "urn"}, "arms_from must be 'two_point', 'dependent' or 'independent', got 'urn'"),
         ({"num_arms": 1}, "<BernoulliBandit-misc>: num_arms must be at least 2, got 1"),
-        ({"num_arms": 3}, "<BernoulliBandit-misc>: num_arms must be 2 where arms_from='two_point', got 3"),
+        ({"num_arms": 3}, "<BernoulliBandit-misc>: num_arms must be 2 with arms_from='two_point', got 3"),
         ({"t_max": 0.0}, "<BernoulliBandit-misc>: t_max must be positive, got 0.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)

@@ -1,6 +1,6 @@
-"""Four rooms against their exact table of transitions, and against gymnax's, given where its steps slip.
+"""FourRooms compared with its exact transition table, and with gymnax's, given the slips of its moves.
 
-The paper's authors published no package: gymnax is a cross-check, not the original.
+The authors of the paper published no code, so gymnax is a cross-check, not the original.
 """
 
 import functools
@@ -12,7 +12,7 @@ import pytest
 import jaxenv
 from jaxenv.envs.misc.four_rooms import FREE_CELLS, MAP, WALLS, State, transition_table
 from tests.envs.misc import gymnax_rollouts
-from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, peer, spaces
+from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, spaces
 from tests.parity import certify
 
 ID = "FourRooms-misc"
@@ -23,7 +23,7 @@ START = FREE_CELLS.tolist().index([4, 1])
 
 
 def number(row, column):
-    """Place of a cell in ``FREE_CELLS``; an error for a wall."""
+    """The index of a cell in ``FREE_CELLS``; fails for a wall."""
     table = np.full((13, 13), -1)
     table[tuple(FREE_CELLS.T)] = np.arange(CELLS)
     found = table[row, column]
@@ -39,7 +39,7 @@ def state_of(cells, goals):
 # --- the map ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_map_has_four_rooms_that_four_hallways_join():
+def test_the_map_has_four_rooms_joined_by_four_hallways():
     assert WALLS.shape == (13, 13)
     assert CELLS == 104
     hallways = [(3, 6), (6, 2), (7, 9), (10, 6)]
@@ -47,7 +47,7 @@ def test_the_map_has_four_rooms_that_four_hallways_join():
     for row, column in hallways:
         assert rooms[row, column]
         rooms[row, column] = False
-    # What can be reached without hallways, from one cell of each room.
+    # The cells reachable from one cell of each room without hallways.
     sizes = []
     for start in [(1, 1), (1, 7), (7, 1), (8, 7)]:
         reached, front = set(), [start]
@@ -61,26 +61,26 @@ def test_the_map_has_four_rooms_that_four_hallways_join():
     assert sum(sizes) + len(hallways) == CELLS
 
 
-def test_the_map_is_gymnaxs():
-    np.testing.assert_array_equal(peer(ID).occupied_map, WALLS)
+def test_the_map_equals_gymnaxs():
+    np.testing.assert_array_equal(gymnax_rollouts.peer(ID).occupied_map, WALLS)
     assert MAP.count("\n") == 12
 
 
-# --- against gymnax --------------------------------------------------------------------------------------------------
+# --- compared with gymnax --------------------------------------------------------------------------------------------
 
 
 def direction_taken(key, params):
-    """What gymnax does with the step's key: another action with a probability, which may be the one meant."""
+    """gymnax's draws: whether a random action replaces the given one, and that action, which may be the same."""
     key_random, key_action = jax.random.split(key)
     any_action = jax.random.uniform(key_random, ()) < params.fail_prob * 4 / 3
     return any_action, jax.random.randint(key_action, (), 0, 4)
 
 
-@pytest.mark.parametrize("fail_prob", [1 / 3, 0.0, 0.7], ids=["as in the paper", "sure", "unsure"])
-def test_one_step_and_whole_episodes_equal_gymnax_given_where_it_slips(fail_prob):
+@pytest.mark.parametrize("fail_prob", [1 / 3, 0.0, 0.7], ids=["as in the paper", "no slips", "frequent slips"])
+def test_one_step_and_whole_episodes_equal_gymnax_given_its_slips(fail_prob):
     rng = np.random.default_rng(0)
     cells, goals = np.arange(LANES) % CELLS, rng.integers(0, CELLS, LANES)
-    cells[-200:] = goals[-200:]  # where no episode goes on
+    cells[-200:] = goals[-200:]  # states past the end of an episode
     actions = rng.integers(0, 4, (STEPS, LANES)).astype(np.int32)
     fields = {"pos": FREE_CELLS[cells], "goal": FREE_CELLS[goals], "time": np.zeros(LANES, np.int32)}
     (slips, other), state, observation, reward, terminated = follow_peer(
@@ -100,25 +100,25 @@ def test_one_step_and_whole_episodes_equal_gymnax_given_where_it_slips(fail_prob
     certify(ID, "gymnax", episodes=finished.sum(), steps=(np.argmax(terminated, axis=0) + 1)[finished].sum())
 
 
-# --- against the exact table -----------------------------------------------------------------------------------------
+# --- compared with the exact table -----------------------------------------------------------------------------------
 
 
-def test_the_table_of_transitions_is_that_of_the_paper():
+def test_the_transition_table_matches_the_paper():
     table = transition_table()
     np.testing.assert_allclose(table.sum(axis=-1), 1, atol=1e-12)
     left, corner, hallway = (FREE_CELLS.tolist().index(cell) for cell in ([1, 1], [11, 11], [6, 2]))
-    # In the corner above on the left: up and left are walls.
+    # The upper left corner has walls above and to the left.
     np.testing.assert_allclose(table[left, 0, left], 2 / 3 + 1 / 9)
     np.testing.assert_allclose(table[left, 1, left], 2 / 9)
     np.testing.assert_allclose(table[left, 1, left + 1], 2 / 3)
     np.testing.assert_allclose(table[corner, 3, corner], 2 / 9)
-    # In a hallway between rooms above each other: walls on either side.
+    # A vertical hallway has walls on both sides.
     np.testing.assert_allclose(np.sort(table[hallway, 2])[-3:], [1 / 9, 2 / 9, 2 / 3])
     assert np.count_nonzero(transition_table(0.0)) == CELLS * 4
 
 
 def planned(table):
-    """The shortest way to the goal by value iteration: an action for each cell, and how many steps it takes."""
+    """The shortest path to the goal by value iteration: an action and an expected number of steps for each cell."""
     steps = np.zeros(CELLS)
     for _ in range(500):
         after = 1 + table @ steps
@@ -139,8 +139,8 @@ def _play(env, key, policy, steps):
 
 
 @pytest.mark.parametrize("fail_prob", [1 / 3, 0.9])
-def test_slips_and_the_time_to_the_goal_are_those_of_the_table(fail_prob):
-    # At 0.9 the direction meant is the least likely: gymnax cannot say so.
+def test_slips_and_the_time_to_the_goal_match_the_table(fail_prob):
+    # At 0.9 the intended direction is the least likely, which gymnax does not support.
     lanes, steps = 10_000, 120
     table = transition_table(fail_prob)
     action, expected_steps = planned(transition_table(1 / 3))
@@ -152,18 +152,18 @@ def test_slips_and_the_time_to_the_goal_are_those_of_the_table(fail_prob):
     cells = np.concatenate([np.full((1, lanes), START), number(row, column)])
     np.testing.assert_array_equal(done, action[cells[:-1]])
 
-    # Every kind of step, wherever it was made.
+    # The frequency of every transition.
     counts, visits = np.zeros((CELLS, CELLS)), np.bincount(cells[:-1].reshape(-1), minlength=CELLS)
     np.add.at(counts, (cells[:-1].reshape(-1), cells[1:].reshape(-1)), 1)
     assert_counts_fit(counts, visits[:, None] * table[np.arange(CELLS), action], "steps")
 
-    # When the goal is reached first: the distribution moves on by the table, the goal keeps what arrives.
+    # The distribution of the arrival time at the goal, computed from the table with an absorbing goal.
     chain = table[np.arange(CELLS), action]
     chain[GOAL] = np.eye(CELLS)[GOAL]
-    share, arrived = np.eye(CELLS)[START], []
+    distribution, arrived = np.eye(CELLS)[START], []
     for _ in range(steps):
-        share = share @ chain
-        arrived.append(share[GOAL])
+        distribution = distribution @ chain
+        arrived.append(distribution[GOAL])
     ever = np.logical_or.accumulate(terminated, axis=0)
     assert_counts_fit(ever.sum(axis=1), lanes * np.array(arrived), "arrivals")
     if fail_prob == 1 / 3:
@@ -176,7 +176,7 @@ def test_slips_and_the_time_to_the_goal_are_those_of_the_table(fail_prob):
 
 
 @pytest.mark.parametrize("drawn", [("pos",), ("goal",), ("pos", "goal")], ids=" and ".join)
-def test_drawn_starts_and_goals_are_uniform_over_the_free_cells_and_apart(drawn):
+def test_drawn_starts_and_goals_are_uniform_over_the_free_cells_and_distinct(drawn):
     lanes = 20_000
     env = gymnax_rollouts.bare(ID, 1, resample_init_pos="pos" in drawn, resample_goal_pos="goal" in drawn)
     found = gymnax_rollouts.starts(env, lanes)
@@ -194,17 +194,17 @@ def test_drawn_starts_and_goals_are_uniform_over_the_free_cells_and_apart(drawn)
         assert abs(np.corrcoef(position, goal)[0, 1] + 1 / (CELLS - 1)) < 4.5 / np.sqrt(lanes)
 
 
-def test_an_episode_starts_at_the_fixed_cells_which_may_be_each_lanes_own():
+def test_episodes_start_at_the_fixed_cells_which_may_differ_by_lane():
     goals = FREE_CELLS[[3, 50, 103]]
     found = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, 3).with_params(goal_fixed=goals), 3)
     np.testing.assert_array_equal(np.stack([found.goal_row, found.goal_column], axis=-1), goals)
     assert (found.row.tolist(), found.column.tolist()) == ([4] * 3, [1] * 3)
 
 
-# --- the rest --------------------------------------------------------------------------------------------------------
+# --- observations, specs and errors ----------------------------------------------------------------------------------
 
 
-def test_the_map_as_an_observation_shows_walls_agent_and_goal_where_they_are():
+def test_visual_observations_show_walls_agent_and_goal():
     env = gymnax_rollouts.bare(ID, CELLS, use_visual_obs=True)
     goals = (np.arange(CELLS) + 1) % CELLS
     shown = np.asarray(jax.jit(lambda env, state: env.observe(state))(env, state_of(np.arange(CELLS), goals)))
@@ -228,18 +228,18 @@ def test_specs_have_the_shapes_and_bounds_of_gymnaxs_spaces():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fail_prob": 1.5}, r"<FourRooms-misc>: fail_prob must lie in \[0, 1\], got 1.5"),
-        ({"goal_fixed": (6, 6)}, "<FourRooms-misc>: goal_fixed must be a row and a column without a wall"),
-        ({"pos_fixed": (3, 13)}, "<FourRooms-misc>: pos_fixed must be a row and a column without a wall"),
+        ({"fail_prob": 1.5}, r"<FourRooms-misc>: fail_prob must be in \[0, 1\], got 1.5"),
+        ({"goal_fixed": (6, 6)}, "<FourRooms-misc>: goal_fixed must be the row and column of a free cell"),
+        ({"pos_fixed": (3, 13)}, "<FourRooms-misc>: pos_fixed must be the row and column of a free cell"),
         ({"pos_fixed": (8, 9)}, "<FourRooms-misc>: goal_fixed and pos_fixed must differ"),
-        ({"pos_fixed": (1, 2, 3)}, "<FourRooms-misc>: pos_fixed must be a row and a column without a wall"),
+        ({"pos_fixed": (1, 2, 3)}, "<FourRooms-misc>: pos_fixed must be the row and column of a free cell"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
 
 
-def test_a_table_of_what_is_no_probability_is_refused():
-    with pytest.raises(ValueError, match=r"transition_table: fail_prob must lie in \[0, 1\], got 2.0"):
+def test_a_transition_table_with_an_invalid_probability_raises():
+    with pytest.raises(ValueError, match=r"transition_table: fail_prob must be in \[0, 1\], got 2.0"):
         transition_table(2.0)

@@ -1,6 +1,6 @@
-"""The Gaussian bandit against gymnax's, given what both draw, and against the distributions of the paper.
+"""GaussianBandit compared with gymnax's, given its draws, and with the distributions of the paper.
 
-The paper came without a package; its first author wrote gymnax's, which is a cross-check.
+The paper has no published code. Its first author wrote gymnax's version, which is a cross-check.
 """
 
 import math
@@ -20,7 +20,7 @@ STEPS = 100
 
 
 def drawn():
-    """Arms of every worth, worthless ones among them, and pulls."""
+    """Arms of various means, some of them 0, and pulls."""
     rng = np.random.default_rng(0)
     mu = rng.normal(-1, 2, LANES).astype(np.float32)
     mu[:100] = 0
@@ -50,7 +50,7 @@ def test_one_step_and_whole_episodes_equal_gymnax_given_its_draws(params):
     env = gymnax_rollouts.bare(ID, LANES, **params)
     shown, paid, terminated, regret = follow_bandit(env, start, actions, noise)
     assert not terminated.any()
-    # Rewards reach 20: two roundings where float32 is spaced by 2e-6, in as many ways as a compiler contracts them.
+    # Rewards reach 20, where float32 has a spacing of 2e-6, and compilers contract the two roundings differently.
     error = np.maximum(np.abs(shown - observation).max(), np.abs(paid - reward).max())
     assert error <= 5e-6
     mu = start.means[:, 1][None]
@@ -61,13 +61,13 @@ def test_one_step_and_whole_episodes_equal_gymnax_given_its_draws(params):
 
 
 def assert_normal(sample, what):
-    """Counts in cells between quantiles of the standard normal distribution."""
+    """Compares a histogram with the standard normal distribution."""
     edges = np.array([-np.inf, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5, np.inf])
     below = np.array([(1 + math.erf(edge / math.sqrt(2))) / 2 for edge in edges])
     assert_counts_fit(np.histogram(sample, edges)[0], len(sample) * np.diff(below), what)
 
 
-def test_one_arm_pays_nothing_and_the_other_normally_around_its_mean():
+def test_the_safe_arm_pays_nothing_and_the_risky_arm_pays_normally_distributed_rewards():
     start, actions = drawn()
     env = gymnax_rollouts.bare(ID, LANES, sigma_l=0.5, t_max=40.0)
     _, shown, paid, _ = gymnax_rollouts.follow(env, start, actions)
@@ -79,21 +79,21 @@ def test_one_arm_pays_nothing_and_the_other_normally_around_its_mean():
     assert_normal((paid - mu)[actions == 1] / 0.5, "rewards")
 
 
-def test_the_risky_arm_is_drawn_for_each_episode():
+def test_each_episode_draws_a_risky_arm():
     m = np.repeat(np.float32([-1, 0.5]), 10_000)
     s = np.repeat(np.float32([1, 2]), 10_000)
     means = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, len(m), mean_mu=m, sigma_p=s), len(m)).means
     assert not means[:, 0].any()
     for half in (slice(0, 10_000), slice(10_000, None)):
         assert_normal(((means[:, 1] - m) / s)[half], "arms")
-        # What an agent that knows the arm gets from a pull: the mean of the positive part of a normal number.
+        # The reward of an agent that knows the arm is the mean of the positive part of a normal variable.
         best, z = np.maximum(means[half, 1], 0), float(m[half][0] / s[half][0])
         above = (1 + math.erf(z / math.sqrt(2))) / 2
         expected = m[half][0] * above + s[half][0] * math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
         assert abs(best.mean() - expected) < 4.5 * best.std() / 100
 
 
-def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
+def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
     shape, dtype, _, num_actions, limit = spaces(ID)
     env = gymnax_rollouts.bare(ID)
     spec = env.observation_spec()
@@ -107,11 +107,11 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sigma_p": -1.0}, "<GaussianBandit-misc>: sigma_p must not be negative, got -1.0"),
-        ({"sigma_l": -0.5}, "<GaussianBandit-misc>: sigma_l must not be negative, got -0.5"),
+        ({"sigma_p": -1.0}, "<GaussianBandit-misc>: sigma_p must be at least 0, got -1.0"),
+        ({"sigma_l": -0.5}, "<GaussianBandit-misc>: sigma_l must be at least 0, got -0.5"),
         ({"t_max": 0.0}, "<GaussianBandit-misc>: t_max must be positive, got 0.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)

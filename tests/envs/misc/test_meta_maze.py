@@ -1,7 +1,7 @@
-"""The maze of pillars against a plain retelling of the authors' rules, and against gymnax's up to the first goal.
+"""MetaMaze compared with a plain implementation of the authors' rules, and with gymnax's up to the first goal.
 
-The original is the script of a paper, with the maze inside its training loop. gymnax is a cross-check: it differs in
-where the agent and the goal may be put, and in what ends an episode.
+The original is the script of a paper with the maze inside its training loop. gymnax is a cross-check: it differs in the
+possible positions of agent and goal, and in the end of an episode.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
 class Maze:
-    """The rules for one lane, one cell at a time, on a map with as many walls around it as the agent can see."""
+    """The rules for one lane, on a map with a margin of walls as wide as the agent's field of view."""
 
     def __init__(self, maze_size=9, rf_size=3, reward=10.0, punishment=0.0, normalize_time=False, t_max=200.0):
         self.reach, self.size = rf_size // 2, maze_size
@@ -33,14 +33,14 @@ class Maze:
 
     @property
     def free(self):
-        """The free cells, ``[N, 2]``, counted inside the walls."""
+        """The free cells, ``[N, 2]``, counted inside the outer walls."""
         return np.argwhere(~self.walls) - self.reach
 
     def look(self, row, column):
         return self.walls[row : row + 2 * self.reach + 1, column : column + 2 * self.reach + 1]
 
     def step(self, position, goal, action, time, elsewhere):
-        """The next position, the observation, the reward and whether the goal was reached."""
+        """The next position, the observation, the reward, and whether the goal was reached."""
         target = position[0] + MOVES[action][0], position[1] + MOVES[action][1]
         reward = 0.0
         if self.walls[target[0] + self.reach, target[1] + self.reach]:
@@ -59,15 +59,15 @@ class Maze:
 
 
 def drawn(maze, lanes):
-    """Any free cells for agents and goals, in some lanes the same one, which the game never shows; late times too."""
+    """Random free cells for agents and goals, including equal ones, which never occur in an episode, and late times."""
     rng = np.random.default_rng(0)
     free = maze.free.astype(np.int32)
     (row, column), (goal_row, goal_column) = (free[rng.integers(0, len(free), lanes)].T.copy() for _ in range(2))
     goal_row[:50], goal_column[:50] = row[:50], column[:50]
-    for lane in range(50, min(450, lanes)):  # beside the goal
-        beside = row[lane] + MOVES[lane % 4][0], column[lane] + MOVES[lane % 4][1]
-        if not maze.walls[beside[0] + maze.reach, beside[1] + maze.reach]:
-            goal_row[lane], goal_column[lane] = beside
+    for lane in range(50, min(450, lanes)):  # next to the goal
+        neighbour = row[lane] + MOVES[lane % 4][0], column[lane] + MOVES[lane % 4][1]
+        if not maze.walls[neighbour[0] + maze.reach, neighbour[1] + maze.reach]:
+            goal_row[lane], goal_column[lane] = neighbour
     last_reward = rng.normal(size=lanes).astype(np.float32)
     time = rng.integers(0, 300, lanes).astype(np.int32)
     state = State(row, column, goal_row, goal_column, rng.integers(0, 4, lanes).astype(np.int32), last_reward, time)
@@ -81,8 +81,12 @@ def rollout(lanes, steps, **options):
     return maze, state, actions[:steps], rows
 
 
-def assert_retold(maze, start, actions, rows, lanes, steps):
-    """Rows equal the retelling's, which is told where a reached goal leads to: to a free cell other than the goal."""
+def assert_follows_rules(maze, start, actions, rows, lanes, steps):
+    """Compares a rollout with the rules, given the positions after goals, which must be free and not the goal.
+
+    Returns:
+        The number of goals reached.
+    """
     states, shown, paid, terminated = rows
     assert not terminated.any()
     free = {tuple(cell) for cell in maze.free.tolist()}
@@ -100,7 +104,7 @@ def assert_retold(maze, start, actions, rows, lanes, steps):
     np.testing.assert_array_equal(states.row[:steps, :lanes], positions[..., 0])
     np.testing.assert_array_equal(states.column[:steps, :lanes], positions[..., 1])
     np.testing.assert_array_equal(paid[:steps, :lanes], np.reshape(rewards, (lanes, steps)).T)
-    # A normalized time has one rounding of a number below 20.
+    # The normalized time has one rounding of a number below 20.
     np.testing.assert_allclose(shown[:steps, :lanes], observations, rtol=0, atol=2e-6)
     return np.sum(np.array(rewards) >= maze.reward + min(maze.punishment, 0))
 
@@ -110,12 +114,12 @@ def played():
     return rollout(LANES, STEPS)
 
 
-def test_one_step_from_drawn_states_equals_the_retold_rules(played):
-    assert assert_retold(*played, lanes=LANES, steps=1) > 100
+def test_one_step_from_random_states_follows_the_rules(played):
+    assert assert_follows_rules(*played, lanes=LANES, steps=1) > 100
 
 
-def test_whole_episodes_equal_the_retold_rules(played):
-    assert assert_retold(*played, lanes=20, steps=STEPS) > 20
+def test_whole_episodes_follow_the_rules(played):
+    assert assert_follows_rules(*played, lanes=20, steps=STEPS) > 20
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +127,12 @@ def played_small():
     return rollout(LANES, 60, **SMALL)
 
 
-def test_a_smaller_maze_seen_from_further_with_punishment_equals_the_retold_rules(played_small):
-    # Of 7 by 7 cells the centre would be a pillar.
-    assert assert_retold(*played_small, lanes=600, steps=5) > 100
+def test_a_smaller_maze_with_a_larger_view_and_punishment_follows_the_rules(played_small):
+    # With 7 by 7 cells the centre would be a pillar.
+    assert assert_follows_rules(*played_small, lanes=600, steps=5) > 100
 
 
-def test_a_reached_goal_leads_to_any_other_free_cell(played, played_small):
+def test_reaching_the_goal_moves_the_agent_to_a_uniform_other_free_cell(played, played_small):
     for maze, start, _, (states, _, paid, _) in (played, played_small):
         free = maze.free
         step, lane = np.nonzero(paid >= maze.reward + min(maze.punishment, 0))
@@ -142,7 +146,7 @@ def test_a_reached_goal_leads_to_any_other_free_cell(played, played_small):
 
 
 @pytest.mark.parametrize("options", [{}, {"maze_size": 7}], ids=["9", "7"])
-def test_episodes_start_at_the_centre_with_a_goal_anywhere_else(options):
+def test_episodes_start_at_the_centre_with_a_uniform_goal_elsewhere(options):
     lanes, free, middle = 20_000, Maze(**options).free, options.get("maze_size", 9) // 2
     found = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, **options), lanes)
     assert np.all((found.row == middle) & (found.column == middle))
@@ -177,13 +181,13 @@ def test_steps_equal_gymnax_until_the_goal_is_reached(played):
     ours = np.stack([states.row, states.column], axis=-1) + maze.reach
     np.testing.assert_array_equal(ours[before], theirs.pos[before])
     np.testing.assert_array_equal(shown[before], observation[before])
-    # The step that reaches the goal pays alike and is shown alike, but for where it leads.
+    # The step that reaches the goal has the same reward and observation except for the new position.
     np.testing.assert_array_equal(paid[before | first], reward[before | first])
     np.testing.assert_array_equal(shown[first][:, 9:], observation[first][:, 9:])
     certify(ID, "gymnax", states=LANES)
 
 
-def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold(played):
+def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds(played):
     shape, dtype, _, num_actions, limit = spaces(ID)
     env = gymnax_rollouts.bare(ID)
     spec = env.observation_spec()
@@ -203,6 +207,6 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold(played):
         ({"t_max": 0.0}, "<MetaMaze-misc>: t_max must be positive, got 0.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)

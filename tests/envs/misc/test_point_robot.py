@@ -1,7 +1,7 @@
-"""The point robot against a plain retelling of the papers' rules; in gymnax's manner against gymnax's.
+"""PointRobot compared with a plain implementation of the papers' rules, and its ``compat="gymnax"`` with gymnax's.
 
-The authors' environments are classes of a few lines inside their training code. gymnax is a cross-check: it judges a
-step by where it began, and puts an agent that has reached the goal elsewhere.
+The authors' environments are short classes inside their training code. gymnax is a cross-check: it takes the reward
+from the position before the step, and moves an agent that has reached the goal to a new start.
 """
 
 import numpy as np
@@ -16,17 +16,17 @@ from tests.parity import certify
 
 ID = "PointRobot-misc"
 STEPS = 100
-# Rows whose distance is nearer to the radius than this are not compared: float32 cannot tell on which side they are.
+# Rows whose distance is closer to the radius than this are not compared, because float32 does not resolve the side.
 MARGIN = 1e-4
 
 
 def drawn(reach=1.0):
-    """Agents and goals all over the plane, some at the goal or at its edge, late times, actions beyond the space."""
+    """Random agents and goals, some at the goal or at its edge, late times, and actions outside the space."""
     rng = np.random.default_rng(0)
     position, goal = rng.uniform(-2, 2, (2, LANES, 2))
     angle = rng.uniform(0, 2 * np.pi, 400)
-    beside = rng.choice([0, 0.1, 0.19, 0.21, 0.3], 400)
-    position[:400] = goal[:400] + beside[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    distance = rng.choice([0, 0.1, 0.19, 0.21, 0.3], 400)
+    position[:400] = goal[:400] + distance[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     last_action = rng.uniform(-0.1, 0.1, (LANES, 2))
     rest = (last_action, rng.uniform(-1, 1, LANES))
     x, y, goal_x, goal_y, *rest = (c.astype(np.float32) for c in (*position.T, *goal.T, *rest))
@@ -37,7 +37,7 @@ def drawn(reach=1.0):
     return State(x, y, goal_x, goal_y, *rest, time), actions
 
 
-def retold(state, actions, max_force=0.1, dense_reward=False, normalize_time=True, goal_radius=0.2, t_max=100.0):
+def by_the_rules(state, actions, max_force=0.1, dense_reward=False, normalize_time=True, goal_radius=0.2, t_max=100.0):
     """The papers' rules in float64: observations, rewards and distances to the goal, ``[T, B, ...]``."""
     position = np.stack([state.x, state.y], axis=-1).astype(float)
     goal = np.stack([state.goal_x, state.goal_y], axis=-1).astype(float)
@@ -54,7 +54,7 @@ def retold(state, actions, max_force=0.1, dense_reward=False, normalize_time=Tru
     return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
-# Positions reach 30 with steps of 0.3, where float32 is spaced by 2e-6; a hundred steps add up a hundred roundings.
+# Positions reach 30 with steps of 0.3, where float32 has a spacing of 2e-6, and 100 steps accumulate 100 roundings.
 @pytest.mark.parametrize(
     "options",
     [
@@ -64,9 +64,9 @@ def retold(state, actions, max_force=0.1, dense_reward=False, normalize_time=Tru
     ],
     ids=["defaults", "dense", "wide"],
 )
-def test_one_step_and_whole_episodes_equal_the_retold_rules(options):
+def test_one_step_and_whole_episodes_follow_the_rules(options):
     start, actions = drawn(reach=0.4)
-    observation, reward, distance = retold(start, actions, **options)
+    observation, reward, distance = by_the_rules(start, actions, **options)
     _, shown, paid, terminated = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, LANES, **options), start, actions)
     assert not terminated.any()
     decided = np.abs(distance - options.get("goal_radius", 0.2)) > MARGIN
@@ -78,8 +78,8 @@ def test_one_step_and_whole_episodes_equal_the_retold_rules(options):
     assert np.max(np.abs(paid - reward) * decided) <= 1e-4
 
 
-def test_gymnaxs_manner_equals_gymnax_in_one_step_and_in_whole_episodes():
-    # With every start at the origin nothing is left to chance.
+def test_compat_gymnax_equals_gymnax_in_one_step_and_in_whole_episodes():
+    # With center_init the task is deterministic.
     start, actions = drawn(reach=0.1)
     fields = {
         "last_action": start.last_action,
@@ -107,7 +107,7 @@ def test_gymnaxs_manner_equals_gymnax_in_one_step_and_in_whole_episodes():
     certify(ID, "gymnax", episodes=whole, steps=whole * STEPS, tolerance=1e-5, error=errors.max())
 
 
-def test_who_is_nowhere_is_not_at_the_goal():
+def test_a_nan_position_is_not_at_the_goal():
     start, actions = drawn()
     actions[0] = np.nan
     _, shown, paid, _ = gymnax_rollouts.follow(gymnax_rollouts.bare(ID, LANES), start, actions)
@@ -148,11 +148,11 @@ def test_with_center_init_every_episode_starts_at_the_origin():
 
 
 @pytest.mark.parametrize("options", [{"respawn": True}, {"compat": "gymnax", "dense_reward": True}])
-def test_with_respawn_a_reached_goal_leads_to_where_an_episode_might_start(options):
+def test_respawn_moves_an_agent_at_the_goal_to_a_random_start(options):
     start, actions = drawn()
     env = gymnax_rollouts.bare(ID, LANES, circle_radius=1.5, goal_radius=10.0, **options)  # reached at every step
     states, _, paid, _ = gymnax_rollouts.follow(env, start, actions)
-    if "compat" in options:  # gymnax judges a step by where it began
+    if "compat" in options:  # the reward is that of the position before the step
         x, y = (np.concatenate([a[None], b[:-1]]) for a, b in ((start.x, states.x), (start.y, states.y)))
         np.testing.assert_allclose(paid, -np.hypot(x - start.goal_x, y - start.goal_y), atol=1e-5)
     else:
@@ -160,7 +160,7 @@ def test_with_respawn_a_reached_goal_leads_to_where_an_episode_might_start(optio
     assert_within_the_half_circle(states.x.reshape(-1), states.y.reshape(-1))
 
 
-def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
+def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
     shape, dtype, _, (low, high), limit = spaces(ID)
     env = gymnax_rollouts.bare(ID)
     spec, action = env.observation_spec(), env.action_spec()
@@ -173,14 +173,14 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_bounds_that_hold():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_force": 0.0}, "<PointRobot-misc>: max_force must be positive, got 0.0"),
+        ({"max_force": 0.0}, "<PointRobot-misc>: max_force must be positive and finite, got 0.0"),
         ({"max_force": np.array([0.1, 0.2])}, r"<PointRobot-misc>: max_force must be one number, got \(0.1, 0.2\)"),
-        ({"circle_radius": -1.0}, "<PointRobot-misc>: circle_radius must not be negative, got -1.0"),
-        ({"goal_radius": -1.0}, "<PointRobot-misc>: goal_radius must not be negative, got -1.0"),
+        ({"circle_radius": -1.0}, "<PointRobot-misc>: circle_radius must be at least 0, got -1.0"),
+        ({"goal_radius": -1.0}, "<PointRobot-misc>: goal_radius must be at least 0, got -1.0"),
         ({"compat": "gym"}, "<PointRobot-misc>: compat must be '' or 'gymnax', got 'gym'"),
         ({"t_max": -1.0}, "<PointRobot-misc>: t_max must be positive, got -1.0"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)

@@ -1,9 +1,9 @@
-"""Pong against games of Kirsch's original, and against gymnax's where the two do not part.
+"""Pong compared with recorded games of Kirsch's original, and with gymnax's where it agrees with the original.
 
-``pong_original.npz`` holds 120 games of the original's ``PongGame`` (src/vanilla_pong.py of its commit 79ec848), half
-of them with its own numbers, with paddles that go two cells a step: drawn starts, the directions of both paddles, its
-numbers after every step, up to the end or 60 steps. Its paddles may leave the image and gymnax's may not; in these
-games no paddle tries.
+``pong_original.npz`` contains 120 games of the original's ``PongGame`` (src/vanilla_pong.py of its commit 79ec848),
+half of them with its default constants and a paddle speed of two cells per step: random starts, the directions of both
+paddles, and its state after every step, up to the end or 60 steps. In the original paddles may leave the image, in
+gymnax they may not; in these games no paddle does.
 """
 
 import pathlib
@@ -34,8 +34,8 @@ COLUMNS = ("player", "opponent", "row", "column", "row_speed", "column_speed")
 
 
 @jax.jit
-def flown(env, state, player, opponent):
-    """States after each step in which the paddles go in given directions ``[T, B]``."""
+def play(env, state, player, opponent):
+    """States after each step with the paddles moving in given directions ``[T, B]``."""
 
     def one(state, directions):
         state = env.advance(state, *directions)
@@ -44,7 +44,7 @@ def flown(env, state, player, opponent):
     return jax.lax.scan(one, state, (player, opponent))[1]
 
 
-judged = jax.jit(lambda env, state, action: env.transition(state, action, None))
+transition = jax.jit(lambda env, state, action: env.transition(state, action, None))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def games():
 
 
 def numbers(state):
-    """The columns of a state that the original has too, as rows ``[..., 6]``."""
+    """The numbers of a state that the original has too, ``[..., 6]``."""
     return np.stack([getattr(state, name) for name in COLUMNS], axis=-1)
 
 
@@ -72,9 +72,9 @@ def test_one_step_from_every_state_of_a_game_equals_the_original(name, games):
     played = np.arange(len(directions))[:, None] < length
     before, after, directions = rows[:-1][played], rows[1:][played], directions[played][None]
     env = gymnax_rollouts.bare(ID, **OPTIONS[name])
-    ours = jax.device_get(flown(env, task_of(before), *paddles(directions)))
+    ours = jax.device_get(play(env, task_of(before), *paddles(directions)))
     error = np.abs(numbers(ours)[0] - after).max()
-    assert error <= 1e-6  # the original computes in float64, numbers are below 30
+    assert error <= 1e-6  # the original computes in float64; numbers are below 30
     np.testing.assert_array_equal(ours.last_row[0], before[:, 2])
     np.testing.assert_array_equal(ours.last_column[0], before[:, 3])
     hit, turned = (np.sign(before[:, i]) != np.sign(after[:, i]) for i in (5, 4))
@@ -86,10 +86,10 @@ def test_one_step_from_every_state_of_a_game_equals_the_original(name, games):
 def test_whole_games_equal_the_original_to_the_end(games):
     directions, rows, length, ended = (games[f"defaults_{k}"] for k in ("directions", "rows", "length", "ended"))
     env = gymnax_rollouts.bare(ID, **OPTIONS["defaults"])
-    ours = jax.device_get(flown(env, task_of(rows[0]), *paddles(directions)))
+    ours = jax.device_get(play(env, task_of(rows[0]), *paddles(directions)))
     played = np.arange(len(directions))[:, None] < length
     error = np.abs(numbers(ours) - rows[1:])[played].max()
-    assert error == 0  # halves, quarters and so on of whole numbers
+    assert error == 0  # all numbers are exact in float32
     over = (ours.column < 0) | (ours.column >= env.width)
     at_the_end = np.arange(len(directions))[:, None] == length - 1
     np.testing.assert_array_equal(over[played], (at_the_end & ended)[played])
@@ -97,7 +97,7 @@ def test_whole_games_equal_the_original_to_the_end(games):
     certify(ID, "batch_pong_poc 79ec848", episodes=ended.sum(), steps=length[ended].sum())
 
 
-# gymnax's ball passes through the upper border, and the speed at which it leaves a paddle is rounded to whole cells.
+# gymnax's ball passes through the upper border, and its speed after a paddle is rounded to whole cells.
 @pytest.mark.parametrize(
     ("options", "params"),
     [
@@ -105,9 +105,9 @@ def test_whole_games_equal_the_original_to_the_end(games):
         ({}, {"ball_max_y_speed": 2, "paddle_y_speed": 2, "use_ai_policy": False}),
         ({"width": 9, "height": 8, "paddle_half_height": 1}, {"ball_x_speed": 2}),
     ],
-    ids=["defaults", "one will for both", "small and quick"],
+    ids=["defaults", "opponent repeats the player", "small and fast"],
 )
-def test_one_step_from_drawn_states_equals_gymnax_where_it_does_not_part_from_the_original(options, params):
+def test_one_step_from_random_states_equals_gymnax_where_it_agrees_with_the_original(options, params):
     task, actions = drawn(**options, **params)
     peer = gymnax_rollouts.peer(ID, **options)
     their_state, their_image, their_reward, their_end = gymnax_rollouts.follow_peer(
@@ -138,7 +138,7 @@ def test_one_step_from_drawn_states_equals_gymnax_where_it_does_not_part_from_th
 
 
 def drawn(width=40, height=30, paddle_half_height=2, ball_max_y_speed=3, ball_x_speed=1, lanes=2000, **_):
-    """Balls anywhere in the image, half of them near a paddle and one in ten far out, with whole numbers for all."""
+    """Balls anywhere in the image, half of them near a paddle; all numbers are integers."""
     rng = np.random.default_rng(1)
     row, column = rng.integers(0, height, lanes), rng.integers(0, width, lanes)
     column[: lanes // 2] = rng.choice([0, 1, 2, width - 3, width - 2, width - 1], lanes // 2)
@@ -156,9 +156,9 @@ def drawn(width=40, height=30, paddle_half_height=2, ball_max_y_speed=3, ball_x_
 
 
 def peer_state(task):
-    from gymnax.environments.misc.pong import TaskState
+    from gymnax.environments.misc.pong import EnvState
 
-    return TaskState(
+    return EnvState(
         paddle_centers=np.stack([task.player, task.opponent], axis=-1),
         ball_position=np.stack([task.row, task.column], axis=-1),
         last_ball_position=np.stack([task.last_row, task.last_column], axis=-1),
@@ -168,19 +168,19 @@ def peer_state(task):
     )
 
 
-def test_scores_tell_who_missed_and_rallies_only_that_somebody_did():
-    # The ball leaves on the player's side, on the opponent's, and stays. Paddles are far away.
+def test_score_shows_who_missed_and_rally_only_that_the_ball_was_missed():
+    # The ball leaves on the player's side, on the opponent's side, and not at all. The paddles are far away.
     columns = np.float32([0, 39, 20])
     zeros, speeds = np.zeros(3, np.float32), np.float32([-1, 1, 1])
     task = State(zeros + 2, zeros + 2, zeros + 20, columns, zeros, speeds, zeros, zeros)
     stay = np.zeros(3, np.int32)
     for kind, expected in (("rally", [0, 0, 1]), ("score", [-1, 1, 0])):
-        outcome = judged(gymnax_rollouts.bare(ID, reward=kind), task, stay)
+        outcome = transition(gymnax_rollouts.bare(ID, reward=kind), task, stay)
         assert outcome.reward.tolist() == expected
         assert outcome.terminated.tolist() == [True, True, False]
 
 
-def test_serves_go_to_either_side_at_any_speed_in_the_range():
+def test_serves_go_to_either_side_with_uniform_row_speeds():
     task = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, ball_x_speed=2.0, serve_y_speed=0.5))
     assert_uniform(task.row_speed, -0.5, 0.5)
     right = task.column_speed == 2
@@ -191,13 +191,13 @@ def test_serves_go_to_either_side_at_any_speed_in_the_range():
     assert {*task.column, *task.last_column} == {20.0}
 
 
-def test_without_random_serve_all_games_begin_as_the_originals():
+def test_without_random_serve_all_games_start_like_the_original():
     task = gymnax_rollouts.starts(gymnax_rollouts.bare(ID, random_serve=False, height=29), lanes=3)
     expected = [14.5, 14.5, 14.5, 20.0, 0.0, 1.0, 14.5, 20.0]
     assert [np.unique(x).tolist() for x in jax.tree.leaves(task)] == [[x] for x in expected]
 
 
-def test_limit_actions_and_image_are_those_of_gymnax():
+def test_time_limit_actions_and_image_equal_those_of_gymnax():
     env, ours = gymnax_rollouts.peer(ID), gymnax_rollouts.bare(ID, dtype="float32")
     params = env.default_params
     assert jaxenv.spec(ID).max_episode_steps == params.max_steps_in_episode
@@ -211,16 +211,16 @@ def test_limit_actions_and_image_are_those_of_gymnax():
         ({"width": 3}, "width must be at least 4, got 3"),
         ({"height": 5}, "height must be at least 6, got 5"),
         ({"paddle_half_height": 0}, "paddle_half_height must be at least 1, got 0"),
-        ({"ball_x_speed": 0.0}, "ball_x_speed must be above 0 and at most width / 2, got 0.0"),
-        ({"ball_x_speed": 21.0}, "ball_x_speed must be above 0 and at most width / 2, got 21.0"),
-        ({"ball_max_y_speed": -3.0}, r"ball_max_y_speed must lie in \[0, height - 1\], got -3.0"),
-        ({"serve_y_speed": 30.0}, r"serve_y_speed must lie in \[0, height - 1\], got 30.0"),
-        ({"paddle_y_speed": -1.0}, "paddle_y_speed must not be negative, got -1.0"),
-        ({"reward": "win"}, r"reward must be one of \('rally', 'score'\), got 'win'"),
-        ({"dtype": "uint8"}, r"dtype must be one of \('bool', 'float32'\), got 'uint8'"),
+        ({"ball_x_speed": 0.0}, "ball_x_speed must be positive and at most width / 2, got 0.0"),
+        ({"ball_x_speed": 21.0}, "ball_x_speed must be positive and at most width / 2, got 21.0"),
+        ({"ball_max_y_speed": -3.0}, r"ball_max_y_speed must be in \[0, 29\], got -3.0"),
+        ({"serve_y_speed": 30.0}, r"serve_y_speed must be in \[0, 29\], got 30.0"),
+        ({"paddle_y_speed": -1.0}, "paddle_y_speed must be at least 0, got -1.0"),
+        ({"reward": "win"}, "reward must be 'rally' or 'score', got 'win'"),
+        ({"dtype": "uint8"}, "dtype must be 'bool' or 'float32', got 'uint8'"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )
-def test_options_that_make_no_game_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"<Pong-misc>: {message}"):
         gymnax_rollouts.bare(ID, **options)

@@ -1,4 +1,4 @@
-"""Reacher against gymnax's, whose physics is the original's where actions stay in the space."""
+"""Reacher compared with gymnax's, whose physics equals the original's for actions within the space."""
 
 import jax
 import numpy as np
@@ -15,24 +15,24 @@ LANES, STEPS = 2000, 100
 
 
 def drawn(lanes=LANES, joints=2):
-    """Arms turned several times over and quicker than those of an episode, goals beyond the square, and actions."""
+    """Arms with larger angles and rates and goals further out than in an episode, and actions."""
     rng = np.random.default_rng(0)
     angles, rates = (rng.uniform(-1, 1, (lanes, joints)) * scale for scale in (3 * np.pi, 3))
     goal = rng.uniform(-1.2, 1.2, (lanes, 2)) * joints
     actions = rng.uniform(-1, 1, (STEPS, lanes, joints))
     angles[:4], rates[:4], goal[:4] = 0, 0, [[joints, 0], [0, 0], [-joints, 0], [joints, joints]]
-    actions[:, :2] = np.array([0, 1])[None, :, None]  # at rest on the goal, and with all torque
+    actions[:, :2] = np.array([0, 1])[None, :, None]  # at rest on the goal, and with full torque
     return [x.astype(np.float32) for x in (angles, rates, goal, actions)]
 
 
-# Both compute in float32 and by the same sums. What may differ are roundings of the sines, and of sums that a compiler
-# contracts: angles reach 30 rad, where float32 is spaced by 2e-6.
+# Both compute the same sums in float32. Sines and contracted sums may round differently; angles reach 30 rad, where
+# float32 has a spacing of 2e-6.
 @pytest.mark.parametrize(
     "params",
     [{}, {"torque_scale": 2.5, "dt": 0.02}, {"torque_scale": -0.5, "dt": 0.1}],
     ids=["defaults", "strong and slow", "reversed and coarse"],
 )
-def test_one_step_and_whole_episodes_from_drawn_states_equal_gymnax(params):
+def test_one_step_and_whole_episodes_from_random_states_equal_gymnax(params):
     angles, rates, goal, actions = drawn()
     env = gymnax_rollouts.peer(ID)
     theirs = gymnax_rollouts.follow_peer(env, peer_state(angles, rates, goal), actions, **params)
@@ -50,32 +50,32 @@ def our_state(angles, rates, goal):
     return State(*(tuple(np.ascontiguousarray(x.T)) for x in (angles, rates, goal)))
 
 
-def rows(columns):
-    """Columns of our state beside each other, ``[..., n]``."""
+def stacked(columns):
+    """Stacks the columns of our state: ``[..., n]``."""
     return np.stack(columns, axis=-1)
 
 
 def peer_state(angles, rates, goal):
-    from gymnax.environments.misc.reacher import TaskState
+    from gymnax.environments.misc.reacher import EnvState
 
-    return TaskState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
+    return EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
 
 
 def differences(ours, theirs):
     """The largest difference of each row, ``[T, B]``."""
     (state, observation, reward, _), (their_state, their_observation, their_reward, _) = ours, theirs
     pairs = [
-        (rows(state.angles), their_state.angles),
-        (rows(state.rates), their_state.angle_vels),
-        (rows(state.goal), their_state.goal_xy),
+        (stacked(state.angles), their_state.angles),
+        (stacked(state.rates), their_state.angle_vels),
+        (stacked(state.goal), their_state.goal_xy),
         (observation, their_observation),
         (reward[..., None], their_reward[..., None]),
     ]
     return np.max([np.abs(a - b).max(axis=-1) for a, b in pairs], axis=0)
 
 
-def test_three_joints_reach_as_far_as_three_segments():
-    # gymnax and the original cannot build such an arm. Stretched along the x axis and kept there, it touches (3, 0).
+def test_an_arm_with_three_joints_reaches_as_far_as_three_segments():
+    # gymnax and the original have no such arm. At rest and stretched along the x axis its tip is at (3, 0).
     task = our_state(np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32), np.float32([[3, 0], [3, 1]]))
     env = gymnax_rollouts.bare(ID, num_joints=3)
     _, observation, reward, _ = gymnax_rollouts.follow(env, task, np.zeros((1, 2, 3), np.float32))
@@ -84,7 +84,7 @@ def test_three_joints_reach_as_far_as_three_segments():
     assert env.observation_spec().shape == (11,)
 
 
-def test_a_made_environment_clips_torques_to_the_space():
+def test_make_clips_torques_to_the_space():
     env = jaxenv.make(ID, num_envs=3, autoreset=None)
 
     @jax.jit
@@ -96,7 +96,7 @@ def test_a_made_environment_clips_torques_to_the_space():
     np.testing.assert_array_equal(*shown)
 
 
-def test_arm_rates_and_goal_start_uniform_in_their_ranges():
+def test_initial_angles_rates_and_goals_are_uniform_in_their_ranges():
     task = gymnax_rollouts.starts(gymnax_rollouts.bare(ID))
     for values, reach in ((task.angles, np.pi), (task.rates, 1), (task.goal, 2)):
         for column in values:
@@ -105,7 +105,7 @@ def test_arm_rates_and_goal_start_uniform_in_their_ranges():
     assert np.abs(np.corrcoef(columns) - np.eye(6)).max() < 5 / np.sqrt(columns.shape[1])
 
 
-def test_limit_and_spaces_are_those_of_gymnax():
+def test_time_limit_and_spaces_equal_those_of_gymnax():
     env, ours = gymnax_rollouts.peer(ID), gymnax_rollouts.bare(ID)
     params = env.default_params
     assert jaxenv.spec(ID).max_episode_steps == params.max_steps_in_episode == STEPS
@@ -115,7 +115,7 @@ def test_limit_and_spaces_are_those_of_gymnax():
     assert ours.observation_spec().shape == env.observation_space(params).shape
 
 
-def test_an_arm_without_joints_or_without_time_is_refused():
+def test_invalid_options_raise():
     with pytest.raises(ValueError, match=r"<Reacher-misc>: num_joints must be at least 1, got 0"):
         gymnax_rollouts.bare(ID, num_joints=0)
     with pytest.raises(ValueError, match=r"<Reacher-misc>: dt must be positive, got 0.0"):

@@ -1,4 +1,4 @@
-"""Swimmer against gymnax's, whose physics is the original's where actions stay in the space."""
+"""Swimmer compared with gymnax's, whose physics equals the original's for actions within the space."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ LANES, STEPS = 1000, 500
 
 
 def drawn(lanes=LANES, urchins=5):
-    """Swimmers within and out of the square, quick ones among them, some next to an urchin or at the goal."""
+    """Swimmers inside and outside the square, at various speeds, some next to an urchin or at the goal."""
     rng = np.random.default_rng(0)
     places = rng.uniform(-1.2, 1.2, (lanes, urchins + 2, 2))
     velocity = rng.uniform(-1, 1, (lanes, 2)) * rng.choice([0, 0.3, 3], (lanes, 1))
     urchin, position, goal = places[:, :-2], places[:, -2], places[:, -1]
     position[:300] = urchin[:300, 0] + rng.normal(0, 0.1, (300, 2))
     position[300:400] = goal[300:400]
-    position[0], velocity[0] = urchin[0, 1], 0  # within an urchin
+    position[0], velocity[0] = urchin[0, 1], 0  # at an urchin
     actions = rng.uniform(-1, 1, (STEPS, lanes, 2))
     actions[:, :2] = np.array([0, 1])[None, :, None]
     return [x.astype(np.float32) for x in (urchin, position, velocity, goal, actions)]
@@ -31,35 +31,35 @@ def our_state(urchins, *points):
     return State(urchins, *(tuple(np.ascontiguousarray(point.T)) for point in points))
 
 
-def rows(columns):
-    """An x and a y of our state beside each other, ``[..., 2]``."""
+def stacked(columns):
+    """Stacks the coordinates of our state: ``[..., 2]``."""
     return np.stack(columns, axis=-1)
 
 
 def peer_state(urchins, position, velocity, goal):
-    from gymnax.environments.misc.swimmer import TaskState
+    from gymnax.environments.misc.swimmer import EnvState
 
     time = np.zeros(len(goal), np.int32)
-    return TaskState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
+    return EnvState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
 
 
 def differences(ours, theirs):
-    """The largest difference of each row, ``[T, B]``, beside the size of its position or velocity."""
+    """The largest difference of each row, ``[T, B]``, relative to its largest number."""
     (state, observation, reward, _), (their_state, their_observation, their_reward, _) = ours, theirs
     size = np.maximum(1, np.abs(observation).max(axis=-1))
     pairs = [
-        (rows(state.position), their_state.xy),
-        (rows(state.velocity), their_state.xy_vel),
+        (stacked(state.position), their_state.xy),
+        (stacked(state.velocity), their_state.xy_vel),
         (observation, their_observation),
     ]
     moved = np.max([np.abs(a - b).max(axis=-1) for a, b in pairs], axis=0)
     return np.maximum(moved / size, np.abs(reward - their_reward))
 
 
-# All numbers are of size 1 in one step. In 500 steps of full thrust velocities reach 25 and positions 300: what adds
-# up are roundings of such numbers, a few each step, hence the differences relative to the largest of the row.
+# In one step all numbers are near 1. In 500 steps of full thrust velocities reach 25 and positions 300. Their rounding
+# errors accumulate, so differences are relative to the largest number of the row.
 @pytest.mark.parametrize("params", [{}, {"dt": 0.02}, {"dt": 0.1}], ids=["defaults", "fine", "coarse"])
-def test_one_step_and_whole_episodes_from_drawn_states_equal_gymnax(params):
+def test_one_step_and_whole_episodes_from_random_states_equal_gymnax(params):
     urchins, position, velocity, goal, actions = drawn()
     env = gymnax_rollouts.peer(ID)
     theirs = gymnax_rollouts.follow_peer(env, peer_state(urchins, position, velocity, goal), actions, **params)
@@ -75,17 +75,17 @@ def test_one_step_and_whole_episodes_from_drawn_states_equal_gymnax(params):
 
 
 @pytest.mark.parametrize("num_urchins", [0, 2])
-def test_each_urchin_takes_its_share_of_the_reward(num_urchins):
+def test_each_urchin_reduces_the_reward_by_its_factor(num_urchins):
     urchins = np.float32([[[0.1, 0], [0, 0.2]]])[:, :num_urchins]
     task = our_state(urchins, *np.zeros((2, 1, 2), np.float32), np.float32([[1, 0]]))
     env = gymnax_rollouts.bare(ID, num_urchins=num_urchins)
     _, observation, reward, _ = gymnax_rollouts.follow(env, task, np.zeros((1, 1, 2), np.float32))
-    shares = [1 - np.exp(-0.3), 1 - np.exp(-1.2)][:num_urchins]
-    np.testing.assert_allclose(reward[0, 0], np.exp(-0.5) * np.prod(shares), rtol=1e-6)
+    factors = [1 - np.exp(-0.3), 1 - np.exp(-1.2)][:num_urchins]
+    np.testing.assert_allclose(reward[0, 0], np.exp(-0.5) * np.prod(factors), rtol=1e-6)
     np.testing.assert_allclose(observation[0, 0], [*urchins.ravel(), 0, 0, 0, 0, 1, 0])
 
 
-def test_urchins_swimmer_and_goal_start_uniform_in_the_square_and_at_rest():
+def test_initial_positions_are_uniform_in_the_square_and_at_rest():
     task = gymnax_rollouts.starts(gymnax_rollouts.bare(ID))
     columns = np.stack([*task.urchins.reshape(-1, 10).T, *task.position, *task.goal])
     for column in columns:
@@ -94,7 +94,7 @@ def test_urchins_swimmer_and_goal_start_uniform_in_the_square_and_at_rest():
     assert not np.any(task.velocity)
 
 
-def test_limit_and_spaces_are_those_of_gymnax():
+def test_time_limit_and_spaces_equal_those_of_gymnax():
     env, ours = gymnax_rollouts.peer(ID), gymnax_rollouts.bare(ID)
     params = env.default_params
     assert jaxenv.spec(ID).max_episode_steps == params.max_steps_in_episode == STEPS
@@ -104,7 +104,7 @@ def test_limit_and_spaces_are_those_of_gymnax():
     assert ours.observation_spec().shape == env.observation_space(params).shape
 
 
-def test_a_negative_number_of_urchins_and_time_that_runs_back_are_refused():
+def test_invalid_options_raise():
     with pytest.raises(ValueError, match=r"<Swimmer-misc>: num_urchins must be at least 0, got -1"):
         gymnax_rollouts.bare(ID, num_urchins=-1)
     with pytest.raises(ValueError, match=r"<Swimmer-misc>: dt must be positive, got -1.0"):

@@ -1,7 +1,7 @@
-"""Toy text as Gymnasium plays it, with what it draws written down, and ours held to it.
+"""Gymnasium's toy text environments with their random draws recorded, and comparisons of ours with them.
 
-Gymnasium keeps a table: for every state and action the outcomes that may happen, and `categorical_sample` draws the
-number of one. Ours is compared with every row of that table, and plays whole episodes given the numbers drawn there.
+Gymnasium has a table of the possible outcomes for every state and action, and `categorical_sample` draws one of them.
+Ours is compared with every row of that table and replays whole episodes with the recorded draws.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from jaxenv.wrappers import TimeLimit
 from tests.parity import certify
 from tests.rows import unrolled
 
-# Probabilities are float32 here: 1/3 is off by 1e-8, and a half of what remains of 0.8 by some more.
+# Probabilities are float32 here: the error is 1e-8 for 1/3 and a little more for (1 - 0.8) / 2.
 TOLERANCE = 1e-7
 
 
 def bare(id, num_envs=4, **options):
-    """Our environment alone: no time limit, no restarts."""
+    """Our environment without time limit and restarts."""
     return jaxenv.spec(id).make(num_envs, **options)
 
 
@@ -40,7 +40,7 @@ def original(id, **options):
 
 
 def assert_tables_match(id, **options):
-    """Every outcome of every action in every state is Gymnasium's, and so is the exported table."""
+    """Compares every outcome of every action in every state, and the exported table, with Gymnasium's."""
     env, theirs = bare(id, **options), original(id, **options)
     ours = tabular.every_outcome(env)
     rows = np.array([[_padded(theirs.P[s][a], ours[0].shape[2]) for a in theirs.P[s]] for s in theirs.P])
@@ -62,13 +62,13 @@ def assert_tables_match(id, **options):
 
 
 def _padded(outcomes, count):
-    """All outcomes; one that is alone happens whichever number is drawn."""
+    """The outcomes, where a single one is repeated: it happens whichever number is drawn."""
     assert len(outcomes) in (1, count)
     return [tuple(map(float, outcome)) for outcome in outcomes] * (count // len(outcomes))
 
 
 def table_of(theirs):
-    """Gymnasium's lists as arrays; what leads to the same state adds up."""
+    """Gymnasium's lists as an `MDP`; outcomes with the same next state are summed."""
     num_states, num_actions = theirs.observation_space.n, theirs.action_space.n
     P, R = np.zeros((2, num_states, num_actions, num_states))
     terminated = np.zeros(P.shape, bool)
@@ -86,7 +86,7 @@ def table_of(theirs):
 
 @dataclasses.dataclass
 class Episode:
-    """One episode of Gymnasium's, every array ``[T]``; ``action_mask``, ``[T + 1, A]``, begins with the first row's."""
+    """One episode of Gymnasium's, every array ``[T]``; ``action_mask`` is ``[T + 1, A]`` and includes the reset's."""
 
     start: int
     action: np.ndarray
@@ -97,23 +97,23 @@ class Episode:
     truncated: np.ndarray
     prob: np.ndarray
     action_mask: np.ndarray
-    begins: dict[str, Any]
+    initial_draws: dict[str, Any]
 
     def __len__(self):
         return len(self.action)
 
 
-def episodes(id, policies, draws=lambda env: {}, begins=lambda env: {}, seed=0, **options):
+def episodes(id, policies, draws=lambda env: {}, initial_draws=lambda env: {}, seed=0, **options):
     """Whole episodes of Gymnasium's under its time limit, one for each of ``policies(observation, rng) -> action``.
 
-    ``draws(env)`` and ``begins(env)`` name what else is drawn, in a step and at the start.
+    ``draws(env)`` and ``initial_draws(env)`` return further draws by name, of a step and of a reset.
     """
     env, rng, found = gymnasium.make(id, disable_env_checker=True, **options), np.random.default_rng(seed), []
     env.reset(seed=seed)
     with _recorded(env) as numbers:
         for policy in policies:
             observation, info = env.reset()
-            start, first, rows, ended = observation, begins(env.unwrapped), [], False
+            start, first, rows, ended = observation, initial_draws(env.unwrapped), [], False
             masks = [info.get("action_mask", [])]
             while not ended:
                 action = policy(observation, rng)
@@ -123,7 +123,7 @@ def episodes(id, policies, draws=lambda env: {}, begins=lambda env: {}, seed=0, 
                 rows.append((action, drawn, observation, reward, terminated, truncated, info["prob"]))
                 masks.append(info.get("action_mask", []))
                 ended = terminated or truncated
-                assert len(rows) < 5000, "the policy does not come to an end"
+                assert len(rows) < 5000, "the policy does not finish its episode"
             action, drawn, *rest = zip(*rows, strict=True)
             drawn = {name: np.array([row[name] for row in drawn]) for name in drawn[0]}
             found.append(Episode(start, np.array(action), drawn, *map(np.array, [*rest, masks]), first))
@@ -132,50 +132,50 @@ def episodes(id, policies, draws=lambda env: {}, begins=lambda env: {}, seed=0, 
 
 @contextlib.contextmanager
 def _recorded(env):
-    """Notes every number that `categorical_sample` draws in the module of the environment."""
+    """Records every number that `categorical_sample` draws in the module of the environment."""
     module, numbers = importlib.import_module(type(env.unwrapped).__module__), []
     sample = module.categorical_sample
 
-    def noted(*args):
-        # One outcome of several: the place in the list. Where there is one, nothing is drawn here.
+    def recording(*args):
+        # The position of the drawn outcome in the list; a single outcome is not drawn.
         numbers.append(int(sample(*args)))
         return numbers[-1]
 
-    module.categorical_sample = noted
+    module.categorical_sample = recording
     try:
         yield numbers
     finally:
         module.categorical_sample = sample
 
 
-def at_step(script, key):
-    """Column of ``script`` (``[B, T]``) that belongs to the step whose stream this is: a stream counts steps from 1."""
-    return jnp.take_along_axis(script, (key.c1.astype(jnp.int32) - 1)[:, None], axis=1)[:, 0]
+def at_step(script, stream):
+    """The column of ``script`` (``[B, T]``) for the step of ``stream``; steps count from 1."""
+    return jnp.take_along_axis(script, (stream.c1.astype(jnp.int32) - 1)[:, None], axis=1)[:, 0]
 
 
-def fed(cls):
-    """The environment with the numbers of outcomes written down: ``choices``, int32 ``[B, T]``."""
+def scripted(cls):
+    """A subclass that takes the numbers of its outcomes from ``choices``, int32 ``[B, T]``."""
 
-    class Fed(cls):
+    class Scripted(cls):
         choices: Any = tree.leaf(default=(0,), rank=1, dtype=np.int32)
 
         def choose(self, stream):
             return at_step(self.choices, stream)
 
-    return Fed
+    return Scripted
 
 
 def padded(rows, length):
-    """Rows of different lengths as one array ``[B, length, ...]``, zeros behind."""
+    """Arrays of different lengths as one array ``[B, length, ...]``, padded with zeros."""
     return np.stack([np.concatenate([row, np.zeros((length - len(row), *row.shape[1:]), row.dtype)]) for row in rows])
 
 
 def assert_episodes_match(id, cls, played, **options):
-    """Ours, given what Gymnasium drew, shows the same in every step, both ends included: at least five episodes."""
+    """Compares every step of at least five episodes, both ends included, given Gymnasium's draws."""
     registered = jaxenv.spec(id)
     longest = max(map(len, played))
     script = {name: padded([e.draws[name] for e in played], longest) for name in played[0].draws}
-    script |= {name: np.array([e.begins[name] for e in played]) for name in played[0].begins}
+    script |= {name: np.array([e.initial_draws[name] for e in played]) for name in played[0].initial_draws}
     made = dataclasses.replace(registered, entry_point=cls).make(len(played), **script, **options)
     env = made if registered.max_episode_steps is None else TimeLimit(made, registered.max_episode_steps)
     rows = unrolled(env, padded([e.action for e in played], longest).astype(np.int32).T)
@@ -186,7 +186,7 @@ def assert_episodes_match(id, cls, played, **options):
         np.testing.assert_array_equal(rows.observation[1 : n + 1, lane], e.observation, err_msg=what)
         np.testing.assert_array_equal(rows.reward[1 : n + 1, lane], e.reward.astype(np.float32), err_msg=what)
         np.testing.assert_array_equal(rows.terminated[1 : n + 1, lane], e.terminated, err_msg=what)
-        # With both at once termination wins here; both facts stay visible.
+        # If both happen at once, ours reports a termination.
         np.testing.assert_array_equal(rows.truncated[1 : n + 1, lane], e.truncated & ~e.terminated, err_msg=what)
         if e.action_mask.size:
             np.testing.assert_array_equal(rows.env_info["action_mask"][: n + 1, lane], e.action_mask, err_msg=what)
@@ -201,7 +201,7 @@ def assert_episodes_match(id, cls, played, **options):
 
 @dataclasses.dataclass
 class Play:
-    """Steps of first episodes, ``[T, B]`` each: ``alive`` says in which the episode had not ended before."""
+    """Steps of the first episodes, ``[T, B]`` each; ``alive`` is true until the episode ends."""
 
     before: np.ndarray
     action: np.ndarray
@@ -230,7 +230,7 @@ def _play(env, key, policy, actions):
 
 
 def play(env, num_steps, policy=None, seed=0):
-    """Plays ``policy`` (an action for each state), or at random; both take one compilation."""
+    """Plays ``policy`` (an action for each state) or random actions; both share one compilation."""
     shape = (num_steps, env.num_envs)
     num_states, num_actions = env.observation_spec().num_values, env.action_spec().num_values
     if policy is None:
@@ -245,12 +245,12 @@ def play(env, num_steps, policy=None, seed=0):
 
 
 def assert_frequencies_match(mdp, played):
-    """States follow each other as often as the table says, and never as it does not."""
+    """Compares the frequencies of transitions with the table; impossible ones must not occur."""
     counts = np.zeros(mdp.P.shape)
     np.add.at(counts, tuple(x[played.alive] for x in (played.before, played.action, played.after)), 1)
     expected = counts.sum(axis=-1, keepdims=True) * mdp.P
     assert counts[mdp.P == 0].sum() == 0
-    # A count is nearly normal from some 20 on. Of a few hundred entries none is beyond 4.5 standard errors by chance.
+    # Counts above 20 are nearly normal. Of a few hundred none exceeds 4.5 standard errors by chance.
     many = expected >= 20
     assert many.sum() >= 30
     off = np.abs(counts - expected)[many] / np.sqrt(expected[many])
@@ -258,7 +258,7 @@ def assert_frequencies_match(mdp, played):
 
 
 def following(mdp, policy):
-    """The table of who has no choice but ``policy``: one action."""
+    """The table of following ``policy``, with a single action."""
     each = np.arange(len(policy))
     return MDP(
         mdp.P[each, policy][:, None], mdp.R[each, policy][:, None], mdp.terminated[each, policy][:, None], mdp.start
@@ -266,6 +266,6 @@ def following(mdp, policy):
 
 
 def assert_policy_earns(played, value):
-    """The mean return is ``value`` to 4.5 standard errors."""
+    """The mean return equals ``value`` to within 4.5 standard errors."""
     error = played.returns.std() / np.sqrt(len(played.returns))
     assert abs(played.returns.mean() - value) <= 4.5 * error + 1e-6

@@ -1,4 +1,4 @@
-"""Blackjack against Gymnasium's."""
+"""Blackjack compared with Gymnasium's."""
 
 import contextlib
 import functools
@@ -25,14 +25,14 @@ DECK = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10])
 
 @contextlib.contextmanager
 def recorded():
-    """Notes every card that Gymnasium draws."""
+    """Records every card that Gymnasium draws."""
     draw, cards = theirs.draw_card, []
 
-    def noted(np_random):
+    def recording(np_random):
         cards.append(draw(np_random))
         return cards[-1]
 
-    theirs.draw_card = noted
+    theirs.draw_card = recording
     try:
         yield cards
     finally:
@@ -40,16 +40,16 @@ def recorded():
 
 
 def filled(cards, rng):
-    """The cards drawn, and behind them some that nobody should look at."""
+    """The cards drawn, followed by random ones that must not matter."""
     assert len(cards) <= DEALER_CARDS
     return [*cards, *rng.choice(DECK, DEALER_CARDS - len(cards))]
 
 
 def hands(rng, count):
-    """Hands of both, of two cards or, the player, more; some beyond 21."""
+    """Hands of the player, of two or more cards, and of the dealer; some exceed 21."""
     players = [rng.choice(DECK, rng.choice([2, 2, 3, 4, 5])).tolist() for _ in range(count)]
     dealers = rng.choice(DECK, (count, 2))
-    # Aces and tens are what the rules are about.
+    # Most rules concern aces and tens.
     for i in range(0, count, 3):
         players[i] = [[1, 10], [10, 1], [1, 1], [10, 10], [1, 10, 10], [1, 4, 6]][i // 3 % 6]
         dealers[i] = [[1, 10], [10, 1], [1, 1], [10, 10], [10, 7]][i // 3 % 5]
@@ -57,7 +57,7 @@ def hands(rng, count):
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_one_step_from_drawn_hands_is_gymnasiums(rules):
+def test_one_step_from_random_hands_equals_gymnasium(rules):
     rng, env = np.random.default_rng(0), reference.original(ID, **rules)
     env.reset(seed=0)
     players, dealers = hands(rng, 2000)
@@ -95,20 +95,20 @@ def columns(actions, cards):
     return actions.astype(np.int32), [np.ascontiguousarray(c, np.int32) for c in cards.T]
 
 
-class Fed(Blackjack):
-    """With all cards written down: those dealt, and those of every step."""
+class Scripted(Blackjack):
+    """Takes its cards, those dealt and those of every step, from arrays."""
 
-    deal: Any = tree.leaf(default=(0,) * 4, rank=1, dtype=np.int32)
+    dealt: Any = tree.leaf(default=(0,) * 4, rank=1, dtype=np.int32)
     taken: Any = tree.leaf(default=((0,),), rank=2, dtype=np.int32)
 
-    def cards(self, key, count):
+    def draw_cards(self, stream, count):
         if count == 4:
-            return [self.deal[:, i] for i in range(4)]
-        step = key.c1.astype(np.int32)[:, None] - 1
+            return [self.dealt[:, i] for i in range(4)]
+        step = stream.c1.astype(np.int32)[:, None] - 1
         return [jax.numpy.take_along_axis(self.taken[:, :, i], step, axis=1)[:, 0] for i in range(count)]
 
 
-def test_whole_episodes_are_gymnasiums_when_told_what_it_drew():
+def test_whole_episodes_with_recorded_draws_equal_gymnasium():
     env, rng, played = gymnasium.make(ID, disable_env_checker=True), np.random.default_rng(1), []
     env.reset(seed=1)
     with recorded() as cards:
@@ -126,7 +126,7 @@ def test_whole_episodes_are_gymnasiums_when_told_what_it_drew():
     longest = max(len(e[1]) for e in played)
     actions, taken = (reference.padded([e[i] for e in played], longest) for i in (1, 2))
     rows = unrolled(
-        Fed(deal=np.array([e[0] for e in played]), taken=taken, num_envs=60, sab=True), actions.astype(np.int32).T
+        Scripted(dealt=np.array([e[0] for e in played]), taken=taken, num_envs=60, sab=True), actions.astype(np.int32).T
     )
     observed = np.stack(rows.observation, axis=-1)
     for lane, (deal, _, _, observation, reward) in enumerate(played):
@@ -140,7 +140,7 @@ def test_whole_episodes_are_gymnasiums_when_told_what_it_drew():
     certify(ID, "gymnasium", episodes=60, steps=sum(len(e[1]) for e in played))
 
 
-def test_no_dealer_takes_more_cards_than_are_laid_out():
+def test_no_dealer_takes_more_cards_than_are_drawn():
     @functools.cache
     def most(total, ace):
         value = total + 10 if ace and total <= 11 else total
@@ -149,9 +149,9 @@ def test_no_dealer_takes_more_cards_than_are_laid_out():
     assert max(most(a + b, 1 in (a, b)) for a in range(1, 11) for b in range(1, 11)) == DEALER_CARDS
 
 
-def test_ranks_are_drawn_alike_and_independently():
+def test_ranks_are_drawn_uniformly_and_independently():
     stream = jaxenv.random.stream(jax.random.split(jax.random.key(0), 40_000))
-    cards = np.stack(jax.device_get(jax.jit(reference.bare(ID).cards, static_argnums=1)(stream, DEALER_CARDS)))
+    cards = np.stack(jax.device_get(jax.jit(reference.bare(ID).draw_cards, static_argnums=1)(stream, DEALER_CARDS)))
     chance = np.array([1] * 9 + [4]) / 13
     for card in cards:
         assert_counts(np.bincount(card, minlength=11)[1:], chance * card.size)
@@ -164,11 +164,11 @@ def test_ranks_are_drawn_alike_and_independently():
 def assert_counts(counts, expected):
     assert counts.sum() == round(expected.sum())
     assert np.abs(counts - expected).max() <= 5 * np.sqrt(expected.max())
-    assert (np.abs(counts - expected) / np.sqrt(expected)).max() <= 5  # of some five thousand counts
+    assert (np.abs(counts - expected) / np.sqrt(expected)).max() <= 5  # for about five thousand counts
 
 
 def dealer_scores():
-    """Chances of the dealer's score (0 for a bust) for each open card, by the rules of the book: ``[11, 22]``."""
+    """Probabilities of the dealer's score (0 for a bust) for each open card, from the rules: ``[11, 22]``."""
 
     @functools.cache
     def after(total, ace):
@@ -180,20 +180,20 @@ def dealer_scores():
     return [np.zeros(22)] + [np.mean([after(o + h, 1 in (o, h)) for h in DECK.tolist()], axis=0) for o in range(1, 11)]
 
 
-def test_who_hits_below_18_earns_what_the_rules_say():
+def test_hitting_below_18_earns_the_return_computed_from_the_rules():
     scores = dealer_scores()
 
     @functools.cache
-    def worth(total, ace, open_card):
+    def expected_return(total, ace, open_card):
         value = total + 10 if ace and total <= 11 else total
         if value > 21:
             return -1.0
         if value >= 18:
             return float(np.sign(value - np.arange(22)) @ scores[open_card])
-        return float(np.mean([worth(total + card, ace or card == 1, open_card) for card in DECK.tolist()]))
+        return float(np.mean([expected_return(total + card, ace or card == 1, open_card) for card in DECK.tolist()]))
 
     deals = [(a, b, c) for a in DECK.tolist() for b in DECK.tolist() for c in DECK.tolist()]
-    expected = np.mean([worth(a + b, 1 in (a, b), c) for a, b, c in deals])
+    expected = np.mean([expected_return(a + b, 1 in (a, b), c) for a, b, c in deals])
 
     returns = play_below_18(reference.bare(ID, 60_000, sab=False), jax.random.key(3))
     assert abs(returns.mean() - expected) <= 4.5 * returns.std() / np.sqrt(returns.size)
@@ -216,7 +216,7 @@ def play_below_18(env, key):
     return np.take_along_axis(reward, terminated.argmax(axis=0)[None], axis=0)[0].astype(np.float64)
 
 
-def test_specs_and_registry_row_are_gymnasiums():
+def test_specs_and_registry_row_equal_those_of_gymnasium():
     env, space = reference.bare(ID), reference.original(ID).observation_space
     assert [spec.num_values for spec in env.observation_spec()] == [int(part.n) for part in space]
     assert all(spec.minimum == 0 and spec.dtype == np.int32 for spec in env.observation_spec())

@@ -1,4 +1,4 @@
-"""Cliff walking against Gymnasium's."""
+"""CliffWalking compared with Gymnasium's."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ NUM_STEPS = 100
 
 
 @pytest.mark.parametrize("id", [ID, SLIPPERY])
-def test_every_outcome_is_gymnasiums(id):
+def test_every_outcome_equals_gymnasium(id):
     reference.assert_tables_match(id)
 
 
 @pytest.mark.parametrize("id", [ID, SLIPPERY])
-def test_whole_episodes_are_gymnasiums_when_told_what_it_drew(id):
+def test_whole_episodes_with_recorded_draws_equal_gymnasium(id):
     best = value_iteration(reference.bare(id).mdp(), 0.99).argmax(axis=-1)
     policies = [lambda at, rng: best[at]] * 3 + [
         lambda at, rng: rng.integers(4) if rng.random() < 0.3 else best[at]
@@ -26,19 +26,19 @@ def test_whole_episodes_are_gymnasiums_when_told_what_it_drew(id):
     played = reference.episodes(id, policies)
     assert all(e.terminated[-1] for e in played)
     assert any(-100 in e.reward for e in played)
-    reference.assert_episodes_match(id, reference.fed(CliffWalking), played)
+    reference.assert_episodes_match(id, reference.scripted(CliffWalking), played)
 
 
-def test_outcomes_are_drawn_as_often_as_the_table_says_and_the_best_policy_earns_what_value_iteration_says():
+def test_outcome_frequencies_match_the_table_and_the_optimal_policy_earns_its_computed_value():
     env = reference.bare(SLIPPERY, 2048)
     mdp = env.mdp()
     reference.assert_frequencies_match(mdp, reference.play(env, NUM_STEPS))
     policy = value_iteration(mdp, 0.99).argmax(axis=-1)
-    worth = mdp.start @ value_iteration(reference.following(mdp, policy), horizon=NUM_STEPS)
-    reference.assert_policy_earns(reference.play(env, NUM_STEPS, policy), worth[0])
+    value = mdp.start @ value_iteration(reference.following(mdp, policy), horizon=NUM_STEPS)
+    reference.assert_policy_earns(reference.play(env, NUM_STEPS, policy), value[0])
 
 
-def test_the_best_way_along_the_cliff_earns_minus_13():
+def test_the_optimal_path_along_the_cliff_earns_minus_13():
     env = reference.bare(ID)
     values = value_iteration(env.mdp())
     assert env.mdp().start @ values.max(axis=-1) == -13
@@ -52,9 +52,9 @@ def test_there_is_no_time_limit():
     assert jaxenv.spec(SLIPPERY).max_episode_steps is None
 
 
-def test_values_that_never_settle_are_refused():
+def test_value_iteration_raises_if_values_diverge():
     mdp = reference.bare(ID).mdp()
     endless = type(mdp)(mdp.P[:, :1], mdp.R[:, :1], mdp.terminated[:, :1], mdp.start)  # upwards only
-    with pytest.raises(ValueError, match=r"value_iteration: no limit was found in 20000 rounds at gamma 1\.0"):
+    with pytest.raises(ValueError, match=r"value_iteration: no convergence in 20000 iterations at gamma 1\.0"):
         value_iteration(endless)
     np.testing.assert_allclose(value_iteration(endless, 0.5)[36], -2)

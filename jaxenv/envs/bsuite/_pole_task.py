@@ -1,0 +1,97 @@
+"""The common part of bsuite's two tasks with a pole on a cart: physics, time, and most of the observation."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._checks import check_positive, check_range
+from jaxenv._numeric import sin_cos
+from jaxenv.envs.classic_control.cart_pole import Params as Physics
+from jaxenv.envs.classic_control.cart_pole import State as Pole
+from jaxenv.envs.classic_control.cart_pole import accelerations
+from jaxenv.task import Task
+
+_TWO_PI = 2 * np.pi
+# 2 * pi in two parts. Products of the first with small integers are exact in float32.
+_TWO_PI_HIGH, _TWO_PI_LOW = np.float32(6.28125), np.float32(_TWO_PI - 6.28125)
+
+
+class PoleTask(Task):
+    """A pole on a cart, pushed left, not at all or right, in episodes of at most ``max_time`` seconds.
+
+    Attributes:
+        params: physical constants, among them ``gravity``, ``mass_cart``, ``mass_pole``, ``length``, ``force``,
+            ``x_threshold`` and ``init_range``.
+        timescale: duration of a step, in s.
+        max_time: duration of an episode, in s, at most ten million steps.
+    """
+
+    params: Any = None
+    timescale: float = tree.static(default=0.01)
+    max_time: float = tree.static(default=10.0)
+
+    def check(self):
+        for name in ("length", "mass_cart", "x_threshold"):
+            check_positive(f"{self}", name, getattr(self.params, name))
+        for name in ("mass_pole", "init_range"):
+            check_range(f"{self}", name, getattr(self.params, name), 0)
+        for name in ("timescale", "max_time"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 < value < np.inf):
+                raise ValueError(f"{self}: {name} must be positive and finite, got {value!r}")
+        if self.max_time / self.timescale > 1e7:
+            raise ValueError(
+                f"{self}: max_time must be at most 1e7 times timescale, got {self.max_time} and {self.timescale}"
+            )
+
+    def push(self, pole: Pole, action: jax.Array) -> Pole:
+        """Cart and pole one step later. The angle stays in [-pi, pi], because float32 is most precise near 0."""
+        p = self.params
+        force = (action - 1).astype(jnp.float32) * p.force
+        physics = Physics(gravity=p.gravity, masscart=p.mass_cart, masspole=p.mass_pole, length=p.length)
+        x_acc, theta_acc = accelerations(pole, force, physics)
+        return Pole(
+            x=pole.x + self.timescale * pole.x_dot,
+            x_dot=pole.x_dot + self.timescale * x_acc,
+            theta=_wrap(pole.theta + self.timescale * pole.theta_dot),
+            theta_dot=pole.theta_dot + self.timescale * theta_acc,
+        )
+
+    def columns(self, pole: Pole, steps: jax.Array) -> list[jax.Array]:
+        """The first six numbers of an observation, each float32 ``[B]``."""
+        sin, cos = sin_cos(pole.theta)
+        scale = self.params.x_threshold
+        time = steps.astype(jnp.float32) * np.float32(self.timescale / self.max_time)
+        return [pole.x / scale, pole.x_dot / scale, sin, cos, pole.theta_dot, time]
+
+    def column_bounds(self) -> tuple[list[float], list[float]]:
+        """The lower and the upper bounds of `columns`."""
+        last_time = np.float32(self.last_step) * np.float32(self.timescale / self.max_time)
+        return [-np.inf, -np.inf, -1, -1, -np.inf, 0], [np.inf, np.inf, 1, 1, np.inf, float(last_time)]
+
+    @property
+    def last_step(self) -> int:
+        """The step after which the time exceeds ``max_time``."""
+        return last_step(self.timescale, self.max_time)
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")
+
+
+@functools.cache
+def last_step(timescale: float, max_time: float) -> int:
+    """The step after which a time accumulated in float64, as in bsuite, exceeds ``max_time``.
+
+    The sum of 1000 times 0.01 is below 10, that of 3 times 0.1 is above 0.3.
+    """
+    times = np.cumsum(np.full(int(max_time / timescale) + 2, timescale))
+    return int(np.argmax(times > max_time)) + 1
+
+
+def _wrap(angle: jax.Array) -> jax.Array:
+    turns = jnp.round(angle * np.float32(1 / _TWO_PI))
+    return (angle - turns * _TWO_PI_HIGH) - turns * _TWO_PI_LOW
