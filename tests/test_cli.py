@@ -12,11 +12,11 @@ import pytest
 
 import jaxenv
 from jaxenv import cli
-from jaxenv.cli import arguments, listing, rollout
+from jaxenv.cli import _arguments, listing, rollout
 from jaxenv.envs.bsuite import digits
 from jaxenv.rollout import chunked_rollout, random_policy, unroll
+from jaxenv.rollout._progress import progress
 from jaxenv.rollout.chunked_rollout import chunk_lengths
-from jaxenv.rollout.progress import progress
 
 CARDS = ["rollout", "CardGame-v0", "--num-envs", "3", "--num-steps", "20", "--seed", "5"]
 
@@ -173,7 +173,7 @@ def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("false", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
 )
 def test_values_are_read_as_what_they_look_like(text, value):
-    name, read = arguments.assignment(f"gravity={text}", cli.parser())
+    name, read = _arguments.assignment(f"gravity={text}", cli.parser())
     assert (name, read) == ("gravity", value)
     assert type(read) is type(value)
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import jaxenv
 from jaxenv.cli import bench, check, listing, rollout, train
-from jaxenv.cli.arguments import Parser
+from jaxenv.cli._arguments import Parser
 
 # Each adds its parser by ``add(commands)``, in this order in the help.
 COMMANDS = (listing, rollout, train, check, bench)

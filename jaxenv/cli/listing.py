@@ -10,7 +10,7 @@ import numpy as np
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv._describe import state_bytes
-from jaxenv.cli.arguments import Help, one_line
+from jaxenv.cli._arguments import Help, one_line
 
 
 def add(commands) -> None:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import jax
 
 import jaxenv
-from jaxenv.cli.arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
 

@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 import jaxenv
-from jaxenv.cli.arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.rollout import Table
-from jaxenv.rollout.progress import progress
+from jaxenv.rollout._progress import progress
 
 
 def add(commands) -> None:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, tree
+from jaxenv._count import Count
 from jaxenv._moments import Moments, summable
 from jaxenv._numeric import clip
 from jaxenv.data.transformers.base import Transformer, check_number, on_windows, rows_of, vary_like
@@ -85,7 +86,7 @@ class Normalizer(Transformer):
         raise NotImplementedError(f"{type(self).__name__}.shown")
 
     def statistics(self, state: Any) -> Any:
-        """`jaxenv.running.Moments` of every array that is normalised: mean and variance in its shape."""
+        """`jaxenv._moments.Moments` of every array that is normalised: mean and variance in its shape."""
         return jax.tree.map(lambda e: e.moments, state.value, is_leaf=lambda node: isinstance(node, Estimate))
 
     def frozen(self):
@@ -125,7 +126,7 @@ class Normalizer(Transformer):
         merged = _moments.merge(moments, rows)
         if self.mode == "adaptive":
             return Estimate(merged, ())
-        seen = (rows.high | rows.low) != 0
+        seen = ~rows.count.is_zero()
         if self.mode == "window":
             ring, number = memory
             slot = number % np.int32(self.window)
@@ -152,12 +153,12 @@ class Normalizer(Transformer):
 
 def _of_window(ring: Moments) -> Moments:
     """The moments of the rows of all updates in a ring, leaves ``[window, ...]``; one at least has a row."""
-    low = jnp.sum(ring.low, axis=0, dtype=jnp.uint32)
-    share = tree.expand(ring.low.astype(jnp.float32) / low.astype(jnp.float32), ring.mean.ndim)
+    low = jnp.sum(ring.count.low, axis=0, dtype=jnp.uint32)
+    share = tree.expand(ring.count.low.astype(jnp.float32) / low.astype(jnp.float32), ring.mean.ndim)
     mean = jnp.sum(share * (ring.mean + ring.mean_rest), axis=0)
     spread = jnp.sum(share * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return Moments(jnp.zeros_like(low), low, mean, spread, zeros, zeros)
+    return Moments(Count(jnp.zeros_like(low), low), mean, spread, zeros, zeros)
 
 
 def _weighted(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
@@ -166,4 +167,4 @@ def _weighted(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Mo
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)
     zeros = jnp.zeros_like(mean)
-    return Moments(counted.high, counted.low, mean, variance, zeros, zeros)
+    return Moments(counted.count, mean, variance, zeros, zeros)
