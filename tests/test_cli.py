@@ -1,4 +1,4 @@
-"""The command line: what it prints, and that faulty input costs one line and exit code 2."""
+"""The command line: what it prints, and that wrong input is reported in one line with exit code 2."""
 
 import importlib
 import json
@@ -21,8 +21,8 @@ from jaxenv.rollout.chunked_rollout import chunk_lengths
 CARDS = ["rollout", "CardGame-v0", "--num-envs", "3", "--num-steps", "20", "--seed", "5"]
 
 
-def metrics(capsys, *argv):
-    """The one JSON object that a command prints."""
+def printed_json(capsys, *argv):
+    """The JSON value that a command prints."""
     assert cli.main([*argv, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -30,7 +30,7 @@ def metrics(capsys, *argv):
 
 
 def refusal(capsys, *argv):
-    """The one line that a command with faulty input prints."""
+    """The line that a command with wrong input prints."""
     assert cli.main(argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -46,7 +46,7 @@ def python(*argv, **kwargs):
 # --- list ------------------------------------------------------------------------------------------------------------
 
 
-def test_list_is_a_table_of_every_id_with_observation_action_and_limit(capsys):
+def test_list_prints_a_table_of_every_id_with_observation_action_and_limit(capsys):
     assert cli.main(["list"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == ["id", "observation", "action", "limit"]
@@ -58,24 +58,24 @@ def test_list_is_a_table_of_every_id_with_observation_action_and_limit(capsys):
     assert rows["CardGame-v0"][-1] == "none"
 
 
-def test_list_prints_one_json_array(capsys):
-    rows = {row["id"]: row for row in metrics(capsys, "list")}
+def test_list_prints_a_json_array(capsys):
+    rows = {row["id"]: row for row in printed_json(capsys, "list")}
     assert list(rows) == jaxenv.ids()
     assert rows["CartPole-v1"]["max_episode_steps"] == 500
     assert rows["CartPole-v1"]["reward_threshold"] == 475.0
     assert rows["CardGame-v0"]["max_episode_steps"] is None
 
 
-def test_list_counts_the_bytes_of_a_lane_and_writes_markdown(capsys):
+def test_list_shows_the_bytes_of_a_lane_in_markdown(capsys):
     assert cli.main(["list", "--bytes", "--markdown"]) == 0
     header, rule, *lines = capsys.readouterr().out.splitlines()
     assert [cell.strip() for cell in header.strip("|").split("|")] == ["id", "observation", "action", "limit", "bytes"]
     assert rule == "| --- | --- | --- | ---: | ---: |"
-    # Four numbers, two words of key, lane, episode and step, 4 bytes each; whether the episode is over, one byte.
+    # 4 bytes each: four numbers, two key words, lane, episode and step. One byte: whether the episode has ended.
     assert "| `CartPole-v1` | float32[4] | int32 0 .. 1 | 500 | 37 |" in lines
 
 
-def test_trees_of_specs_are_named_leaf_by_leaf():
+def test_a_tree_of_specs_is_shown_leaf_by_leaf():
     spec = {"camera": jaxenv.specs.Bounded((84, 84, 3), np.uint8, 0, 255), "speed": jaxenv.specs.Array((), np.float32)}
     assert listing.spec_text(spec) == "{camera: uint8[84, 84, 3] 0 .. 255, speed: float32}"
     assert listing.spec_text((jaxenv.specs.discrete(3),)) == "{int32 0 .. 2}"
@@ -85,17 +85,17 @@ def test_trees_of_specs_are_named_leaf_by_leaf():
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mode):
-    printed = metrics(capsys, *CARDS, "--autoreset", mode)
+def test_rollout_prints_the_metrics_of_the_stored_rows_of_the_same_rollout(capsys, mode):
+    printed = printed_json(capsys, *CARDS, "--autoreset", mode)
     env = jaxenv.make("CardGame-v0", 3, autoreset=mode)
     rows = jax.jit(lambda key: unroll(env, random_policy(env), *env.reset(key), 21)[1].timestep)(jax.random.key(5))
     step_type, reward = np.asarray(rows.step_type)[1:], np.asarray(rows.reward)[1:]
     returns, lengths = [], []
     for lane in range(3):
         ends = np.flatnonzero(step_type[:, lane] == 2)
-        for begin, end in zip([0, *ends[:-1] + 1], ends + 1, strict=False):
-            steps = step_type[begin:end, lane] != 0
-            returns.append(reward[begin:end, lane][steps].sum())
+        for start, end in zip([0, *ends[:-1] + 1], ends + 1, strict=False):
+            steps = step_type[start:end, lane] != 0
+            returns.append(reward[start:end, lane][steps].sum())
             lengths.append(steps.sum())
     assert printed["steps"] == np.sum(step_type != 0) == (60 if mode == "same_step" else 60 - np.sum(step_type == 0))
     assert printed["episodes"] == printed["terminated"] == len(returns) > 3
@@ -105,10 +105,10 @@ def test_the_figures_are_those_of_the_stored_rows_of_the_same_rollout(capsys, mo
         assert printed[f"{name}_std"] == pytest.approx(np.std(values, dtype=np.float64))
 
 
-def test_the_figures_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
-    whole = metrics(capsys, *CARDS)
-    monkeypatch.setattr(chunked_rollout, "chunk_lengths", lambda num_steps, num_envs, most: [7, 7, 6])
-    parts = metrics(capsys, *CARDS)
+def test_metrics_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
+    whole = printed_json(capsys, *CARDS)
+    monkeypatch.setattr(chunked_rollout, "chunk_lengths", lambda num_steps, num_envs, chunk_steps: [7, 7, 6])
+    parts = printed_json(capsys, *CARDS)
     timing = {name for name in whole if "second" in name}
     assert timing == {"compile_seconds", "run_seconds", "steps_per_second"}
     for name in whole.keys() - timing:
@@ -117,7 +117,7 @@ def test_the_figures_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys,
 
 
 @pytest.mark.parametrize(("steps", "lanes"), [(1000, 4096), (997, 4096), (10_007, 1), (1, 1), (10**6, 10**6)])
-def test_chunks_add_up_and_take_at_most_two_lengths(steps, lanes):
+def test_chunks_add_up_and_have_at_most_two_lengths(steps, lanes):
     chunks = chunk_lengths(steps, lanes)
     assert sum(chunks) == steps
     assert len(set(chunks[:-1])) <= 1
@@ -125,14 +125,14 @@ def test_chunks_add_up_and_take_at_most_two_lengths(steps, lanes):
     assert len(chunks) <= 1 + steps // 50
 
 
-def test_json_tells_what_was_run(capsys):
-    printed = metrics(capsys, *CARDS, "--reset", "compact")
+def test_json_includes_the_arguments_of_the_run(capsys):
+    printed = printed_json(capsys, *CARDS, "--reset", "compact")
     given = {"id": "CardGame-v0", "num_envs": 3, "num_steps": 20, "seed": 5, "autoreset": "next_step"}
     assert given.items() <= printed.items()
     assert (printed["reset"], printed["params"], printed["device"]) == ("compact", {}, jax.devices()[0].platform)
 
 
-def test_text_is_an_aligned_block_and_a_time_limit_counts_as_truncation(capsys):
+def test_rollout_prints_aligned_text_and_a_time_limit_counts_as_truncation(capsys):
     argv = ["rollout", "MountainCar-v0", "--num-envs", "4", "--num-steps", "202"]
     assert cli.main(argv) == 0
     out, err = capsys.readouterr()
@@ -141,30 +141,30 @@ def test_text_is_an_aligned_block_and_a_time_limit_counts_as_truncation(capsys):
     assert title.startswith("MountainCar-v0, 4 lanes x 202 steps on ")
     block = {line[:21].strip(): line[21:] for line in lines}
     assert all(line[20] == " " != line[21] for line in lines)
-    assert block["environment steps"] == "804 (4 more rows began an episode)"
+    assert block["environment steps"] == "804 (and 4 restarts)"
     assert (block["episodes finished"], block["by termination"], block["by truncation"]) == ("4", "0", "4")
     assert block["mean return"] == "-200.00, standard deviation 0.00"
     assert block["mean length"] == "200.00, standard deviation 0.00"
 
 
-def test_text_says_so_where_no_episode_finished():
-    block = rollout.block(
+def test_rollout_says_that_no_episode_finished():
+    block = rollout.format_metrics(
         {"compile_seconds": 1.0, "run_seconds": 1.0, "steps_per_second": 3.0, "steps": 3, "episodes": 0}
         | {"terminated": 0, "truncated": 0, "return_mean": None, "return_std": None, "reward_per_step": [0.5, 2.0]},
         rows=3,
     )
     assert block.count("no episode finished") == 2
-    assert "more rows" not in block
+    assert "restarts" not in block
     assert block.splitlines()[-1].split() == ["reward", "per", "step", "0.5,", "2"]
 
 
 def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
-    # Upright and without a push the first pole never falls; the second starts out of bounds and falls at once.
+    # The first pole starts upright, is never pushed and never falls; the second starts out of bounds and falls at once.
     argv += ["--set", "force=0", "start_range=0,20", "--set", "sutton_barto_reward=true"]
-    printed = metrics(capsys, *argv)
+    printed = printed_json(capsys, *argv)
     assert printed["params"] == {"force": 0, "start_range": [0, 20], "sutton_barto_reward": True}
-    assert printed["episodes"] == 6  # of the second lane alone: LAST, FIRST, LAST, FIRST, ...
+    assert printed["episodes"] == 6  # all in the second lane: LAST, FIRST, LAST, FIRST, ...
     assert printed["return_mean"] == -1
 
 
@@ -172,13 +172,13 @@ def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     ("text", "value"),
     [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("false", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
 )
-def test_values_are_read_as_what_they_look_like(text, value):
-    name, read = _arguments.assignment(f"gravity={text}", cli.parser())
+def test_values_are_parsed_as_numbers_flags_or_strings(text, value):
+    name, read = _arguments.assignment(f"gravity={text}", cli.make_parser())
     assert (name, read) == ("gravity", value)
     assert type(read) is type(value)
 
 
-def test_no_figure_that_json_does_not_know_is_printed():
+def test_nan_and_infinity_become_null_in_json():
     assert rollout.finite({"a": float("nan"), "b": float("inf"), "c": 1.0}) == {"a": None, "b": None, "c": 1.0}
 
 
@@ -186,22 +186,22 @@ def test_no_figure_that_json_does_not_know_is_printed():
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    with progress(2) as done:
-        done(2)
+    with progress(2) as advance:
+        advance(2)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress(2) as done:
-        done(2)
+    with progress(2) as advance:
+        advance(2)
     out, err = capsys.readouterr()
     assert out == ""
     assert err != ""
 
 
-def test_progress_does_without_rich(capsys, monkeypatch):
+def test_progress_shows_nothing_without_rich(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with progress(2) as done:
-        done(2)
+    with progress(2) as advance:
+        advance(2)
     assert capsys.readouterr() == ("", "")
 
 
@@ -216,18 +216,18 @@ def no_digits(monkeypatch):
 
 
 @pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])
-def test_a_library_that_is_missing_costs_one_line_and_exit_code_2(capsys, no_digits, argv):
+def test_a_missing_library_is_reported_in_one_line_with_exit_code_2(capsys, no_digits, argv):
     assert "pip install jaxenv[mnist]" in refusal(capsys, *argv)
 
 
-def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monkeypatch, no_digits):
+def test_list_shows_no_bytes_for_an_environment_whose_library_is_missing(capsys, monkeypatch, no_digits):
     monkeypatch.setattr(jaxenv, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
-    assert metrics(capsys, "list", "--bytes")[1]["bytes"] is None
+    assert printed_json(capsys, "list", "--bytes")[1]["bytes"] is None
     assert cli.main(["list", "--bytes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
 
 
-# --- faulty input ----------------------------------------------------------------------------------------------------
+# --- wrong input -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monke
         (["CartPole-v1", "--autoreset", "never"], "choose from 'next_step', 'same_step'"),
         (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', the valid ones are"),
         (["CartPole-v1", "--set", "mode=eval"], "unknown keyword 'mode', the valid ones are"),
-        (["CartPole-v1", "--set", "num_envs=3"], "num_envs is no parameter"),
+        (["CartPole-v1", "--set", "num_envs=3"], "num_envs is not a parameter"),
         (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
         (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
         (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "one per lane would be num_envs = 2"),
@@ -253,19 +253,19 @@ def test_list_leaves_out_the_bytes_of_what_needs_a_missing_library(capsys, monke
         ([], "the following arguments are required: ID"),
     ],
 )
-def test_faulty_input_to_rollout_costs_one_line_and_exit_code_2(capsys, argv, message):
+def test_wrong_input_to_rollout_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "rollout", *argv)
 
 
 @pytest.mark.parametrize(("argv", "message"), [([], "required: COMMAND"), (["fly"], "invalid choice: 'fly'")])
-def test_a_command_that_is_missing_or_unknown_is_refused(capsys, argv, message):
+def test_a_missing_or_unknown_command_is_refused(capsys, argv, message):
     assert message in refusal(capsys, *argv)
 
 
 # --- bench -----------------------------------------------------------------------------------------------------------
 
 
-def test_bench_passes_everything_on_to_the_benchmarks(capsys):
+def test_bench_passes_its_arguments_to_the_benchmarks(capsys):
     assert cli.main(["bench", "--help"]) == 0
     assert "python -m benchmarks PART [options]" in capsys.readouterr().out
     assert "no part 'fly'; the parts are throughput" in refusal(capsys, "bench", "fly", "--json", "a.json")
@@ -278,7 +278,7 @@ def test_bench_returns_the_status_of_the_part(monkeypatch):
     assert cli.main(["bench", "compare", "a", "b"]) == 1
 
 
-def test_bench_says_that_it_needs_a_clone(capsys, monkeypatch, tmp_path):
+def test_bench_outside_a_clone_is_refused(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(jaxenv, "__file__", str(tmp_path / "jaxenv" / "__init__.py"))
     assert "run this in a clone" in refusal(capsys, "bench", "limit")
 
@@ -295,14 +295,14 @@ def test_every_command_has_a_help(capsys, argv):
 def test_help_shows_the_defaults(capsys):
     cli.main(["rollout", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for default in ("lanes (default: 1024)", "lane (default: 1000)", "from (default: 0)", "(default: next_step)"):
+    for default in ("lanes (default: 1024)", "lane (default: 1000)", "numbers (default: 0)", "(default: next_step)"):
         assert default in text
     assert "default: None" not in text
     assert "default: False" not in text
     assert "default: []" not in text
 
 
-def test_version_is_the_librarys(capsys):
+def test_version_prints_the_version_of_the_library(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"jaxenv {jaxenv.__version__}\n"
 
@@ -310,7 +310,7 @@ def test_version_is_the_librarys(capsys):
 # --- as a process ----------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_ends_a_call_quietly_with_130(capsys, monkeypatch):
+def test_ctrl_c_ends_a_call_with_130_and_no_output(capsys, monkeypatch):
     def interrupt(args):
         raise KeyboardInterrupt
 
@@ -319,7 +319,7 @@ def test_ctrl_c_ends_a_call_quietly_with_130(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_ctrl_c_ends_the_process_quietly_with_130_although_python_code_would_swallow_it():
+def test_ctrl_c_ends_the_process_with_130_even_if_python_code_would_swallow_it():
     code = """
 import os, signal, sys, jaxenv.cli
 def swallow(args):
@@ -353,7 +353,7 @@ def test_the_process_ends_with_code_2_and_no_traceback():
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_closes_the_pipe_gets_no_traceback():
+def test_a_closed_pipe_causes_no_traceback():
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -439,5 +439,5 @@ def test_check_prints_a_row_per_environment_and_per_property(capsys):
         (["CardGame-v0", "--json", "--markdown"], "not allowed with"),
     ],
 )
-def test_faulty_input_to_check_costs_one_line_and_exit_code_2(capsys, argv, message):
+def test_wrong_input_to_check_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "check", *argv)
