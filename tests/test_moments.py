@@ -1,4 +1,4 @@
-"""Running moments: exact in count, accurate in float32 over any number of samples."""
+"""Running moments and the 64-bit count in them: exact in count, accurate in float32 over any number of samples."""
 
 import functools
 import pickle

@@ -40,7 +40,7 @@ class PolicyLoop:
     ) -> "PolicyLoop":
         """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
         if memory is not None and not _is_recurrent(initial_memory):
-            raise ValueError(f"{owner}: memory needs initial_memory, from which a lane restarts when an episode does")
+            raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
         words = clock.key if key is None else random.lane_words(key, clock.env_id)

@@ -146,7 +146,7 @@ def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None)
     """Chunk lengths that add up to ``num_steps``: equal if a divisor allows it, otherwise with a shorter last one."""
     most = min(num_steps, chunk_steps or min(10_000, max(200, 2**20 // num_envs)))
     length = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    if chunk_steps or length < most / 4:  # num_steps is a prime, say
+    if chunk_steps or length < most / 4:  # for example, if num_steps is a prime
         length = most
     rest = num_steps % length
     return [length] * (num_steps // length) + ([rest] if rest else [])

@@ -7,7 +7,7 @@ from jaxenv import tree
 
 @tree.struct
 class Experience:
-    """A stretch of a rollout, every leaf ``[T, B, ...]``; fields that are not kept are ``()``.
+    """A part of a rollout, every leaf ``[T, B, ...]``; fields that are not kept are ``()``.
 
     Attributes:
         timestep: the TimeSteps that the policy saw.

@@ -119,10 +119,10 @@ def sum_axis0(x: jax.Array) -> jax.Array:
 
 
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The largest ``x`` over the leading axis, where a mask says so; minus infinity where there is none."""
+    """The largest masked ``x`` over the leading axis; minus infinity if there is none."""
     return jnp.max(jnp.where(tree.expand(where, x.ndim), x, np.float32(-np.inf)), axis=0)
 
 
 def min_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The smallest ``x`` over the leading axis, where a mask says so; infinity where there is none."""
+    """The smallest masked ``x`` over the leading axis; infinity if there is none."""
     return jnp.min(jnp.where(tree.expand(where, x.ndim), x, np.float32(np.inf)), axis=0)

@@ -183,7 +183,7 @@ class Metrics:
         return TimeStep(timestep.step_type, timestep.reward, timestep.discount, env_info=env_info)
 
     def _add_finished(self, state: MetricsState, episodes: Episode, rows: TimeStep) -> MetricsState:
-        """Adds the steps and the ends of rows ``[T, B]``, after each of which ``episodes`` are the episodes so far."""
+        """Adds the steps and the ended episodes of rows ``[T, B]``; ``episodes`` are the episodes after each row."""
         moved, last = ~rows.is_first(), rows.is_last()
         abnormal = last & rows.env_info["abnormal"] if "abnormal" in rows.env_info else jnp.zeros_like(last)
         terminated, truncated = rows.terminated & ~abnormal, rows.truncated & ~abnormal
