@@ -40,7 +40,7 @@ SCALAR = [
 ]
 
 
-@pytest.mark.parametrize(("transformer", "paid", "spec"), SCALAR, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(("transformer", "rewards", "spec"), SCALAR, ids=lambda x: type(x).__name__)
 def test_rewards_of_a_first_row_and_of_three_steps(transformer, rewards, spec):
     timestep = row([0, -3, 0.5, 9], [0, 1, 1, 2])
     state, shown = transformer.transform_timestep(transformer.init(timestep), timestep)
@@ -54,7 +54,7 @@ def test_rewards_of_a_first_row_and_of_three_steps(transformer, rewards, spec):
 
 
 @pytest.mark.parametrize(
-    ("transformer", "paid", "spec"),
+    ("transformer", "rewards", "spec"),
     [
         (RewardClipping((-1, 0), (1, 0.5)), [[0, 0], [-1, 0.5]], bounded([-1, 0], [1, 0.5])),
         (RewardScaling([0.5, -1]), [[0, 0], [-1, -8]], bounded([-INF, -INF], [INF, INF])),
