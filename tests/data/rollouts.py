@@ -9,13 +9,13 @@ import jaxenv
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, TimeLimit
 
-# Lanes out of phase: the middle one ends by the limit of 3 steps, the others by the task.
+# Lengths of each lane's episodes. The limit of 3 steps ends those of the middle lane, the task ends the others.
 LENGTHS = np.array([[2, 3], [9, 9], [3, 1]])
 
 
 @functools.cache
 def unrolled(mode, num_steps=10):
-    """Rows of a policy that reads nothing but the observation, and the row after them, as NumPy arrays."""
+    """The rows of a policy that reads the observation only, and the row after them, as NumPy arrays."""
     env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 3), mode)
 
     @jax.jit

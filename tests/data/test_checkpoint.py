@@ -1,4 +1,4 @@
-"""Trees of arrays in a file: bit for bit what was saved, or an error that names what differs."""
+"""Checkpoints: trees restored bit for bit, or an error that names the first difference."""
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,10 @@ def test_restore_returns_what_was_saved_bit_for_bit(tmp_path):
     state = everything()
     data.save(tmp_path / "run.npz", state)
     for like in (jax.tree.map(jnp.zeros_like, everything()), jax.eval_shape(everything)):
-        found = data.restore(tmp_path / "run.npz", like)
-        assert jax.tree.structure(found) == jax.tree.structure(state)
-        assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(state)]
-        assert bits(found) == bits(state)
+        restored = data.restore(tmp_path / "run.npz", like)
+        assert jax.tree.structure(restored) == jax.tree.structure(state)
+        assert [x.dtype for x in jax.tree.leaves(restored)] == [x.dtype for x in jax.tree.leaves(state)]
+        assert bits(restored) == bits(state)
 
 
 def test_a_restored_rollout_continues_in_the_middle_of_its_episodes_bit_for_bit(tmp_path):
@@ -66,8 +66,8 @@ def test_restoring_into_another_tree_raises_with_the_first_difference(tmp_path, 
 def test_64_bit_numbers_are_restored_into_numpy_arrays_and_raise_elsewhere(tmp_path):
     state = {"a": np.array([2**40, 1]), "b": np.array(1 / 3)}
     data.save(tmp_path / "run.npz", state)
-    found = data.restore(tmp_path / "run.npz", jax.tree.map(np.zeros_like, state))
-    assert [(x.dtype, x.tolist()) for x in found.values()] == [(x.dtype, x.tolist()) for x in state.values()]
+    restored = data.restore(tmp_path / "run.npz", jax.tree.map(np.zeros_like, state))
+    assert [(x.dtype, x.tolist()) for x in restored.values()] == [(x.dtype, x.tolist()) for x in state.values()]
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
     with pytest.raises(ValueError, match=r"restore: a int64\[2\] needs jax_enable_x64, or a NumPy array"):
         data.restore(tmp_path / "run.npz", shapes)

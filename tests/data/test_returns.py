@@ -1,4 +1,4 @@
-"""Returns and advantages: against plain loops, in both kinds of stream, and where the end of an episode matters."""
+"""Returns and advantages, compared with plain loops, for both kinds of stream and all kinds of episode ends."""
 
 import dataclasses
 import functools
@@ -8,23 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxenv
 from jaxenv import data
 from jaxenv.rollout import Experience
-from jaxenv.testing import Counting
 from jaxenv.timestep import TimeStep
-from jaxenv.wrappers import AutoReset, TimeLimit
 
 FIRST, MID, LAST = 0, 1, 2
 MODES = ["next_step", "same_step"]
 T = 6
 
 
-def lane(mode, ends, broken_off=None):
-    """Step types and discounts of T + 1 rows; ``ends``: the row that ends an episode to the discount that it shows."""
+def lane(mode, ends, interrupted=None):
+    """Step types and discounts of T + 1 rows; ``ends`` maps rows that end an episode to their discounts."""
     step_type, discount, begins = [], [], 0 not in ends
     for t in range(T + 1):
-        begins |= t == broken_off
+        begins |= t == interrupted
         step_type.append(FIRST if begins else LAST if t in ends else MID)
         discount.append(1.0 if begins else ends.get(t, 1.0))
         begins = step_type[-1] == LAST and mode == "next_step"
@@ -32,15 +29,15 @@ def lane(mode, ends, broken_off=None):
 
 
 def lanes(mode):
-    """Both kinds of end at the first, a middle and the last row, and lanes where much happens."""
-    found = [lane(mode, {at: discount}) for at in (0, 1, 3, T - 1, T) for discount in (0.0, 1.0)]
+    """Both kinds of end at the first, a middle and the last row, and lanes with several ends."""
+    lanes = [lane(mode, {at: discount}) for at in (0, 1, 3, T - 1, T) for discount in (0.0, 1.0)]
     if mode == "next_step":
-        found += [lane(mode, {1: 1.0, 3: 0.0, 5: 1.0}), lane(mode, {2: 0.0, 4: 1.0, 6: 0.5})]
-        found += [lane("same_step", {2: 1.0, 4: 0.0})]  # not restarted: a caller without AutoReset steps past the end
+        lanes += [lane(mode, {1: 1.0, 3: 0.0, 5: 1.0}), lane(mode, {2: 0.0, 4: 1.0, 6: 0.5})]
+        lanes += [lane("same_step", {2: 1.0, 4: 0.0})]  # stepped past the end without AutoReset
     else:
-        found += [lane(mode, {1: 1.0, 2: 0.0, 3: 1.0}), lane(mode, {t: t % 2.0 for t in range(T + 1)})]
-    found += [lane(mode, {}), lane(mode, {4: 1.0}, broken_off=2)]
-    return np.array(found).transpose(1, 2, 0)
+        lanes += [lane(mode, {1: 1.0, 2: 0.0, 3: 1.0}), lane(mode, {t: t % 2.0 for t in range(T + 1)})]
+    lanes += [lane(mode, {}), lane(mode, {4: 1.0}, interrupted=2)]
+    return np.array(lanes).transpose(1, 2, 0)
 
 
 @functools.cache
@@ -68,7 +65,7 @@ def split(rows):
 
 
 class Lane:
-    """One lane of a stream; every quantity is written as its definition says, not as a recursion."""
+    """One lane of a stream. Every quantity is computed by its definition, not by a recursion."""
 
     def __init__(self, rows, values, final_values, log_rhos, index, gamma):
         pick = lambda x: np.asarray(x, np.float64)[:, index]  # noqa: E731
@@ -76,7 +73,7 @@ class Lane:
         self.values, self.rho, self.gamma = pick(values), np.exp(pick(log_rhos)), gamma
         self.final_values = None if final_values is None else pick(final_values)
 
-    def leads_on(self, t):
+    def is_valid(self, t):
         ignored = self.step_type[t] == LAST and self.final_values is None
         return t < T and self.step_type[t + 1] != FIRST and not ignored
 
@@ -86,14 +83,14 @@ class Lane:
 
     def steps(self, t):
         """The rows from t on whose actions belong to the same episode."""
-        while self.leads_on(t):
+        while self.is_valid(t):
             yield t
             if self.step_type[t + 1] == LAST:
                 return
             t += 1
 
     def windows(self, t):
-        """Returns over 1, 2, ... steps, up to the episode's end."""
+        """Returns over 1, 2, ... steps, up to the end of the episode."""
         total, weight = 0.0, 1.0
         for s in self.steps(t):
             total += weight * self.reward[s + 1]
@@ -105,8 +102,8 @@ class Lane:
 
     def mixed(self, t, lambda_):
         windows = list(self.windows(t)) or [self.values[t]]
-        shares = [(1 - lambda_) * lambda_**m for m in range(len(windows) - 1)] + [lambda_ ** (len(windows) - 1)]
-        return np.dot(shares, windows)
+        weights = [(1 - lambda_) * lambda_**m for m in range(len(windows) - 1)] + [lambda_ ** (len(windows) - 1)]
+        return np.dot(weights, windows)
 
     def vs(self, t, lambda_, clip_rho, clip_c):
         total, weight = self.values[t] if t <= T else 0.0, 1.0
@@ -118,7 +115,7 @@ class Lane:
         return total
 
     def policy_gradient(self, t, lambda_, clip_rho, clip_c, clip_pg_rho):
-        if not self.leads_on(t):
+        if not self.is_valid(t):
             return 0.0
         ended = self.step_type[t + 1] == LAST
         later = self.value_after(t) if ended else self.vs(t + 1, lambda_, clip_rho, clip_c)
@@ -145,11 +142,11 @@ def everything(rows, values, final_values, log_rhos, gamma, lambda_):
 
 def expected(rows, values, final_values, log_rhos, gamma, lambda_):
     num_lanes = values.shape[1]
-    found = [Lane(rows, values, final_values, log_rhos, i, gamma) for i in range(num_lanes)]
+    references = [Lane(rows, values, final_values, log_rhos, i, gamma) for i in range(num_lanes)]
     clips = CLIPS["clip_rho"], CLIPS["clip_c"]
 
     def table(fn):
-        return np.array([[fn(x, t) for x in found] for t in range(T)])
+        return np.array([[fn(x, t) for x in references] for t in range(T)])
 
     returns = table(lambda x, t: x.mixed(t, lambda_))
     return {
@@ -168,9 +165,9 @@ def expected(rows, values, final_values, log_rhos, gamma, lambda_):
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 @pytest.mark.parametrize("mode", MODES)
 def test_all_functions_equal_their_definitions_for_every_kind_and_position_of_episode_end(mode, gamma, lambda_):
-    found = everything(*stream(mode), np.float32(gamma), np.float32(lambda_))
-    for name, wanted in expected(*stream(mode), gamma, lambda_).items():
-        for x, y in zip(jax.tree.leaves(found[name]), jax.tree.leaves(wanted), strict=True):
+    result = everything(*stream(mode), np.float32(gamma), np.float32(lambda_))
+    for name, expected_result in expected(*stream(mode), gamma, lambda_).items():
+        for x, y in zip(jax.tree.leaves(result[name]), jax.tree.leaves(expected_result), strict=True):
             assert x.dtype == np.float32
             assert not x.weak_type
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -178,35 +175,35 @@ def test_all_functions_equal_their_definitions_for_every_kind_and_position_of_ep
 
 def test_invalid_transitions_have_their_value_as_return_and_advantage_zero_exactly():
     rows, values, final_values, log_rhos = stream("next_step")
-    found = everything(rows, values, final_values, log_rhos, np.float32(0.9), np.float32(0.7))
-    nowhere = ~np.asarray(data.transition_mask(*split(rows)))
-    assert nowhere.sum() > 8
-    for advantages, returns in (found["gae"], found["vtrace"]):
-        np.testing.assert_array_equal(advantages[nowhere], 0)
-        np.testing.assert_array_equal(returns[nowhere], values[:-1][nowhere])
+    result = everything(rows, values, final_values, log_rhos, np.float32(0.9), np.float32(0.7))
+    invalid = ~np.asarray(data.transition_mask(*split(rows)))
+    assert invalid.sum() > 8
+    for advantages, returns in (result["gae"], result["vtrace"]):
+        np.testing.assert_array_equal(advantages[invalid], 0)
+        np.testing.assert_array_equal(returns[invalid], values[:-1][invalid])
     for name in ("discounted_return", "td_lambda", "1 steps", "20 steps"):
-        np.testing.assert_array_equal(found[name][nowhere], values[:-1][nowhere])
+        np.testing.assert_array_equal(result[name][invalid], values[:-1][invalid])
 
 
 def test_v_trace_with_ratios_of_at_least_one_equals_generalised_advantage_estimation():
     rows, values, _, log_rhos = stream("next_step")
     timestep, last = split(rows)
-    found = jax.jit(functools.partial(data.vtrace, gamma=0.9))(timestep, last, values, log_rhos.clip(0))
-    wanted = everything(rows, values, None, log_rhos, np.float32(0.9), np.float32(1))["gae"]
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    result = jax.jit(functools.partial(data.vtrace, gamma=0.9))(timestep, last, values, log_rhos.clip(0))
+    expected_result = everything(rows, values, None, log_rhos, np.float32(0.9), np.float32(1))["gae"]
+    np.testing.assert_allclose(result, expected_result, rtol=1e-5, atol=1e-5)
 
 
 def test_v_trace_does_not_read_the_ratio_of_an_ignored_action():
     rows, values, _, log_rhos = stream("next_step")
     timestep, last = split(rows)
-    spoilt = jnp.where(data.transition_mask(timestep, last), log_rhos, np.float32(np.nan))
+    with_nan = jnp.where(data.transition_mask(timestep, last), log_rhos, np.float32(np.nan))
 
     @jax.jit
     @jax.grad
     def gradient(log_rhos):
         return sum(x.sum() for x in data.vtrace(timestep, last, values, log_rhos, gamma=0.9, clip_rho=np.inf))
 
-    assert jnp.isfinite(gradient(spoilt)).all()
+    assert jnp.isfinite(gradient(with_nan)).all()
 
 
 # --- the table -----------------------------------------------------------------------------------------------------
@@ -253,23 +250,27 @@ def test_the_components_of_a_vector_reward_are_independent(mode):
     pair = lambda x: None if x is None else np.stack([x, 2 * x + 1], -1)  # noqa: E731
     rewards = np.stack([rows.reward, np.where(rows.step_type == FIRST, 0, 3 * rows.reward)], -1)
     vector = TimeStep(rows.step_type, rewards, rows.discount, env_info={})
-    found = everything(vector, pair(values), pair(final_values), log_rhos, np.float32(0.9), np.float32(0.7))
+    result = everything(vector, pair(values), pair(final_values), log_rhos, np.float32(0.9), np.float32(0.7))
     for r in range(2):
         one = TimeStep(rows.step_type, rewards[..., r], rows.discount, env_info={})
         ends = None if final_values is None else pair(final_values)[..., r]
-        wanted = everything(one, pair(values)[..., r], ends, log_rhos, np.float32(0.9), np.float32(0.7))
-        jax.tree.map(lambda x, y, r=r: np.testing.assert_allclose(x[..., r], y, rtol=1e-5, atol=1e-5), found, wanted)
+        expected_result = everything(one, pair(values)[..., r], ends, log_rhos, np.float32(0.9), np.float32(0.7))
+        jax.tree.map(
+            lambda x, y, r=r: np.testing.assert_allclose(x[..., r], y, rtol=1e-5, atol=1e-5), result, expected_result
+        )
 
 
 def test_gamma_and_lambda_may_differ_between_lanes():
     rows, values, final_values, log_rhos = stream("next_step")
     count = values.shape[1]
     rates = np.linspace(0, 1, count, dtype=np.float32), np.linspace(1, 0, count, dtype=np.float32)
-    found = everything(rows, values, final_values, log_rhos, *rates)
+    result = everything(rows, values, final_values, log_rhos, *rates)
     for i in (0, 5, count - 1):
-        wanted = everything(rows, values, final_values, log_rhos, rates[0][i], rates[1][i])
+        expected_result = everything(rows, values, final_values, log_rhos, rates[0][i], rates[1][i])
         jax.tree.map(
-            lambda x, y, i=i: np.testing.assert_allclose(x[:, i], y[:, i], rtol=1e-5, atol=1e-5), found, wanted
+            lambda x, y, i=i: np.testing.assert_allclose(x[:, i], y[:, i], rtol=1e-5, atol=1e-5),
+            result,
+            expected_result,
         )
 
 
@@ -350,108 +351,5 @@ def test_values_may_be_constant_under_shard_map():
         return [fn(*split(rows)) for fn in fns]
 
     rows = stream("next_step")[0]
-    found = jax.jit(jax.shard_map(everywhere, mesh=mesh, in_specs=lanes, out_specs=lanes))(rows)
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), found, jax.jit(everywhere)(rows))
-
-
-# --- environments --------------------------------------------------------------------------------------------------
-
-LENGTHS = np.array([[2, 5], [5, 1], [3, 4]])
-
-
-@functools.partial(jax.jit, static_argnames=("num_steps", "halves"))
-def advance(env, num_steps, halves=1):
-    """Unrolls a policy that reads nothing but the observation; one (rows, last) per half."""
-    state, timestep = env.reset(jax.random.key(0))
-    found = []
-    for _ in range(halves):
-        (state, timestep, _), rows = jaxenv.unroll(
-            env, lambda timestep, stream: (timestep.observation * 7) % 10, state, timestep, num_steps // halves
-        )
-        found.append((rows, timestep))
-    return found
-
-
-def value(observation):
-    return jnp.sin(observation.astype(jnp.float32))
-
-
-@functools.cache
-def advantages(mode, gamma=0.9, lambda_=0.8):
-    """Rows, advantages and returns of lanes that end by the task and by a limit of 4 steps."""
-    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 4), mode)
-    ((rows, last),) = advance(env, 24)
-    shown = data.with_last(rows.timestep, last)
-    final = value(shown.env_info["final_observation"]) if mode == "same_step" else None
-    gae = jax.jit(functools.partial(data.gae, gamma=gamma, lambda_=lambda_))
-    found = gae(rows.timestep, last, value(shown.observation), final_values=final)
-    return jax.device_get((rows, data.transition_mask(rows.timestep, last, mode), found))
-
-
-def finished(mode, lane):
-    """Advantages and returns of one lane, action by action, for whole episodes."""
-    rows, learned, found = advantages(mode)
-    end = np.flatnonzero(rows.timestep.step_type[:, lane] == LAST)[-1]
-    return [x[:end, lane][learned[:end, lane]] for x in found]
-
-
-@pytest.mark.parametrize("lane", range(3))
-def test_same_step_streams_give_the_same_advantages_as_next_step_streams_of_the_same_episodes(lane):
-    a, b = finished("next_step", lane), finished("same_step", lane)
-    count = len(a[0])
-    assert count >= 12
-    for x, y in zip(a, b, strict=True):
-        np.testing.assert_allclose(x, y[:count], rtol=1e-6, atol=1e-6)
-
-
-def test_two_unrolls_give_the_one_step_targets_of_one_of_twice_the_length():
-    env = AutoReset(TimeLimit(Counting(LENGTHS, stride=10, num_envs=3), 4))
-
-    @jax.jit
-    def targets(rows, last):
-        values = value(data.with_last(rows.timestep, last).observation)
-        return data.td_lambda(rows.timestep, last, values, gamma=0.9, lambda_=0.0)
-
-    whole = [targets(*part) for part in advance(env, 24)]
-    halves = [targets(*part) for part in advance(env, 24, halves=2)]
-    np.testing.assert_array_equal(np.concatenate(halves), whole[0])
-
-
-def without_truncation(rows):
-    return TimeStep(rows.step_type, rows.reward, jnp.where(rows.is_last(), 0.0, rows.discount), env_info={})
-
-
-def without_ends(rows):
-    return TimeStep(jnp.ones_like(rows.step_type), rows.reward, rows.discount, env_info={})
-
-
-@pytest.mark.parametrize(
-    ("changed", "lambda_", "wanted"),
-    [
-        (lambda rows: rows, 0.0, 10.0),
-        (lambda rows: rows, 0.95, 10.0),
-        (without_truncation, 0.0, 1 / (1 - 0.9 * 0.9)),  # one target in ten is 1 instead of 1 + 0.9 v
-        (without_truncation, 1.0, 10 * (1 - 0.9 * (1 - 0.9**10))),  # the mean over what is left of the episode
-        (without_ends, 0.0, 100 / 11),  # one target in eleven is 0.9 v: an ignored action is no step
-    ],
-)
-def test_a_constant_reward_of_one_has_value_ten_only_if_the_time_limit_bootstraps(changed, lambda_, wanted):
-    class Paying(Counting):
-        """Pays 1 a step and shows nothing that tells where in the episode it stands."""
-
-        def transition(self, state, action, stream):
-            return jaxenv.Transition(state, jnp.ones(stream.shape, jnp.float32), jnp.zeros(stream.shape, bool))
-
-    ((rows, last),) = advance(AutoReset(TimeLimit(Paying(np.array([0]), num_envs=2), 10)), 22)
-    seen = split(changed(data.with_last(rows.timestep, last)))
-    learned = data.transition_mask(*seen).astype(jnp.float32)
-
-    @jax.jit
-    def iterate(v):
-        def once(_, v):
-            targets = data.gae(*seen, jnp.full((23, 2), v), gamma=0.9, lambda_=lambda_).returns
-            return (targets * learned).sum() / learned.sum()
-
-        return jax.lax.fori_loop(0, 200, once, v)
-
-    np.testing.assert_allclose(iterate(jnp.float32(0)), wanted, rtol=1e-5)
+    result = jax.jit(jax.shard_map(everywhere, mesh=mesh, in_specs=lanes, out_specs=lanes))(rows)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), result, jax.jit(everywhere)(rows))

@@ -20,19 +20,19 @@ def mock_rows(mode, num_steps=8):
 
 
 def test_a_trajectory_has_the_layout_of_tf_agents():
-    found = mock_rows("next_step")
-    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert lane(found.observation, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 2, 0, 1, 2]
-    assert lane(found.reward, 0) == [0, 1, 0, 0, 1, 0, 0, 1]  # this mock pays at the end alone
-    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 1, 0]
-    # Five steps that are no boundary take seven rows, in which two episodes end.
-    steps = np.cumsum(~found.is_boundary()[:, 0])
+    trajectory = mock_rows("next_step")
+    assert lane(trajectory.step_type, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(trajectory.observation, 0) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert lane(trajectory.next_step_type, 0) == [1, 2, 0, 1, 2, 0, 1, 2]
+    assert lane(trajectory.reward, 0) == [0, 1, 0, 0, 1, 0, 0, 1]  # only the last step of an episode is rewarded
+    assert lane(trajectory.discount, 0) == [1, 0, 1, 1, 0, 1, 1, 0]
+    # Five steps take seven rows, two of which are boundaries; two episodes end in them.
+    steps = np.cumsum(~trajectory.is_boundary()[:, 0])
     rows = int(np.searchsorted(steps, 5)) + 1
     assert rows == 7
-    assert int(found.is_last()[:rows].sum()) == 2
-    assert lane(found.is_first(), 0) == [True, False, False] * 2 + [True, False]
-    assert not found.is_mid().any()
+    assert int(trajectory.is_last()[:rows].sum()) == 2
+    assert lane(trajectory.is_first(), 0) == [True, False, False] * 2 + [True, False]
+    assert not trajectory.is_mid().any()
 
 
 def test_a_trajectory_row_holds_the_reward_of_its_own_action():
@@ -44,15 +44,15 @@ def test_a_trajectory_row_holds_the_reward_of_its_own_action():
 
 
 def test_the_trajectory_of_a_same_step_stream_has_no_boundaries():
-    found = mock_rows("same_step", 6)
-    assert lane(found.step_type, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.next_step_type, 0) == [1, 2, 1, 2, 1, 2]
-    assert lane(found.observation, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.reward, 0) == [0, 1, 0, 1, 0, 1]
-    assert lane(found.discount, 0) == [1, 0, 1, 0, 1, 0]
-    assert not found.is_boundary().any()
+    trajectory = mock_rows("same_step", 6)
+    assert lane(trajectory.step_type, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(trajectory.next_step_type, 0) == [1, 2, 1, 2, 1, 2]
+    assert lane(trajectory.observation, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(trajectory.reward, 0) == [0, 1, 0, 1, 0, 1]
+    assert lane(trajectory.discount, 0) == [1, 0, 1, 0, 1, 0]
+    assert not trajectory.is_boundary().any()
 
 
 def test_is_mid_requires_more_rows_of_the_episode_on_either_side():
-    found = data.to_trajectory(*unrolled("next_step"))
-    assert lane(found.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]
+    trajectory = data.to_trajectory(*unrolled("next_step"))
+    assert lane(trajectory.is_mid(), 1) == [False, True, False, False, False, True, False, False, False, True]

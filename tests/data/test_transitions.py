@@ -29,29 +29,29 @@ def several(mode, n, gamma=0.5):
 
 def test_each_row_is_paired_with_the_next_and_boundaries_are_invalid():
     experience, last = unrolled("next_step")
-    found = data.to_transitions(experience, last)
-    # Lane 0: episodes of 2 and 3 steps in turn; lane 1: limits; lane 2: episodes of 3 and 1.
-    assert lane(found.observation, 0) == [0, 1, 2, 10, 11, 12, 13, 20, 21, 22]
-    assert lane(found.next_observation, 0) == [1, 2, 10, 11, 12, 13, 20, 21, 22, 30]
-    assert lane(found.reward, 0) == [1, 8, 0, 1, 8, 5, 0, 1, 8, 0]
-    assert lane(found.discount, 0) == [1, 0, 1, 1, 1, 0, 1, 1, 0, 1]
-    assert lane(found.step_type, 0) == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
-    assert lane(found.next_step_type, 0) == [1, 2, 0, 1, 1, 2, 0, 1, 2, 0]
-    assert lane(found.valid, 0) == [True, True, False, True, True, True, False, True, True, False]
-    assert lane(found.discount, 1) == [1] * 10
-    assert lane(found.next_step_type, 1) == [1, 1, 2, 0, 1, 1, 2, 0, 1, 1]
-    assert lane(found.valid, 1) == [True, True, True, False, True, True, True, False, True, True]
-    assert lane(found.valid, 2) == [True, True, True, False, True, False, True, True, True, False]
+    transitions = data.to_transitions(experience, last)
+    # Lane 0: episodes of 2 and 3 steps; lane 1: time limits; lane 2: episodes of 3 and 1 steps.
+    assert lane(transitions.observation, 0) == [0, 1, 2, 10, 11, 12, 13, 20, 21, 22]
+    assert lane(transitions.next_observation, 0) == [1, 2, 10, 11, 12, 13, 20, 21, 22, 30]
+    assert lane(transitions.reward, 0) == [1, 8, 0, 1, 8, 5, 0, 1, 8, 0]
+    assert lane(transitions.discount, 0) == [1, 0, 1, 1, 1, 0, 1, 1, 0, 1]
+    assert lane(transitions.step_type, 0) == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
+    assert lane(transitions.next_step_type, 0) == [1, 2, 0, 1, 1, 2, 0, 1, 2, 0]
+    assert lane(transitions.valid, 0) == [True, True, False, True, True, True, False, True, True, False]
+    assert lane(transitions.discount, 1) == [1] * 10
+    assert lane(transitions.next_step_type, 1) == [1, 1, 2, 0, 1, 1, 2, 0, 1, 1]
+    assert lane(transitions.valid, 1) == [True, True, True, False, True, True, True, False, True, True]
+    assert lane(transitions.valid, 2) == [True, True, True, False, True, False, True, True, True, False]
 
 
 def test_every_row_of_a_same_step_stream_is_a_transition_and_leads_to_the_final_observation():
-    found = data.to_transitions(*unrolled("same_step"), mode="same_step")
-    assert lane(found.observation, 0) == [0, 1, 10, 11, 12, 20, 21, 30, 31, 32]
-    assert lane(found.next_observation, 0) == [1, 2, 11, 12, 13, 21, 22, 31, 32, 33]
-    assert lane(found.discount, 0) == [1, 0, 1, 1, 0, 1, 0, 1, 1, 0]
-    assert lane(found.next_observation, 1) == [1, 2, 3, 11, 12, 13, 21, 22, 23, 31]
-    assert lane(found.discount, 1) == [1] * 10
-    assert found.valid.all()
+    transitions = data.to_transitions(*unrolled("same_step"), mode="same_step")
+    assert lane(transitions.observation, 0) == [0, 1, 10, 11, 12, 20, 21, 30, 31, 32]
+    assert lane(transitions.next_observation, 0) == [1, 2, 11, 12, 13, 21, 22, 31, 32, 33]
+    assert lane(transitions.discount, 0) == [1, 0, 1, 1, 0, 1, 0, 1, 1, 0]
+    assert lane(transitions.next_observation, 1) == [1, 2, 3, 11, 12, 13, 21, 22, 23, 31]
+    assert lane(transitions.discount, 1) == [1] * 10
+    assert transitions.valid.all()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -60,19 +60,19 @@ def test_both_kinds_of_stream_yield_the_same_transitions(n):
     for i in range(3):
         rows = {}
         for mode in MODES:
-            found = several(mode, n)
-            # Whole episodes: windows of the last one are cut by the end of the rows, which is not at the same step.
-            end = np.flatnonzero(found.step_type[:, i] == LAST)[-1]
-            keep = np.flatnonzero(found.valid[:end, i])
-            rows[mode] = [getattr(found, f)[keep, i] for f in fields]
+            transitions = several(mode, n)
+            # Only complete episodes: in the last one, the rows of the two streams end at different steps.
+            end = np.flatnonzero(transitions.step_type[:, i] == LAST)[-1]
+            keep = np.flatnonzero(transitions.valid[:end, i])
+            rows[mode] = [getattr(transitions, f)[keep, i] for f in fields]
         count = len(rows["next_step"][0])
         assert count >= 6
         for x, y in zip(*rows.values(), strict=True):
             np.testing.assert_array_equal(x, y[:count])
 
 
-def broken(step_type, abnormal=None, reward=1.0):
-    """One lane of written-down rows; the observation is the number of the row."""
+def rows_of(step_type, abnormal=None, reward=1.0):
+    """One lane of rows with given step types; the observation is the number of the row."""
     count = len(step_type)
     flags = {} if abnormal is None else {"abnormal": np.array(abnormal)[:, None]}
     rows = TimeStep(
@@ -88,30 +88,30 @@ def broken(step_type, abnormal=None, reward=1.0):
 
 def test_rows_before_an_abnormal_row_or_an_interrupted_episode_are_invalid():
     abnormal = [False, False, True, False, False, False, False]
-    experience, last = broken([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
-    found = data.to_transitions(experience, last)
-    assert lane(found.valid, 0) == [True, False, False, True, False, True]
+    experience, last = rows_of([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
+    transitions = data.to_transitions(experience, last)
+    assert lane(transitions.valid, 0) == [True, False, False, True, False, True]
 
 
 def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():
-    experience, last = broken([FIRST, MID, LAST, MID], [False, False, True, False])
+    experience, last = rows_of([FIRST, MID, LAST, MID], [False, False, True, False])
     assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]
 
 
 def test_an_abnormal_row_after_the_rows_invalidates_the_final_transition():
-    experience, last = broken([FIRST, MID, LAST], [False, False, True])
+    experience, last = rows_of([FIRST, MID, LAST], [False, False, True])
     assert lane(data.to_transitions(experience, last).valid, 0) == [True, False]
 
 
 # --- several steps ----------------------------------------------------------------------------------------------------
 
 
-def walked(mode, n, gamma):
-    """n-step transitions by their definition, row by row: reward, discount, next observation, next step type."""
+def by_definition(mode, n, gamma):
+    """Reward, discount, next observation and next step type of n-step transitions, by definition."""
     one = data.to_transitions(*unrolled(mode), mode=mode)
     one = jax.device_get(one)
     rows, lanes = one.valid.shape
-    found = []
+    transitions = []
     for t in range(rows):
         for i in range(lanes):
             reward, weight, s = 0.0, 1.0, t
@@ -123,55 +123,59 @@ def walked(mode, n, gamma):
                 if s + 1 - t == n or not more or one.next_step_type[s, i] == LAST:
                     break
                 s += 1
-            found.append((reward, discount, one.next_observation[s, i], one.next_step_type[s, i]))
-    return np.array(found).reshape(rows, lanes, 4)
+            transitions.append((reward, discount, one.next_observation[s, i], one.next_step_type[s, i]))
+    return np.array(transitions).reshape(rows, lanes, 4)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 50])
 @pytest.mark.parametrize("mode", MODES)
 def test_n_step_transitions_equal_their_definition(mode, n):
-    found = several(mode, n)
-    shown = np.stack([found.reward, found.discount, found.next_observation, found.next_step_type], -1)
-    np.testing.assert_allclose(shown, walked(mode, n, 0.5), rtol=1e-6)
-    assert found.next_observation.dtype == found.next_step_type.dtype == np.int32
+    transitions = several(mode, n)
+    fields = np.stack(
+        [transitions.reward, transitions.discount, transitions.next_observation, transitions.next_step_type], -1
+    )
+    np.testing.assert_allclose(fields, by_definition(mode, n, 0.5), rtol=1e-6)
+    assert transitions.next_observation.dtype == transitions.next_step_type.dtype == np.int32
 
 
 def test_two_step_transitions_in_numbers():
-    found = several("next_step", 2)
-    # From 0: rewards 1 and then 8 end the task. From 1: the 8 alone. From 10: 1 + 8 / 2, and half is left for V(12).
-    assert lane(found.reward, 0)[:4] == [5, 8, 0, 5]
-    assert lane(found.discount, 0)[:4] == [0, 0, 1, 0.5]
-    assert lane(found.next_observation, 0)[:4] == [2, 2, 10, 12]
-    # Cut short by the time limit, a window still has the value of its last observation to count on.
-    assert lane(found.discount, 1)[:3] == [0.5, 0.5, 1]
-    assert lane(found.next_observation, 1)[:3] == [2, 3, 3]
+    transitions = several("next_step", 2)
+    # From 0: rewards 1 and 8, then the task ends. From 1: reward 8 only. From 10: 1 + 8 / 2, and V(12) counts half.
+    assert lane(transitions.reward, 0)[:4] == [5, 8, 0, 5]
+    assert lane(transitions.discount, 0)[:4] == [0, 0, 1, 0.5]
+    assert lane(transitions.next_observation, 0)[:4] == [2, 2, 10, 12]
+    # A window that the time limit cuts short bootstraps from its last observation.
+    assert lane(transitions.discount, 1)[:3] == [0.5, 0.5, 1]
+    assert lane(transitions.next_observation, 1)[:3] == [2, 3, 3]
 
 
 def test_n_step_transitions_stop_before_an_abnormal_row():
-    experience, last = broken([FIRST, MID, MID, LAST, FIRST], [False, False, False, True, False])
-    found = data.to_n_step_transitions(experience, last, 5, 0.5)
-    assert lane(found.valid, 0) == [True, True, False, False]
-    assert lane(found.next_observation, 0)[:2] == [2, 2]
-    assert lane(found.reward, 0)[:2] == [1.5, 1]
+    experience, last = rows_of([FIRST, MID, MID, LAST, FIRST], [False, False, False, True, False])
+    transitions = data.to_n_step_transitions(experience, last, 5, 0.5)
+    assert lane(transitions.valid, 0) == [True, True, False, False]
+    assert lane(transitions.next_observation, 0)[:2] == [2, 2]
+    assert lane(transitions.reward, 0)[:2] == [1.5, 1]
 
 
 def test_n_step_transitions_support_vector_rewards_images_and_a_gamma_per_lane():
     experience, last = unrolled("next_step")
 
-    def wide(timestep):
+    def widen(timestep):
         image = timestep.observation[..., None, None] + np.arange(6, dtype=np.int32).reshape((1,) * 1 + (2, 3))
         pair = np.stack([timestep.reward, 2 * timestep.reward], -1)
         return dataclasses.replace(timestep, observation={"image": image}, reward=pair)
 
     gamma = np.array([0.5, 0.0, 1.0], np.float32)
     fn = jax.jit(data.to_n_step_transitions, static_argnums=2)
-    found = fn(dataclasses.replace(experience, timestep=wide(experience.timestep)), wide(last), 3, gamma)
+    transitions = fn(dataclasses.replace(experience, timestep=widen(experience.timestep)), widen(last), 3, gamma)
     for i, rate in enumerate(gamma):
-        wanted = several("next_step", 3, rate)
-        np.testing.assert_allclose(found.reward[:, i, 0], wanted.reward[:, i], rtol=1e-6)
-        np.testing.assert_allclose(found.reward[:, i, 1], 2 * wanted.reward[:, i], rtol=1e-6)
-        np.testing.assert_allclose(found.discount[:, i], wanted.discount[:, i], rtol=1e-6)
-        np.testing.assert_array_equal(found.next_observation["image"][:, i, 1, 2], wanted.next_observation[:, i] + 5)
+        scalar = several("next_step", 3, rate)
+        np.testing.assert_allclose(transitions.reward[:, i, 0], scalar.reward[:, i], rtol=1e-6)
+        np.testing.assert_allclose(transitions.reward[:, i, 1], 2 * scalar.reward[:, i], rtol=1e-6)
+        np.testing.assert_allclose(transitions.discount[:, i], scalar.discount[:, i], rtol=1e-6)
+        np.testing.assert_array_equal(
+            transitions.next_observation["image"][:, i, 1, 2], scalar.next_observation[:, i] + 5
+        )
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -217,6 +221,6 @@ def test_an_argument_out_of_range_raises():
 def test_fields_that_were_not_unrolled_remain_unset():
     experience, last = unrolled("next_step")
     rows = dataclasses.replace(experience.timestep, observation=(), env_info=(), prev_action=(), env_id=())
-    found = data.to_transitions(dataclasses.replace(experience, timestep=rows), last)
-    assert found.observation == found.next_observation == ()
-    np.testing.assert_array_equal(found.valid, data.to_transitions(experience, last).valid)
+    transitions = data.to_transitions(dataclasses.replace(experience, timestep=rows), last)
+    assert transitions.observation == transitions.next_observation == ()
+    np.testing.assert_array_equal(transitions.valid, data.to_transitions(experience, last).valid)

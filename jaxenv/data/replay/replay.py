@@ -204,7 +204,7 @@ class Replay:
 
     def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
         """Whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
-        num_windows = self._num_windows(self._span("can_sample", state), length)
+        num_windows = self._num_windows("can_sample", self._span("can_sample", state), length)
         return self.sampling.can_sample(state.sampling, num_windows)
 
     def bytes_per_row(self, state: ReplayState) -> float:
@@ -242,7 +242,7 @@ class Replay:
         """
         span = self._span("sample", state)
         check_integer("Replay.sample", "batch_size", batch_size, 1)
-        num_windows = self._num_windows(span, length)
+        num_windows = self._num_windows("sample", span, length)
         if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
             raise ValueError(
                 f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds {np.max(span.size)} rows "
@@ -371,8 +371,8 @@ class Replay:
         self.sampling.check_state(owner, state.sampling, self.ignore_earliest)
         return Span(self.capacity, self.num_envs, self.aligned, self.ignore_earliest, state.origin, state.position)
 
-    def _num_windows(self, span: Span, length: int) -> jax.Array:
-        check_integer("Replay", "length", length, 1, self.capacity - self.ignore_earliest)
+    def _num_windows(self, method: str, span: Span, length: int) -> jax.Array:
+        check_integer(f"Replay.{method}", "length", length, 1, self.capacity - self.ignore_earliest)
         return span.num_windows(length)
 
     def _locate_in_episode(

@@ -114,10 +114,10 @@ class FrameStacker(Transformer):
         marks = self._stacked(timestep, outer=2)
         oldest = jnp.broadcast_to(replay.earliest(stored), replay.num_envs)[batch.env_id]
         position = batch.position[:, None] + np.arange(1 - self.num, 0, dtype=np.int32)[None]
-        # Windows that start at the oldest row, as those of `gather_all` do, have no rows before them. The rows before
-        # all others were stored at the time of sampling; `get` raises if they were overwritten.
-        starts_at_oldest = (batch.position == oldest) | (oldest == 0)
-        position = jnp.where(starts_at_oldest[:, None], jnp.maximum(position, oldest[:, None]), position)
+        # Windows that start at the oldest row, such as those of `gather_all`, have no rows before them, nor may others
+        # in a buffer that was never overwritten. Else the rows were stored at sampling: `get` raises if they are not.
+        may_lack_rows = (batch.position == oldest) | (oldest == 0)
+        position = jnp.where(may_lack_rows[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
 
         def read(path):

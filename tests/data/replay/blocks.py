@@ -17,12 +17,12 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 def block(first, count, lanes=3, step_type=None):
-    """Rows that tell where they are from: the observation is 1000 * lane + position, in ``count`` and as bytes.
+    """Rows that identify themselves: the observation is 1000 * lane + position, in ``count`` and as bytes.
 
     Args:
-        first: position of the first row, one for each lane.
-        count: rows.
-        lanes: how many, or their numbers.
+        first: position of the first row, one number or one per lane.
+        count: number of rows.
+        lanes: the number of lanes, or their numbers.
         step_type: ``[T, K]``; MID by default.
     """
     lanes = np.arange(lanes) if isinstance(lanes, int) else np.asarray(lanes)
@@ -51,8 +51,8 @@ def filled(replay, count):
     def fill():
         rows = jax.tree.map(jnp.asarray, block(0, count, replay.num_envs))
         state = replay.init(rows)
-        one = lambda state, row: (replay.add(state, jax.tree.map(lambda x: x[None], row)), None)  # noqa: E731
-        return jax.lax.scan(one, state, rows)[0]
+        add_row = lambda state, row: (replay.add(state, jax.tree.map(lambda x: x[None], row)), None)  # noqa: E731
+        return jax.lax.scan(add_row, state, rows)[0]
 
     return fill()
 
@@ -69,13 +69,13 @@ def sample_many(replay, state, batch_size, length=2, draws=200):
 
 
 def stored_rows(replay, state):
-    """All that is stored, as a set of lane and position, found by looking at every row ever added."""
+    """Lane and position of every stored row."""
     sizes, earliest = (np.broadcast_to(x, replay.num_envs) for x in (replay.size(state), replay.earliest(state)))
     return {(i, p) for i in range(replay.num_envs) for p in range(earliest[i], earliest[i] + sizes[i])}
 
 
 def unequal_lanes(replay):
-    """Lane 0 wrapped around, lane 1 has 4 rows, lane 2 none."""
+    """Lane 0 has wrapped around, lane 1 holds 4 rows, lane 2 none."""
 
     @jax.jit
     def fill():
@@ -92,7 +92,7 @@ LENGTHS = np.array([[2, 3], [4, 1], [3, 3]])
 
 @functools.cache
 def played(mode, count=24):
-    """Rows of three lanes out of phase, the row after them, and a buffer that holds the newest of them."""
+    """Rows of three lanes out of phase, the row after them, and a buffer that holds the newest 16."""
     env = AutoReset(Counting(LENGTHS, stride=10, num_envs=3), mode)
     replay = Replay(16, 3, index_episodes=mode == "next_step")
 

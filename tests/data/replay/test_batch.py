@@ -40,7 +40,7 @@ def test_the_episode_mask_ends_where_the_next_episode_starts():
     assert data.episode_mask(rows).tolist() == [
         [True, True, True, False],
         [True, False, False, False],
-        [True, False, False, False],  # broken off
+        [True, False, False, False],  # interrupted
     ]
     rows = TimeStep(step_type=np.array([[FIRST, MID, LAST, MID], [LAST, MID, MID, LAST], [MID, MID, MID, MID]]))
     assert data.episode_mask(rows, "same_step").tolist() == [

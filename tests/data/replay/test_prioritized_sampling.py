@@ -13,14 +13,8 @@ from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
 add = jax.jit(Replay.add, static_argnums=0)
-
-
 init = jax.jit(Replay.init, static_argnums=0)
-
-
 update = jax.jit(Replay.update_priorities, static_argnums=0)
-
-
 sample = jax.jit(Replay.sample, static_argnums=(0, 3, 4))
 
 
@@ -31,22 +25,22 @@ def block(first, count, lanes=3):
     return Experience(TimeStep(np.ones_like(number), observation=number))
 
 
-def chosen(env_id, position):
-    """What `Replay.update_priorities` reads of a batch."""
+def windows_at(env_id, position):
+    """A batch with the fields that `Replay.update_priorities` reads."""
     return Batch((), np.array(env_id, np.int32), np.array(position, np.int32), ())
 
 
-def known(replay, state):
-    """Priorities above 0: (lane, position) -> number."""
+def priorities_of(replay, state):
+    """Positive priorities by (lane, position)."""
     size = replay.capacity * replay.num_envs
-    found = np.asarray(state.sampling.sum_tree.sums)[:size].reshape(replay.capacity, replay.num_envs)
+    values = np.asarray(state.sampling.sum_tree.sums)[:size].reshape(replay.capacity, replay.num_envs)
     end = np.broadcast_to(state.position, replay.num_envs)
     newest = {(lane, p % replay.capacity): p for lane in range(replay.num_envs) for p in range(max(end[lane], 0))}
-    return {(lane, newest[lane, slot]): found[slot, lane] for slot, lane in zip(*np.nonzero(found), strict=True)}
+    return {(lane, newest[lane, slot]): values[slot, lane] for slot, lane in zip(*np.nonzero(values), strict=True)}
 
 
-def assert_summed(state):
-    """Every sum is that of what lies below it."""
+def assert_sums_are_exact(state):
+    """Checks that every sum is that of the node below it."""
     sums, sizes = np.asarray(state.sampling.sum_tree.sums), state.sampling.sum_tree.sizes
     levels = np.split(sums, np.cumsum(sizes)[:-1])
     for low, high in itertools.pairwise(levels):
@@ -70,20 +64,20 @@ def test_exactly_the_complete_windows_can_be_drawn(aligned, length, ignored, lan
 
     @jax.jit
     def run():
-        state, found = replay.init(block(0, 1, lanes)), []
+        state, states = replay.init(block(0, 1, lanes)), []
         for end, count in zip(np.cumsum(counts), counts, strict=True):
             if aligned:
                 state = replay.add(state, block(end - count, count, lanes))
             else:
                 for part in np.split(np.arange(lanes), [1]):
                     state = replay.add(state, block(end - count, count, part), part)
-            found.append(state)
-        return found
+            states.append(state)
+        return states
 
     for end, state in zip(np.cumsum(counts), jax.device_get(run()), strict=True):
         first, last = max(end - capacity, 0) + ignored, end - length
-        assert known(replay, state) == {(i, p): 1.0 for i in range(lanes) for p in range(first, last + 1)}
-        assert_summed(state)
+        assert priorities_of(replay, state) == {(i, p): 1.0 for i in range(lanes) for p in range(first, last + 1)}
+        assert_sums_are_exact(state)
 
 
 def test_lanes_of_different_sizes_have_their_own_windows():
@@ -91,9 +85,9 @@ def test_lanes_of_different_sizes_have_their_own_windows():
     state = init(replay, block(0, 1))
     for first, count, lane in ((0, 5, 0), (0, 4, 1), (5, 4, 0)):
         state = add(replay, state, block(first, count, [lane]), np.array([lane]))
-    assert sorted(known(replay, state)) == [(0, p) for p in range(3, 8)] + [(1, p) for p in range(3)]
+    assert sorted(priorities_of(replay, state)) == [(0, p) for p in range(3, 8)] + [(1, p) for p in range(3)]
     batch = sample(replay, state, jax.random.key(0), 8)
-    assert set(zip(batch.env_id.tolist(), batch.position.tolist(), strict=True)) < set(known(replay, state))
+    assert set(zip(batch.env_id.tolist(), batch.position.tolist(), strict=True)) < set(priorities_of(replay, state))
     expected = np.asarray(100 * batch.env_id + batch.position)[:, None] + np.arange(2)
     np.testing.assert_array_equal(batch.experience.timestep.observation, expected)
 
@@ -101,18 +95,25 @@ def test_lanes_of_different_sizes_have_their_own_windows():
 def test_clear_leaves_no_window():
     replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
     state = replay.clear(add(replay, init(replay, block(0, 1)), block(0, 9)))
-    assert known(replay, state) == {}
-    assert sorted(known(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
+    assert priorities_of(replay, state) == {}
+    assert sorted(priorities_of(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
 
 
 def test_clear_keeps_the_windows_of_the_rows_that_remain():
     replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 9)), block(9, 2))
-    state = update(replay, state, chosen([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
+    state = update(replay, state, windows_at([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
     state = jax.device_get(jax.jit(lambda state: replay.clear(state, keep=3))(state))
-    assert known(replay, state) == {(0, 8): 1.0, (1, 8): 1.0, (2, 8): 2.0, (0, 9): 0.5, (1, 9): 1.0, (2, 9): 1.0}
-    assert_summed(state)
-    assert sorted(known(replay, replay.clear(state, keep=1))) == []
+    assert priorities_of(replay, state) == {
+        (0, 8): 1.0,
+        (1, 8): 1.0,
+        (2, 8): 2.0,
+        (0, 9): 0.5,
+        (1, 9): 1.0,
+        (2, 9): 1.0,
+    }
+    assert_sums_are_exact(state)
+    assert sorted(priorities_of(replay, replay.clear(state, keep=1))) == []
 
 
 # --- how often --------------------------------------------------------------------------------------------------------
@@ -120,12 +121,12 @@ def test_clear_keeps_the_windows_of_the_rows_that_remain():
 
 @functools.cache
 def weighted(exponent):
-    """A full ring of 3 lanes and 6 rows whose priorities are 1, 2, ... in the order of lanes, one of them 0."""
+    """A full buffer of 3 lanes and 6 rows with priorities 0, 1, 2, ... in the order of lanes."""
     replay = Replay(6, 3, sampling=PrioritizedSampling(exponent))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 6)), block(6, 3))
     env_id, position = np.repeat(np.arange(3), 5), np.tile(np.arange(3, 8), 3)
     priority = np.arange(15, dtype=np.float32)
-    return replay, update(replay, state, chosen(env_id, position), priority), priority
+    return replay, update(replay, state, windows_at(env_id, position), priority), priority
 
 
 @pytest.mark.parametrize("exponent", [1.0, 0.5])
@@ -144,7 +145,7 @@ def test_windows_are_drawn_in_proportion_to_their_priorities_and_never_at_zero(e
     assert np.sum((counts - 12000 * expected)[1:] ** 2 / (12000 * expected[1:])) / 13 < 1.9
     first = np.bincount(place[:, 0], minlength=15)
     assert np.sum((first - 3000 * expected)[1:] ** 2 / (3000 * expected[1:])) / 13 < 1.9
-    # One draw from each quarter: none comes more often than its share, rounded up.
+    # One draw from each quarter: no window is drawn more often than expected, rounded up.
     most = max(np.bincount(row, minlength=15).max() for row in place)
     assert most <= np.ceil(4 * expected.max()) + 1
 
@@ -165,53 +166,53 @@ def test_weights_correct_the_bias_and_are_one_for_the_least_likely_window():
 def test_new_rows_get_the_greatest_priority_so_far():
     replay = Replay(8, 2, sampling=PrioritizedSampling(2.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
-    state = update(replay, state, chosen([1, 0], [0, 2]), np.array([3.0, 0.5], np.float32))
+    state = update(replay, state, windows_at([1, 0], [0, 2]), np.array([3.0, 0.5], np.float32))
     state = add(replay, state, block(4, 1, 2))
-    found = known(replay, state)
-    assert found[1, 0] == found[0, 3] == found[1, 3] == 9.0
-    assert found[0, 2] == 0.25
-    assert found[0, 0] == 1.0
+    priorities = priorities_of(replay, state)
+    assert priorities[1, 0] == priorities[0, 3] == priorities[1, 3] == 9.0
+    assert priorities[0, 2] == 0.25
+    assert priorities[0, 0] == 1.0
 
 
 def test_updates_of_overwritten_or_incomplete_windows_change_nothing():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0), ignore_earliest=1)
     state = add(replay, add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2)), block(4, 2, 2))
-    before = known(replay, state)
+    before = priorities_of(replay, state)
     assert sorted(before) == [(0, 3), (0, 4), (1, 3), (1, 4)]
-    # Overwritten, overwritten, ignored, the newest row.
-    state = update(replay, state, chosen([0, 1, 0, 1], [0, 1, 2, 5]), np.full(4, 7, np.float32))
-    assert known(replay, state) == before
+    # Two overwritten rows, an ignored one, and the newest one.
+    state = update(replay, state, windows_at([0, 1, 0, 1], [0, 1, 2, 5]), np.full(4, 7, np.float32))
+    assert priorities_of(replay, state) == before
     assert state.sampling.greatest == 1.0
 
 
 def test_a_window_that_occurs_twice_gets_the_greater_priority():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
-    state = update(replay, state, chosen([0, 0, 0], [1, 1, 1]), np.array([0.2, 0.5, 0.3], np.float32))
-    assert known(replay, state)[0, 1] == 0.5
+    state = update(replay, state, windows_at([0, 0, 0], [1, 1, 1]), np.array([0.2, 0.5, 0.3], np.float32))
+    assert priorities_of(replay, state)[0, 1] == 0.5
 
 
 def test_nan_infinite_and_negative_priorities_are_replaced():
     replay = Replay(4, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
-    state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([np.nan, np.inf, -4.0], np.float32))
-    found = known(replay, state)
-    assert found[0, 0] == found[0, 1] == 1.0
-    assert (1, 0) not in found
+    state = update(replay, state, windows_at([0, 0, 1], [0, 1, 0]), np.array([np.nan, np.inf, -4.0], np.float32))
+    priorities = priorities_of(replay, state)
+    assert priorities[0, 0] == priorities[0, 1] == 1.0
+    assert (1, 0) not in priorities
     assert np.isfinite(state.sampling.sum_tree.sums).all()
 
 
 def test_the_sum_of_the_greatest_priorities_is_finite():
     replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
-    state = update(replay, state, chosen([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
-    found = known(replay, state)
-    assert found[0, 0] == found[0, 1] == found[1, 0] == 2.0**96
+    state = update(replay, state, windows_at([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
+    priorities = priorities_of(replay, state)
+    assert priorities[0, 0] == priorities[0, 1] == priorities[1, 0] == 2.0**96
     assert np.isfinite(state.sampling.sum_tree.sums).all()
     squared = Replay(8, 2, sampling=PrioritizedSampling(2.0))
     state = add(squared, init(squared, block(0, 1, 2)), block(0, 4, 2))
-    state = update(squared, state, chosen([1, 0], [0, 2]), np.array([1e30, 0.5], np.float32))
-    assert known(squared, state)[1, 0] == state.sampling.greatest == 2.0**96
+    state = update(squared, state, windows_at([1, 0], [0, 2]), np.array([1e30, 0.5], np.float32))
+    assert priorities_of(squared, state)[1, 0] == state.sampling.greatest == 2.0**96
 
 
 def test_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
@@ -219,7 +220,7 @@ def test_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     assert replay.can_sample(state)
     for lane in (0, 1):
-        state = update(replay, state, chosen([lane] * 3, [0, 1, 2]), np.zeros(3, np.float32))
+        state = update(replay, state, windows_at([lane] * 3, [0, 1, 2]), np.zeros(3, np.float32))
     assert not replay.can_sample(state)
     with pytest.raises(ValueError, match=r"Replay.sample: all windows have priority 0"):
         replay.sample(state, jax.random.key(0), 4)
@@ -229,19 +230,19 @@ def test_sums_do_not_drift_over_many_changes():
     replay = Replay(64, 5, sampling=PrioritizedSampling(1.0))
     generator = np.random.default_rng(0)
     steps = 300
-    # From the very small to the very large: differences would be lost among the sums.
+    # Very small and very large values: sums updated by differences would drift.
     priority = (10 ** generator.uniform(-6, 6, (steps, 8))).astype(np.float32)
     env_id, position = generator.integers(0, 5, (steps, 8)), generator.integers(0, 63, (steps, 8))
 
     @jax.jit
     def run(state):
-        one = lambda state, x: (replay.update_priorities(state, chosen_from(x), x[2]), None)  # noqa: E731
-        return jax.lax.scan(one, state, (env_id.astype(np.int32), position.astype(np.int32), priority))[0]
+        step = lambda state, x: (replay.update_priorities(state, windows_from(x), x[2]), None)  # noqa: E731
+        return jax.lax.scan(step, state, (env_id.astype(np.int32), position.astype(np.int32), priority))[0]
 
-    def chosen_from(x):
+    def windows_from(x):
         return Batch((), x[0], x[1], ())
 
-    assert_summed(jax.device_get(run(add(replay, init(replay, block(0, 1, 5)), block(0, 64, 5)))))
+    assert_sums_are_exact(jax.device_get(run(add(replay, init(replay, block(0, 1, 5)), block(0, 64, 5)))))
 
 
 def test_an_argument_that_does_not_fit_raises():
@@ -250,6 +251,6 @@ def test_an_argument_that_does_not_fit_raises():
     with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):
         replay.sample(state, jax.random.key(0), 4)
     with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
-        replay.update_priorities(state, chosen([0, 1], [0, 1]), jnp.ones(3))
+        replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))
     with pytest.raises(ValueError, match=r"no lane has a window of 3 rows yet"):
         replay.sample(add(replay, init(replay, block(0, 1)), block(0, 2)), jax.random.key(0), 4, 3)

@@ -24,15 +24,15 @@ def test_an_aligned_buffer_holds_the_newest_rows_for_any_block_sizes(capacity):
 
     @jax.jit
     def run(blocks):
-        state, found = replay.init(blocks[0]), []
+        state, contents = replay.init(blocks[0]), []
         for rows in blocks:
             state = replay.add(state, rows)
             position = jnp.broadcast_to(
                 replay.earliest(state) + jnp.arange(capacity, dtype=jnp.int32)[:, None], (capacity, 3)
             )
             lane = jnp.broadcast_to(jnp.arange(3, dtype=jnp.int32), position.shape)
-            found.append((replay.size(state), replay.earliest(state), replay.get(state, "", lane, position)))
-        return found
+            contents.append((replay.size(state), replay.earliest(state), replay.get(state, "", lane, position)))
+        return contents
 
     ends = np.cumsum(counts)
     blocks = [block(end - count, count) for end, count in zip(ends, counts, strict=True)]
@@ -66,8 +66,8 @@ def test_an_unaligned_buffer_holds_the_newest_rows_of_each_lane():
     assert np.array(sizes).tolist() == expected
     for i, m in enumerate(model):
         position = np.array(m[-6:], np.int32)
-        found = replay.get(state, "timestep.observation.count", np.full_like(position, i), position)
-        assert found.tolist() == [1000 * i + p for p in m[-6:]]
+        rows = replay.get(state, "timestep.observation.count", np.full_like(position, i), position)
+        assert rows.tolist() == [1000 * i + p for p in m[-6:]]
     assert add(replay, state, block(0, 1, 4)).position.tolist() == [len(m) + 1 for m in model]
 
 
@@ -82,8 +82,8 @@ def test_sampled_rows_have_their_original_bytes_and_their_env_id():
     assert batch.weight.dtype == np.float32
     for i, p, row in zip(batch.env_id, batch.position, range(5), strict=True):
         expected = block(p, 3, [i])
-        found = jax.tree.map(lambda x, row=row: x[row], batch.experience)
-        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[:, 0]), found, expected)
+        rows = jax.tree.map(lambda x, row=row: x[row], batch.experience)
+        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[:, 0]), rows, expected)
 
 
 def test_get_reads_any_field_in_any_shape():
@@ -126,7 +126,7 @@ def test_clear_with_keep_leaves_the_newest_rows_before_the_next_ones(aligned):
     assert batch.experience.timestep.observation["count"].tolist() == [
         [1000 * i + p for p in (6, 7, 8)] for i in range(3)
     ]
-    # No more than there are.
+    # Only stored rows can be kept.
     assert np.all(replay.earliest(replay.clear(state, keep=4)) == 6)
 
 
@@ -134,14 +134,14 @@ def test_clear_with_keep_leaves_the_newest_rows_before_the_next_ones(aligned):
 @pytest.mark.parametrize("n", [1, 3])
 def test_sampled_transitions_equal_those_of_the_stream(mode, n):
     replay, rows, last, buffer = played(mode)
-    found, batch = jax.device_get(
+    transitions, batch = jax.device_get(
         jax.jit(lambda s, k: replay.sample_transitions(s, k, 40, n, np.float32(0.5), mode))(buffer, jax.random.key(1))
     )
     whole = jax.device_get(data.to_n_step_transitions(rows, last, n, np.float32(0.5), mode))
-    assert 0 < found.valid.sum() <= 40
+    assert 0 < transitions.valid.sum() <= 40
     for i in range(40):
         at = batch.position[i], batch.env_id[i]
-        jax.tree.map(lambda x, y, i=i, at=at: np.testing.assert_allclose(x[i], y[at]), found, whole)
+        jax.tree.map(lambda x, y, i=i, at=at: np.testing.assert_allclose(x[i], y[at]), transitions, whole)
 
 
 @pytest.mark.parametrize("count", [3, 12])
@@ -186,21 +186,21 @@ def test_a_buffer_works_in_a_training_loop_under_vmap():
         state, timestep = env.reset(key)
         rows = jax.eval_shape(lambda: jaxenv.unroll(env, policy, state, timestep, 5)[1])
 
-        def one(carry, key):
+        def iteration(carry, key):
             state, timestep, buffer = carry
             (state, timestep, _), rows = jaxenv.unroll(env, policy, state, timestep, 5)
             buffer = replay.add(buffer, rows)
-            found, batch = replay.sample_transitions(buffer, key, 4)
-            buffer = replay.update_priorities(buffer, batch, found.observation.astype(jnp.float32) + 1)
-            return (state, timestep, buffer), (batch.env_id, batch.position, found.reward, found.valid)
+            transitions, batch = replay.sample_transitions(buffer, key, 4)
+            buffer = replay.update_priorities(buffer, batch, transitions.observation.astype(jnp.float32) + 1)
+            return (state, timestep, buffer), (batch.env_id, batch.position, transitions.reward, transitions.valid)
 
-        return jax.lax.scan(one, (state, timestep, replay.init(rows)), jax.random.split(key, 6))
+        return jax.lax.scan(iteration, (state, timestep, replay.init(rows)), jax.random.split(key, 6))
 
     keys = jax.random.split(jax.random.key(0), 2)
-    (_, _, buffer), found = jax.device_get(jax.jit(jax.vmap(train))(keys))
+    (_, _, buffer), samples = jax.device_get(jax.jit(jax.vmap(train))(keys))
     assert buffer.position.tolist() == [30, 30]
     (_, _, alone), expected = jax.device_get(jax.jit(train)(keys[1]))
-    for x, y in zip(jax.tree.leaves((found, buffer)), jax.tree.leaves((expected, alone)), strict=True):
+    for x, y in zip(jax.tree.leaves((samples, buffer)), jax.tree.leaves((expected, alone)), strict=True):
         np.testing.assert_allclose(x[1], y, rtol=1e-5)
 
 
@@ -209,9 +209,9 @@ def test_a_restored_buffer_continues_bit_for_bit(tmp_path):
     state = filled(replay, 5)
     data.save(tmp_path / "buffer", state)
     again = data.restore(tmp_path / "buffer", state)
-    go_on = jax.jit(lambda s: (replay.add(s, block(5, 3)), replay.sample(s, jax.random.key(0), 4)))
-    jax.tree.map(np.testing.assert_array_equal, go_on(state), go_on(again))
-    jax.tree.map(np.testing.assert_array_equal, go_on(state), go_on(jax.device_get(state)))
+    continue_ = jax.jit(lambda s: (replay.add(s, block(5, 3)), replay.sample(s, jax.random.key(0), 4)))
+    jax.tree.map(np.testing.assert_array_equal, continue_(state), continue_(again))
+    jax.tree.map(np.testing.assert_array_equal, continue_(state), continue_(jax.device_get(state)))
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_an_observation_is_stored_once():
     shapes = jax.eval_shape(
         lambda key: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(key), 8)[1], jax.random.key(0)
     )
-    # Type, reward, discount, four floats, action before and after, time limit reached; two counters of the buffer.
+    # Step type, reward, discount, four floats, previous action, action, time_limit_reached; two counters per buffer.
     replay = Replay(64, 4)
     state = jax.eval_shape(lambda: replay.init(shapes))
     assert replay.bytes_per_row(state) == 3 * 4 + 4 * 4 + 2 * 4 + 1 + 8 / 256

@@ -121,8 +121,8 @@ def test_jitted_code_stores_the_last_rows_of_a_repeated_lane_once():
     rows = block([5, 0, 0], 2, [0, 1, 0])
     state = add(replay, init(replay, ROWS), rows, np.array([0, 1, 0]))
     assert state.position.tolist() == [2, 2, 0]
-    found = replay.get(state, "timestep.observation.count", np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
-    assert found.tolist() == [0, 1, 1000, 1001]
+    count = replay.get(state, "timestep.observation.count", np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    assert count.tolist() == [0, 1, 1000, 1001]
 
 
 # --- states of other buffers ------------------------------------------------------------------------------------------

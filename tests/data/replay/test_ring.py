@@ -10,10 +10,10 @@ from tests.data.replay.blocks import block
 
 def test_both_ways_of_writing_rows_agree():
     rows = jax.tree.map(jnp.asarray, block(0, 5).timestep.observation)
-    page, place = jnp.divmod((30 + jnp.arange(5, dtype=jnp.int32)) % 32, np.int32(16))
+    page, offset = jnp.divmod((30 + jnp.arange(5, dtype=jnp.int32)) % 32, np.int32(16))
     for x in jax.tree.leaves(rows):
         empty = _ring.empty(32, x)
-        found = [jax.jit(write)(empty, x, page, place) for write in (_ring._write_one_by_one, _ring._scatter)]
-        np.testing.assert_array_equal(*found)
-        np.testing.assert_array_equal(found[0][1, :, 14:], np.swapaxes(x[:2], 0, 1))
-        np.testing.assert_array_equal(found[0][0, :, :3], np.swapaxes(x[2:], 0, 1))
+        rings = [jax.jit(write)(empty, x, page, offset) for write in (_ring._write_one_by_one, _ring._scatter)]
+        np.testing.assert_array_equal(*rings)
+        np.testing.assert_array_equal(rings[0][1, :, 14:], np.swapaxes(x[:2], 0, 1))
+        np.testing.assert_array_equal(rings[0][0, :, :3], np.swapaxes(x[2:], 0, 1))

@@ -17,28 +17,28 @@ def test_draws_from_a_million_leaves_find_the_few_that_are_positive():
         values = SumTree.zeros(1_000_000).put_max(where, jnp.array([1, 2, 3, 4, 5, 1e-3], jnp.float32))
         return values.draw(random.stream(key), 4096)
 
-    place, priority = jax.device_get(draws(jax.random.key(0)))
-    assert set(place) <= set(where)
-    counts = np.array([np.sum(place == w) for w in where])
+    leaf, priority = jax.device_get(draws(jax.random.key(0)))
+    assert set(leaf) <= set(where)
+    counts = np.array([np.sum(leaf == w) for w in where])
     np.testing.assert_allclose(counts[:5], 4096 * np.arange(1, 6) / 15.001, atol=2)
-    assert priority[place == 511].tolist() == [4.0] * counts[3]
+    assert priority[leaf == 511].tolist() == [4.0] * counts[3]
 
 
 def test_millions_of_small_leaves_next_to_a_dominant_one_are_drawn_uniformly():
-    kept = SumTree.zeros(2**23)
-    levels = [np.ones(kept.sizes[0], np.float32)]
+    sum_tree = SumTree.zeros(2**23)
+    levels = [np.ones(sum_tree.sizes[0], np.float32)]
     levels[0][0] = 7 * 2**23
-    for size in kept.sizes[1:]:
+    for size in sum_tree.sizes[1:]:
         levels.append(np.zeros(size, np.float32))
         levels[-1][: len(levels[-2]) // 8] = levels[-2].reshape(-1, 8).sum(axis=1)
-    kept = tree.rebuild(kept, sums=np.concatenate(levels))
-    place, _ = jax.device_get(jax.jit(SumTree.draw, static_argnums=2)(kept, random.stream(jax.random.key(1)), 2**15))
-    others = place[place > 0]
+    sum_tree = tree.rebuild(sum_tree, sums=np.concatenate(levels))
+    leaf, _ = jax.device_get(jax.jit(SumTree.draw, static_argnums=2)(sum_tree, random.stream(jax.random.key(1)), 2**15))
+    others = leaf[leaf > 0]
     assert abs(len(others) - 2**12) <= 2
     for below in (1, 8, 64):
         counts = np.bincount(others // below % 8)
         assert np.sum((counts - 2**9) ** 2 / 2**9) / 7 < 2.7
-    # One draw from each of equal parts.
+    # One draw from each of 2**15 equal parts.
     assert set(np.bincount(others // 2**13)) <= {3, 4, 5}
 
 

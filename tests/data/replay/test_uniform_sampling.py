@@ -16,14 +16,14 @@ def test_windows_are_consecutive_and_never_cross_the_write_position(aligned, len
     env_id, position, rows = sample_many(replay, state, 7, length, draws=100)
     expected = 1000 * env_id[..., None] + position[..., None] + np.arange(length)
     np.testing.assert_array_equal(rows.timestep.observation["count"], expected)
-    found = set(zip(env_id.ravel().tolist(), position.ravel().tolist(), strict=True))
-    there = stored_rows(replay, state)
-    # Each window's rows are there, and so is the row before, which is ignored as a start.
-    assert found == {(i, p) for i, p in there if (i, p - 1) in there and (i, p + length - 1) in there}
+    windows = set(zip(env_id.ravel().tolist(), position.ravel().tolist(), strict=True))
+    stored = stored_rows(replay, state)
+    # All rows of a window are stored, and so is the row before it, which starts no window.
+    assert windows == {(i, p) for i, p in stored if (i, p - 1) in stored and (i, p + length - 1) in stored}
 
 
-def far_off(counts, expected):
-    """Chi-square of counts over their degrees of freedom: about 1 for independent draws, less for even ones."""
+def chi_square(counts, expected):
+    """Chi-square of counts per degree of freedom: about 1 for independent draws, less for stratified ones."""
     return float(np.sum((counts - expected) ** 2 / expected) / (counts.size - 1))
 
 
@@ -33,9 +33,9 @@ def test_every_window_is_equally_likely_in_the_batch_and_at_each_index_of_it(lan
     env_id, position, _ = sample_many(replay, filled(Replay(8, lanes), 10), batch_size, 2, draws)
     place = env_id * 7 + position - 2
     whole = np.bincount(place.ravel(), minlength=7 * lanes)
-    assert far_off(whole, draws * batch_size / (7 * lanes)) < 1.9
+    assert chi_square(whole, draws * batch_size / (7 * lanes)) < 1.9
     for i in range(batch_size):
-        assert far_off(np.bincount(place[:, i], minlength=7 * lanes), draws / (7 * lanes)) < 1.9
+        assert chi_square(np.bincount(place[:, i], minlength=7 * lanes), draws / (7 * lanes)) < 1.9
 
 
 def test_unequal_lanes_are_sampled_in_proportion_to_their_windows():
@@ -43,7 +43,7 @@ def test_unequal_lanes_are_sampled_in_proportion_to_their_windows():
     env_id, position, _ = sample_many(replay, unequal_lanes(replay), 5, 2, draws)
     windows, counts = np.unique(100 * env_id + position, return_counts=True)
     assert windows.tolist() == [3, 4, 5, 6, 7, 100, 101, 102]  # five in lane 0, three in lane 1
-    assert far_off(counts, draws * 5 / 8) < 1.9
+    assert chi_square(counts, draws * 5 / 8) < 1.9
 
 
 @pytest.mark.parametrize(("lanes", "batch_size"), [(3, 7), (4, 28), (4, 11), (8, 3), (3, 50)])
@@ -91,16 +91,16 @@ def test_the_recent_fraction_comes_first_in_the_batch_and_from_the_newest_window
     for one, where in zip(env_id, position, strict=True):
         assert sorted(where[:16]) == [28] * 4 + [29] * 4 + [30] * 4 + [31] * 4
         assert len(set(zip(one[:16], where[:16], strict=True))) == 16
-        assert np.mean(where[16:]) < 22  # of all 32: 15.5
-    # Eight rows: the newest four are half of them anyway.
+        assert np.mean(where[16:]) < 22  # the mean over all 32 rows is 15.5
+    # Of eight rows the newest four are half, so that all draws are uniform.
     _, position, _ = sample_many(replay, filled(replay, 8), 32, 1, draws=2)
     assert (np.sort(position)[:, 0] == 0).all()
     assert (position[:, :16] < 4).any()
 
 
-@pytest.mark.parametrize(("share", "batch_size", "first"), [(0.07, 100, 7), (0.1, 31, 4), (1.0, 5, 5)])
-def test_the_recent_fraction_of_the_batch_is_rounded_up(share, batch_size, first):
-    replay = Replay(32, 3, sampling=UniformSampling(share, 1))
+@pytest.mark.parametrize(("fraction", "batch_size", "first"), [(0.07, 100, 7), (0.1, 31, 4), (1.0, 5, 5)])
+def test_the_recent_fraction_of_the_batch_is_rounded_up(fraction, batch_size, first):
+    replay = Replay(32, 3, sampling=UniformSampling(fraction, 1))
     _, position, _ = sample_many(replay, filled(Replay(32, 3), 32), batch_size, 1, draws=50)
     assert (position[:, :first] == 31).all()
     assert first == batch_size or (position[:, first:] < 31).any(axis=0).all()

@@ -1,4 +1,4 @@
-"""Rows and windows that the tests of several transformers read."""
+"""An environment with several sensors, its rows, and windows of them, for tests of several transformers."""
 
 import functools
 
@@ -13,7 +13,7 @@ from jaxenv.testing import Counting
 from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
 
-# Of three lanes the middle one ends first, while the others go on.
+# Lengths of each lane's episodes: those of the middle lane end first.
 LENGTHS = np.array([[5, 9], [2, 3], [9, 4]])
 
 
@@ -45,7 +45,7 @@ def sensors(mode="next_step"):
 
 @functools.cache
 def unrolled(mode="next_step", num_steps=24):
-    """Rows of `sensors` by a policy that reads the observation alone, and the row after them, as NumPy arrays."""
+    """The rows of a policy that reads the observation only, and the row after them, as NumPy arrays."""
     env = sensors(mode)
 
     @jax.jit
@@ -58,11 +58,11 @@ def unrolled(mode="next_step", num_steps=24):
 
 
 def windows(experience, env_id, position, length):
-    """Windows of rows that were all stored from position 0 on."""
+    """Windows of rows whose positions start at 0."""
     env_id, position = np.array(env_id, np.int32), np.array(position, np.int32)
     row = position[:, None] + np.arange(length)
-    found = jax.tree.map(lambda x: jnp.asarray(x[row, env_id[:, None]]), experience)
-    return data.Batch(found, jnp.asarray(env_id), jnp.asarray(position), jnp.ones(len(env_id), jnp.float32))
+    rows = jax.tree.map(lambda x: jnp.asarray(x[row, env_id[:, None]]), experience)
+    return data.Batch(rows, jnp.asarray(env_id), jnp.asarray(position), jnp.ones(len(env_id), jnp.float32))
 
 
 def row(reward=(0.0, 1.0, 5.0), step_type=(0, 1, 2), observation=(), env_info=None):

@@ -1,4 +1,4 @@
-"""FrameStacker: what policy and learner see of rows that hold one frame each."""
+"""FrameStacker: policy and learner see the same stacks of rows that hold one frame each."""
 
 import dataclasses
 import functools
@@ -56,15 +56,15 @@ def test_lanes_of_periods_17_and_22_are_stacked_on_replay_as_by_alf(aligned):
         stored = replay.add(replay.init(experience), experience)
         return FrameStacker(3).transform_batch((), batch, replay, stored)
 
-    _, found = learn(experience, windows(experience, lane, t, 2))
-    assert found.experience.timestep.observation[:, 0].tolist() == list(stacks)
-    # The second row of a window: of the episode that it belongs to.
-    second = found.experience.timestep.observation[6:9, 1].tolist()
+    _, stacked = learn(experience, windows(experience, lane, t, 2))
+    assert stacked.experience.timestep.observation[:, 0].tolist() == list(stacks)
+    # The second row of a window is stacked within its own episode.
+    second = stacked.experience.timestep.observation[6:9, 1].tolist()
     assert second == [[17, 17, 18], [16, 17, 18], [17, 18, 19]]
 
 
-def few(*names):
-    """Nothing but step types and the named parts of the observation."""
+def rows_with(*names):
+    """Rows with step types and the named parts of the observation only."""
     paths = ["timestep.step_type", *(f"timestep.observation.{name}" for name in names)]
     return tree.select_fields(unrolled()[0], paths)
 
@@ -76,7 +76,7 @@ STACKERS = [FrameStacker(3, -1), FrameStacker(3, 0), FrameStacker(3, None, ("cou
 
 @functools.cache
 def played():
-    """Rows that hold, as policy_info, what the policy saw of them behind the first stacker, in two unrolls."""
+    """Rows of two unrolls whose policy_info is what the policy saw through the first stacker."""
     env, stacker = sensors(), STACKERS[0]
 
     @jax.jit
@@ -99,14 +99,14 @@ def played():
 
 
 @functools.cache
-def learned():
-    """Windows from a ring that was written over, and for each stacker what a rollout and a learner see."""
+def replayed():
+    """Windows from an overwritten ring, and what a rollout and a learner see through each stacker."""
     replay = Replay(10, 3, aligned=False, ignore_earliest=2)
 
     @jax.jit
-    def learn(key, experience):
+    def run(key, experience):
         stored = replay.init(experience)
-        for rows in (slice(0, 9), slice(9, 16)):  # over the ring's end, and over old rows
+        for rows in (slice(0, 9), slice(9, 16)):  # past the end of the ring, and over old rows
             stored = replay.add(stored, jax.tree.map(lambda x, rows=rows: x[rows], experience))
         ahead = jnp.array([0, 2])
         stored = replay.add(stored, jax.tree.map(lambda x: x[16:24][:, ahead], experience), ahead)
@@ -116,30 +116,30 @@ def learned():
         for stacker in STACKERS:
             start = stacker.init(jax.tree.map(lambda x: x[0], experience.timestep))
             shown = jax.lax.scan(stacker.transform_timestep, start, experience.timestep)[1].observation
-            _, found = stacker.transform_batch((), batch, replay, stored)
+            _, stacked = stacker.transform_batch((), batch, replay, stored)
             shown = jax.tree.map(lambda x: x[row, batch.env_id[:, None]], shown)
-            seen.append((shown, found.experience.timestep.observation))
+            seen.append((shown, stacked.experience.timestep.observation))
         return batch, seen
 
-    return jax.device_get(learn(jax.random.key(0), played()))
+    return jax.device_get(run(jax.random.key(0), played()))
 
 
 def test_a_learner_on_replayed_windows_sees_bit_for_bit_what_the_policy_saw():
     assert (played().timestep.step_type == 2).sum(axis=0).min() >= 2
-    batch, seen = learned()
+    batch, seen = replayed()
     assert [batch.position[batch.env_id == lane].min() for lane in range(3)] == [16, 8, 16]
     jax.tree.map(np.testing.assert_array_equal, seen[0][1], batch.experience.policy_info)
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_rollout_and_replay_stack_equally_along_every_axis(number):
-    shown, found = learned()[1][number]
-    assert jax.tree.map(np.shape, shown) == jax.tree.map(np.shape, found)
-    jax.tree.map(np.testing.assert_array_equal, found, shown)
+    shown, stacked = replayed()[1][number]
+    assert jax.tree.map(np.shape, shown) == jax.tree.map(np.shape, stacked)
+    jax.tree.map(np.testing.assert_array_equal, stacked, shown)
 
 
 def test_the_oldest_stored_row_is_stacked_like_the_start_of_an_episode():
-    experience = few("count")
+    experience = rows_with("count")
     replay = Replay(10, 3, ignore_earliest=2)
 
     @jax.jit
@@ -151,23 +151,23 @@ def test_the_oldest_stored_row_is_stacked_like_the_start_of_an_episode():
 
     stored = store(experience)
     _, batch = FrameStacker(3).transform_batch((), replay.gather_all(stored), replay, stored)
-    found = np.asarray(batch.experience.timestep.observation["count"])
+    stacked = np.asarray(batch.experience.timestep.observation["count"])
     count, first = experience.timestep.observation["count"], experience.timestep.step_type == 0
     for lane in range(3):
         begin = 3
         for t in range(3, 13):
             begin = t if first[t, lane] else begin
             expected = [count[max(t - k, begin), lane] for k in (2, 1, 0)]
-            assert found[lane, t - 3].tolist() == expected, (lane, t)
+            assert stacked[lane, t - 3].tolist() == expected, (lane, t)
 
 
 def test_a_stack_that_starts_within_an_episode_repeats_its_first_observation():
     stacker = FrameStacker(2)
-    here, there = (row(step_type=(1, 1, 1), observation=jnp.array(x, jnp.int32)) for x in ([4, 5, 6], [7, 8, 9]))
-    state, shown = stacker.transform_timestep(stacker.init(here), here)
+    first, second = (row(step_type=(1, 1, 1), observation=jnp.array(x, jnp.int32)) for x in ([4, 5, 6], [7, 8, 9]))
+    state, shown = stacker.transform_timestep(stacker.init(first), first)
     assert shown.observation.tolist() == [[4, 4], [5, 5], [6, 6]]
-    there = dataclasses.replace(there, step_type=jnp.array([1, 0, 1], jnp.int32))
-    _, shown = stacker.transform_timestep(state, there)
+    second = dataclasses.replace(second, step_type=jnp.array([1, 0, 1], jnp.int32))
+    _, shown = stacker.transform_timestep(state, second)
     assert shown.observation.tolist() == [[4, 7], [8, 8], [6, 9]]
 
 
@@ -194,27 +194,27 @@ def test_rollout_replay_and_specs_have_the_same_shapes(axis, shapes):
     assert {name: x.shape[1:] for name, x in state.frames.items()} == shapes
     rows = Experience(jax.tree.map(lambda x: jax.ShapeDtypeStruct((4, *x.shape), x.dtype), timestep))
     replay = Replay(8, 2, ignore_earliest=2)
-    replayed = jax.eval_shape(
+    stacked = jax.eval_shape(
         lambda stored, key: stacker.transform_batch((), replay.sample(stored, key, 5, 3), replay, stored)[1],
         jax.eval_shape(replay.init, rows),
         jax.random.key(0),
     )
-    assert {n: x.shape[2:] for n, x in replayed.experience.timestep.observation.items()} == shapes
-    assert {n: x.dtype for n, x in replayed.experience.timestep.observation.items()} == {
+    assert {n: x.shape[2:] for n, x in stacked.experience.timestep.observation.items()} == shapes
+    assert {n: x.dtype for n, x in stacked.experience.timestep.observation.items()} == {
         n: s.dtype for n, s in spec.observation.items()
     }
 
 
 def test_a_stack_of_one_frame_is_the_frame():
-    experience, replay = few("place"), Replay(24, 3)
+    experience, replay = rows_with("place"), Replay(24, 3)
     batch = windows(experience, [0, 1], [4, 6], 3)
-    _, found = jax.jit(FrameStacker(1).transform_batch, static_argnums=2)((), batch, replay, replay.init(experience))
-    shown, raw = found.experience.timestep.observation, batch.experience.timestep.observation
+    _, stacked = jax.jit(FrameStacker(1).transform_batch, static_argnums=2)((), batch, replay, replay.init(experience))
+    shown, raw = stacked.experience.timestep.observation, batch.experience.timestep.observation
     np.testing.assert_array_equal(shown["place"], raw["place"])
 
 
 def test_windows_raise_if_the_rows_before_them_were_overwritten_unless_they_start_at_the_oldest_row():
-    experience, replay, stacker = few("count"), Replay(10, 3, ignore_earliest=2), FrameStacker(3)
+    experience, replay, stacker = rows_with("count"), Replay(10, 3, ignore_earliest=2), FrameStacker(3)
 
     @jax.jit
     def store(experience):
@@ -271,7 +271,7 @@ def test_rows_of_a_same_step_stream_raise_with_the_alternative():
 
 
 def test_windows_that_cannot_be_stacked_raise():
-    experience = few("place")
+    experience = rows_with("place")
     batch = windows(experience, [0, 1], [4, 6], 2)
     stacker = FrameStacker(3)
     with pytest.raises(

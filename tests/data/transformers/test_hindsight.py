@@ -1,4 +1,4 @@
-"""Hindsight: which windows get which goals, and what their rows are paid."""
+"""Hindsight: which windows get which goals, and the rewards of their rows."""
 
 import functools
 
@@ -14,17 +14,17 @@ from jaxenv.timestep import TimeStep
 from tests.data.transformers.sensors import windows
 
 FIRST, MID, LAST = 0, 1, 2
-# Lane 0 never ends; lane 1 ends at 4 and 10, lane 2 at 8; the third row before the end of the data starts nothing new.
+# Rows at which the episodes of each lane end.
 ENDS = {0: (), 1: (4, 10), 2: (8,)}
 ROWS = 14
 
 
-def owed(achieved, desired):
+def distance_reward(achieved, desired):
     return -jnp.abs(achieved["x"][:, 0] - desired["x"][:, 0]) - jnp.abs(achieved["x"][:, 1] - desired["x"][:, 1])
 
 
-def written():
-    """Rows whose goal achieved is (position, lane), whose goal desired is (1000, number of the episode)."""
+def labelled_rows():
+    """Rows whose achieved goal is (position, lane) and whose desired goal is (1000, number of the episode)."""
     step_type = np.full((ROWS, 3), MID, np.int32)
     episode = np.zeros((ROWS, 3), np.float32)
     step_type[0] = FIRST
@@ -44,14 +44,14 @@ def written():
     return Experience(timestep, action=np.ones((ROWS, 3), np.int32))
 
 
-HER = functools.partial(Hindsight, owed, achieved_goal="goals.achieved", desired_goal="goals.desired")
-REPLAY = Replay(12, 3, index_episodes=True)  # rows 2 .. 13 stay
+HER = functools.partial(Hindsight, distance_reward, achieved_goal="goals.achieved", desired_goal="goals.desired")
+REPLAY = Replay(12, 3, index_episodes=True)  # holds rows 2 .. 13
 
 
 @functools.cache
 def relabelled(length, proportion=1.0, number=600):
-    """Sampled windows and what becomes of them, twice in a row."""
-    experience, hindsight = written(), HER(proportion=proportion)
+    """Sampled windows, and two transformations of them, one after the other."""
+    experience, hindsight = labelled_rows(), HER(proportion=proportion)
 
     @jax.jit
     def run(experience, key):
@@ -76,8 +76,8 @@ def goals_of(batch):
 
 @pytest.mark.parametrize(("length", "proportion"), [(2, 0.8), (4, 1.0)])
 def test_every_row_of_the_first_rows_episode_gets_the_same_later_goal_and_its_reward(length, proportion):
-    batch, found, _ = relabelled(length, proportion)
-    raw, goal, reward = goals_of(batch), goals_of(found), found.experience.timestep.reward
+    batch, relabelled_batch, _ = relabelled(length, proportion)
+    raw, goal, reward = goals_of(batch), goals_of(relabelled_batch), relabelled_batch.experience.timestep.reward
     seen = set()
     for i, (lane, position) in enumerate(zip(batch.env_id, batch.position, strict=True)):
         end = end_of(lane, position)
@@ -92,46 +92,47 @@ def test_every_row_of_the_first_rows_episode_gets_the_same_later_goal_and_its_re
         assert position < future <= end
         seen.add((int(lane), int(position), int(future)))
         for j in range(length):
-            if position + j > end:  # of the next episode
+            if position + j > end:  # in the next episode
                 assert goal[i, j].tolist() == raw[i, j].tolist()
                 assert reward[i, j] == batch.experience.timestep.reward[i, j]
             else:
                 assert goal[i, j].tolist() == [future, lane]
                 assert reward[i, j] == (0 if step_type[j] == FIRST else -abs(future - (position + j)))
     assert {lane for lane, _, _ in seen} == {0, 1, 2}
-    assert {(1, 3, 4), (1, 9, 10), (2, 7, 8), (0, 2, 13)} <= seen  # ends themselves, and the newest row of all
+    # The last rows of episodes, and the newest row of an unfinished one.
+    assert {(1, 3, 4), (1, 9, 10), (2, 7, 8), (0, 2, 13)} <= seen
 
 
 def test_windows_that_start_with_the_last_row_of_an_episode_do_not_change():
-    batch, found, _ = relabelled(4)
+    batch, relabelled_batch, _ = relabelled(4)
     last = batch.experience.timestep.step_type[:, 0] == LAST
     assert last.sum() >= 20
-    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(found), strict=True):
+    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(relabelled_batch), strict=True):
         np.testing.assert_array_equal(a[last], b[last])
 
 
 def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
-    batch, found, _ = relabelled(2, 0.8)
-    changed = (goals_of(batch) != goals_of(found)).any(axis=(1, 2))
+    batch, relabelled_batch, _ = relabelled(2, 0.8)
+    changed = (goals_of(batch) != goals_of(relabelled_batch)).any(axis=(1, 2))
     can_change = batch.experience.timestep.step_type[:, 0] != LAST
     assert abs(changed[can_change].mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / can_change.sum())
-    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(found), strict=True):
+    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(relabelled_batch), strict=True):
         np.testing.assert_array_equal(a[~changed], b[~changed])
 
 
 def test_only_goal_and_reward_change():
-    batch, found, _ = relabelled(4)
+    batch, relabelled_batch, _ = relabelled(4)
     paths = jax.tree_util.tree_leaves_with_path(batch)
-    for (path, a), b in zip(paths, jax.tree.leaves(found), strict=True):
+    for (path, a), b in zip(paths, jax.tree.leaves(relabelled_batch), strict=True):
         name = jax.tree_util.keystr(path, simple=True, separator=".")
         same = np.array_equal(a, b)
         assert same != (name.endswith(("desired.x", "reward"))), name
 
 
 def test_later_rows_are_equally_likely():
-    # A window that begins at row 3 of the lane that never ends: rows 4 .. 13.
+    # A window that starts at row 3 of the lane that never ends can get the goals of rows 4 .. 13.
     number = 4000
-    rows = written()
+    rows = labelled_rows()
     batch = windows(rows, [0] * number, [3] * number, 2)
 
     @jax.jit
@@ -151,8 +152,8 @@ def test_draws_differ_between_batches_and_between_keys():
     _, first, second = relabelled(4)
     drawn, again = goals_of(first)[:, 0, 0], goals_of(second)[:, 0, 0]
     assert 0.05 < np.mean(drawn != again) < 0.95
-    state = HER().init(TimeStep(observation=written().timestep.observation, env_info={}), jax.random.key(1))
-    other = HER().init(TimeStep(observation=written().timestep.observation, env_info={}), jax.random.key(2))
+    state = HER().init(TimeStep(observation=labelled_rows().timestep.observation, env_info={}), jax.random.key(1))
+    other = HER().init(TimeStep(observation=labelled_rows().timestep.observation, env_info={}), jax.random.key(2))
     assert int(state.value.k1) != int(other.value.k1)
     assert int(state.value.c0) == 0
 
@@ -164,22 +165,22 @@ def test_the_order_of_hindsight_and_a_stacker_of_other_fields_does_not_matter():
     @jax.jit
     def run(rows, batch):
         stored = replay.add(replay.init(rows), rows)
-        found = []
+        batches = []
         for order in ((stacker, hindsight), (hindsight, stacker)):
             whole = Sequential(*order)
             state = whole.init(jax.tree.map(lambda x: x[0], rows.timestep))
-            found.append(whole.transform_batch(state, batch, replay, stored)[1])
-        return found
+            batches.append(whole.transform_batch(state, batch, replay, stored)[1])
+        return batches
 
-    batch = windows(written(), [0, 1, 2] * 4, [3, 4, 6] * 4, 3)
-    one, other = jax.device_get(run(written(), batch))
+    batch = windows(labelled_rows(), [0, 1, 2] * 4, [3, 4, 6] * 4, 3)
+    one, other = jax.device_get(run(labelled_rows(), batch))
     jax.tree.map(np.testing.assert_array_equal, one, other)
     assert (goals_of(one) != goals_of(batch)).any()
     assert one.experience.timestep.observation["sensor"][0].tolist() == [[2.5, 3.5], [3.5, 4.5], [4.5, 5.5]]
 
 
 def test_rollouts_and_specs_do_not_change():
-    timestep = jax.tree.map(lambda x: jnp.asarray(x[0]), written().timestep)
+    timestep = jax.tree.map(lambda x: jnp.asarray(x[0]), labelled_rows().timestep)
     state = HER().init(timestep)
     assert HER().transform_timestep(state, timestep) == (state, timestep)
     assert HER().transform_spec(timestep) is timestep
@@ -217,7 +218,7 @@ def shapes(hindsight, replay, length=2, change=lambda batch, replay, stored: bat
         state = Hindsight.init(HER(), jax.tree.map(lambda x: x[0], rows.timestep))
         return hindsight.transform_batch(state, change(batch, replay, stored), replay, stored)
 
-    return jax.eval_shape(run, written(), windows(written(), [0, 1], [4, 5], length))
+    return jax.eval_shape(run, labelled_rows(), windows(labelled_rows(), [0, 1], [4, 5], length))
 
 
 def stacked(batch, replay, stored):

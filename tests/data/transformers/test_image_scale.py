@@ -19,10 +19,10 @@ def first_row():
 def test_bytes_become_floats_and_nothing_else_changes():
     image = jnp.array([[0, 51], [255, 102]], jnp.uint8)
     timestep = row([0, 1], [0, 1], {"camera": image, "gear": jnp.array([1, 2], jnp.int32)})
-    _, found = ImageScale().transform_timestep((), timestep)
-    np.testing.assert_allclose(found.observation["camera"], [[-1, -0.6], [1, -0.2]], rtol=1e-6)
-    assert found.observation["camera"].dtype == np.float32
-    assert found.observation["gear"] is timestep.observation["gear"]
+    _, scaled = ImageScale().transform_timestep((), timestep)
+    np.testing.assert_allclose(scaled.observation["camera"], [[-1, -0.6], [1, -0.2]], rtol=1e-6)
+    assert scaled.observation["camera"].dtype == np.float32
+    assert scaled.observation["gear"] is timestep.observation["gear"]
     _, batch = ImageScale(0, 5).transform_batch((), batch_of(timestep))
     np.testing.assert_allclose(batch.experience.timestep.observation["camera"][:, 0], [[0, 1], [5, 2]], rtol=1e-6)
 
@@ -32,9 +32,9 @@ def test_images_are_scaled_as_by_the_wrapper_also_in_final_observations():
     timestep = env.reset(jax.random.key(0))[1]
     wrapped = ScaleImage(env, 0.1, 0.7)
     transformer = ImageScale(0.1, 0.7, fields=("camera",))
-    _, found = transformer.transform_timestep((), timestep)
+    _, scaled = transformer.transform_timestep((), timestep)
     expected = wrapped.reset(jax.random.key(0))[1]
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    jax.tree.map(np.testing.assert_array_equal, scaled, expected)
     spec = transformer.transform_spec(env.time_step_spec())
     specs.require_equal(spec.observation, wrapped.observation_spec())
     specs.require_equal(specs.unbatched(spec.env_info, 0), wrapped.env_info_spec())

@@ -21,8 +21,8 @@ def first_row():
 
 
 @functools.cache
-def shown(mode, update="rollout", **options):
-    """States behind every row, and rows shown, in a rollout of all rows."""
+def normalized(mode, update="rollout", **options):
+    """The state after every row, and the normalised observations, of a rollout of all rows."""
     transformer = ObservationNormalizer(mode, update, epsilon=0.0, window=4, rate=0.3, **options)
 
     @jax.jit
@@ -37,7 +37,7 @@ def shown(mode, update="rollout", **options):
 
 
 def weights(mode, updates):
-    """What each of so many updates of 3 rows weighs, as the modes are defined."""
+    """The weights of updates of 3 rows, by the definition of the mode."""
     t = np.arange(updates)
     if mode == "window":
         w = (t >= updates - 4).astype(float)
@@ -49,7 +49,7 @@ def weights(mode, updates):
 @pytest.mark.parametrize("mode", ["adaptive", "window", "exponential"])
 def test_a_row_is_normalised_by_the_statistics_up_to_and_including_it(mode):
     raw = unrolled()[0].timestep.observation
-    states, found = shown(mode)
+    states, result = normalized(mode)
     for t in (0, 1, 3, 4, 10, 23):
         w = weights(mode, t + 1)[:, None]
         for name in FLOATS:
@@ -59,22 +59,22 @@ def test_a_row_is_normalised_by_the_statistics_up_to_and_including_it(mode):
             deviation = np.sqrt(square - mean**2)
             np.testing.assert_allclose(states.value[name].moments.mean[t], mean, rtol=1e-5)
             if t:
-                np.testing.assert_allclose(found[name][t], (x[t] - mean) / deviation, rtol=2e-4, atol=1e-5)
+                np.testing.assert_allclose(result[name][t], (x[t] - mean) / deviation, rtol=2e-4, atol=1e-5)
     for name in ("count", "camera"):
-        np.testing.assert_array_equal(found[name], raw[name])
+        np.testing.assert_array_equal(result[name], raw[name])
 
 
 @pytest.mark.parametrize(("mode", "count"), [("adaptive", 72), ("window", 12), ("exponential", 72)])
 def test_every_row_is_counted_once_while_it_is_in_the_window(mode, count):
-    states, _ = shown(mode)
+    states, _ = normalized(mode)
     assert int(states.value["place"].moments.count.low[-1]) == count
 
 
 @pytest.mark.parametrize("update", ["replay", "never"])
 def test_a_rollout_updates_nothing_unless_update_is_rollout(update):
-    states, found = shown("adaptive", update)
+    states, result = normalized("adaptive", update)
     assert not states.value["place"].moments.count.low.any()
-    np.testing.assert_array_equal(found["place"], unrolled()[0].timestep.observation["place"])
+    np.testing.assert_array_equal(result["place"], unrolled()[0].timestep.observation["place"])
 
 
 @pytest.mark.parametrize("update", ["rollout", "replay", "never"])
@@ -82,16 +82,16 @@ def test_replayed_windows_update_statistics_only_if_update_is_replay(update):
     transformer = ObservationNormalizer(update="rollout", fields=("place",), epsilon=0.0)
     start = transformer.init(first_row())
     rows = unrolled()[0].timestep
-    known, _ = transformer.transform_timestep(start, jax.tree.map(lambda x: jnp.asarray(x[5]), rows))
+    state_before, _ = transformer.transform_timestep(start, jax.tree.map(lambda x: jnp.asarray(x[5]), rows))
     batch = windows(unrolled()[0], [0, 2, 1], [3, 8, 8], 2)
-    state, found = jax.jit(dataclasses.replace(transformer, update=update).transform_batch)(known, batch)
+    state, result = jax.jit(dataclasses.replace(transformer, update=update).transform_batch)(state_before, batch)
     seen = rows.observation["place"][5].reshape(-1, 2)
     raw = np.asarray(batch.experience.timestep.observation["place"])
     if update == "replay":
         seen = np.concatenate([seen, raw.reshape(-1, 2)])
     assert int(transformer.statistics(state)["place"].count) == len(seen)
     expected = (raw - seen.mean(axis=0)) / seen.std(axis=0)
-    np.testing.assert_allclose(found.experience.timestep.observation["place"], expected, rtol=1e-5)
+    np.testing.assert_allclose(result.experience.timestep.observation["place"], expected, rtol=1e-5)
 
 
 def test_frozen_statistics_and_their_structure_do_not_change():
@@ -115,9 +115,9 @@ def test_rows_that_are_not_finite_never_enter_the_statistics(mode):
     state, _ = step(state, mixed)
     mean = {"adaptive": 17 / 5, "window": 17 / 5, "exponential": (0.25 * 3 + 0.5 * 4) / 0.75}[mode]
     assert float(transformer.statistics(state).mean[0]) == pytest.approx(mean)
-    after, found = step(state, bad)
+    after, result = step(state, bad)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after, state))
-    assert np.isnan(found.observation[1, 0])
+    assert np.isnan(result.observation[1, 0])
 
 
 def test_a_large_common_offset_loses_no_precision():
@@ -128,38 +128,38 @@ def test_a_large_common_offset_loses_no_precision():
 
     @jax.jit
     def run(state, rows):
-        one = lambda state, x: transformer.transform_timestep(state, dataclasses.replace(observed, observation=x))  # noqa: E731
-        return jax.lax.scan(one, state, rows)[0]
+        step_one = lambda state, x: transformer.transform_timestep(state, dataclasses.replace(observed, observation=x))  # noqa: E731
+        return jax.lax.scan(step_one, state, rows)[0]
 
-    found = transformer.statistics(run(transformer.init(observed), rows))
-    assert float(found.variance[0]) == pytest.approx(1, rel=0.1)
+    result = transformer.statistics(run(transformer.init(observed), rows))
+    assert float(result.variance[0]) == pytest.approx(1, rel=0.1)
 
 
 def test_final_observations_are_normalised_too_and_counted_on_last_rows():
     rows = unrolled("same_step")[0].timestep
     transformer = ObservationNormalizer(fields=("place",), epsilon=0.0)
     start = transformer.init(jax.tree.map(lambda x: x[0], rows))
-    state, found = jax.jit(lambda s, r: jax.lax.scan(transformer.transform_timestep, s, r))(start, rows)
+    state, result = jax.jit(lambda s, r: jax.lax.scan(transformer.transform_timestep, s, r))(start, rows)
     final, last = rows.env_info["final_observation"]["place"], rows.step_type == 2
     seen = np.concatenate([rows.observation["place"].reshape(-1, 2), final[last]])
     assert int(transformer.statistics(state)["place"].count) == len(seen)
     expected = (final[-1] - seen.mean(axis=0)) / seen.std(axis=0)
-    np.testing.assert_allclose(found.env_info["final_observation"]["place"][-1], expected, rtol=1e-5)
+    np.testing.assert_allclose(result.env_info["final_observation"]["place"][-1], expected, rtol=1e-5)
 
 
 def test_specs_of_normalised_parts_have_the_bounds_of_the_clip_only():
     spec = sensors().time_step_spec()
-    found = ObservationNormalizer(clip=5.0).transform_spec(spec).observation
-    specs.require_equal(found["place"], specs.Bounded((2,), np.float32, -5, 5))
-    specs.require_equal(found["camera"], spec.observation["camera"])
-    found = ObservationNormalizer(fields=("place",)).transform_spec(spec).observation
-    specs.require_equal(found["place"], specs.Array((2,), np.float32))
-    specs.require_equal(found["grid"], spec.observation["grid"])
+    result = ObservationNormalizer(clip=5.0).transform_spec(spec).observation
+    specs.require_equal(result["place"], specs.Bounded((2,), np.float32, -5, 5))
+    specs.require_equal(result["camera"], spec.observation["camera"])
+    result = ObservationNormalizer(fields=("place",)).transform_spec(spec).observation
+    specs.require_equal(result["place"], specs.Array((2,), np.float32))
+    specs.require_equal(result["grid"], spec.observation["grid"])
 
 
 def test_clipped_values_equal_those_without_clip_clipped():
-    plain, found = (shown("adaptive", clip=clip)[1]["place"][2:] for clip in (None, 0.5))
-    np.testing.assert_array_equal(found, np.clip(plain, -0.5, 0.5))
+    plain, result = (normalized("adaptive", clip=clip)[1]["place"][2:] for clip in (None, 0.5))
+    np.testing.assert_array_equal(result, np.clip(plain, -0.5, 0.5))
     assert np.abs(plain).max() > 1
 
 

@@ -40,21 +40,21 @@ SCALAR = [
 ]
 
 
-@pytest.mark.parametrize(("transformer", "paid", "spec"), SCALAR, ids=lambda x: type(x).__name__)
-def test_rewards_of_a_first_row_and_of_three_steps(transformer, paid, spec):
+@pytest.mark.parametrize(("transformer", "rewards", "spec"), SCALAR, ids=lambda x: type(x).__name__)
+def test_rewards_of_a_first_row_and_of_three_steps(transformer, rewards, spec):
     timestep = row([0, -3, 0.5, 9], [0, 1, 1, 2])
     state, shown = transformer.transform_timestep(transformer.init(timestep), timestep)
     assert state == ()
-    assert shown.reward.tolist() == paid
+    assert shown.reward.tolist() == rewards
     assert shown.reward.dtype == np.float32
     _, batch = transformer.transform_batch((), batch_of(timestep))
-    assert batch.experience.timestep.reward[:, 0].tolist() == paid
-    found = transformer.transform_spec(TimeStep(reward=bounded(-3, 9))).reward
-    specs.require_equal(found, spec)
+    assert batch.experience.timestep.reward[:, 0].tolist() == rewards
+    result = transformer.transform_spec(TimeStep(reward=bounded(-3, 9))).reward
+    specs.require_equal(result, spec)
 
 
 @pytest.mark.parametrize(
-    ("transformer", "paid", "spec"),
+    ("transformer", "rewards", "spec"),
     [
         (RewardClipping((-1, 0), (1, 0.5)), [[0, 0], [-1, 0.5]], bounded([-1, 0], [1, 0.5])),
         (RewardScaling([0.5, -1]), [[0, 0], [-1, -8]], bounded([-INF, -INF], [INF, INF])),
@@ -63,9 +63,9 @@ def test_rewards_of_a_first_row_and_of_three_steps(transformer, paid, spec):
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_a_vector_reward_is_mapped_per_component(transformer, paid, spec):
+def test_a_vector_reward_is_mapped_per_component(transformer, rewards, spec):
     timestep = row([[0, 0], [-2, 8]], [0, 1])
-    assert transformer.transform_timestep((), timestep)[1].reward.tolist() == paid
+    assert transformer.transform_timestep((), timestep)[1].reward.tolist() == rewards
     specs.require_equal(transformer.transform_spec(TimeStep(reward=unbounded((2,)))).reward, spec)
 
 
@@ -76,13 +76,13 @@ def test_rows_in_the_buffer_remain_raw():
     def run(rows):
         stored = replay.add(replay.init(rows), rows)
         batch = replay.sample(stored, jax.random.key(0), 4)
-        _, found = Sequential(RewardClipping(-1, 1)).transform_batch(((),), batch, replay, stored)
-        rewards = found.experience.timestep.reward, batch.experience.timestep.reward
+        _, result = Sequential(RewardClipping(-1, 1)).transform_batch(((),), batch, replay, stored)
+        rewards = result.experience.timestep.reward, batch.experience.timestep.reward
         return *rewards, replay.get(stored, "timestep.reward", batch.env_id, batch.position)
 
     ones = np.ones((3, 3), np.float32)
-    found, raw, stored = run(Experience(TimeStep(np.ones((3, 3), np.int32), 5 * ones, ones)))
-    assert found.tolist() == [[1, 1]] * 4
+    result, raw, stored = run(Experience(TimeStep(np.ones((3, 3), np.int32), 5 * ones, ones)))
+    assert result.tolist() == [[1, 1]] * 4
     assert raw.tolist() == [[5, 5]] * 4
     assert stored.tolist() == [5] * 4
 
@@ -112,11 +112,11 @@ def test_statistics_of_rewards_are_updated_on_replay_and_rewards_are_clipped():
     rows = Experience(TimeStep(STEP_TYPES, REWARDS, observation=()))
     batch = windows(rows, [0, 1, 2], [0, 1, 2], 2)
     seen = np.array([2, -3, 1], np.float32)  # the steps of rows 0 and 1, 1 and 2, 2 and 3 of the lanes
-    state, found = transformer.transform_batch(transformer.init(row()), batch)
+    state, result = transformer.transform_batch(transformer.init(row()), batch)
     assert int(transformer.statistics(state).count) == 3
     np.testing.assert_allclose(transformer.statistics(state).mean, seen.mean(), rtol=1e-6)
     expected = np.clip(np.array([[0, 2], [-3, 0], [1, 0]]) / seen.std(), -1, 1)
-    np.testing.assert_allclose(found.experience.timestep.reward, expected, rtol=1e-5)
+    np.testing.assert_allclose(result.experience.timestep.reward, expected, rtol=1e-5)
     spec = transformer.transform_spec(TimeStep(reward=bounded(-5, 5))).reward
     specs.require_equal(spec, bounded(-1, 1))
 

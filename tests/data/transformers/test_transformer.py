@@ -74,7 +74,7 @@ STACK = FrameStacker(2, None, ("count",))
 
 @functools.cache
 def played(num_steps=12):
-    """What a policy with a memory saw and remembered, behind a stacker and statistics."""
+    """What a policy with memory saw and remembered through a stacker and a normaliser."""
     env, transformer = sensors(), Sequential(STACK, ObservationNormalizer(fields=("place",)))
 
     def policy(timestep, stream, memory):
@@ -94,8 +94,8 @@ def test_lane_state_and_memory_restart_with_an_episode_and_statistics_continue()
     transformer, ((_, _, (state, _)), experience) = played()
     seen, remembered = experience.policy_info
     raw = experience.timestep.observation["count"]
-    np.testing.assert_array_equal(raw, unrolled()[0].timestep.observation["count"][:12])  # stored raw
-    # The middle lane: episodes of 2 and 3 steps.
+    np.testing.assert_array_equal(raw, unrolled()[0].timestep.observation["count"][:12])  # stored rows are raw
+    # The middle lane has episodes of 2 and 3 steps.
     assert seen[:9, 1].tolist() == [[0, 0], [0, 1], [1, 2], [20, 20], [20, 21], [21, 22], [22, 23], [40, 40], [40, 41]]
     assert remembered[:9, 1].tolist() == [0, 1, 2, 0, 1, 2, 3, 0, 1]
     assert seen[:5, 2].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3], [3, 4]]
@@ -123,9 +123,9 @@ def test_evaluation_starts_from_given_statistics_with_another_number_of_lanes():
     shapes = jax.eval_shape(env.reset, jax.random.key(0))[1]
     frozen = transformer.frozen()
     wrapped, memory = frozen.wrap_policy(policy, shapes, state=state)
-    found = jax.jit(lambda: jaxenv.evaluate(env, wrapped, jax.random.key(0), initial_memory=memory))()
+    evaluation = jax.jit(lambda: jaxenv.evaluate(env, wrapped, jax.random.key(0), initial_memory=memory))()
     jax.effects_barrier()
-    assert found.lengths.tolist() == [5, 2, 9, 2, 5]
+    assert evaluation.lengths.tolist() == [5, 2, 9, 2, 5]
     moments = transformer.transformers[1].statistics(state[1])["place"]
     expected = -moments.mean / np.sqrt(moments.variance + np.float32(1e-8))
     np.testing.assert_allclose(seen[0], np.broadcast_to(expected, (5, 2)), rtol=1e-5)
@@ -163,7 +163,7 @@ def test_a_scan_transforms_the_rows_of_an_unroll_for_an_on_policy_learner():
 
 def test_a_policy_can_be_wrapped_under_shard_map():
     mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
-    # Statistics of all shards, and of each its own behind a transformer whose rows are not known when they begin.
+    # Statistics of all shards, and of each shard; the latter follow a transformer whose rows have no values at init.
     shared, own = (ObservationNormalizer(fields=("place",), axis_name=axis) for axis in ("lanes", None))
     env, transformer = sensors(), Sequential(STACK, shared, own)
 
