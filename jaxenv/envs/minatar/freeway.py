@@ -76,28 +76,14 @@ class Freeway(MinAtar):
         return Draws(jnp.where(digit < 5, digit - 5, digit - 4))
 
     def advance(self, game, action, draws):
-        step = toward(action, DOWN, UP)
-        moves = (step != 0) & (game.rest == 0)
-        row = jnp.clip(game.row + jnp.where(moves, step, np.int32(0)), 0, _BOTTOM)
-        arrives = row == 0
-        row = jnp.where(arrives, _BOTTOM, row)
-
-        # Cars that change their speed stand still for this step, with an age as if they had moved in the one before.
-        changes = arrives[:, None]
-        drives = (game.age == jnp.abs(game.speed)) & ~changes
-        column = jnp.where(drives, _neighbour(game.column, jnp.sign(game.speed)), game.column)
+        standing = game.column
+        game, arrives = _move_chicken(game, action)
+        game = _drive(game, arrives, draws)
         # A car hits the chicken in the cell that it leaves and in the cell that it enters.
-        hits = ((game.column == _CHICKEN_COLUMN) | (column == _CHICKEN_COLUMN)) & (row[:, None] == _CAR_ROWS[None])
-        clock = game.clock - 1
-        after = State(
-            row=jnp.where(jnp.any(hits, axis=-1), _BOTTOM, row),
-            rest=jnp.maximum(jnp.where(moves, _REST, game.rest) - 1, 0),
-            clock=clock,
-            column=column,
-            age=jnp.where(drives, 0, jnp.where(changes, 0, game.age) + 1),
-            speed=jnp.where(changes, draws.speed, game.speed),
-        )
-        return after, arrives, clock < 0
+        in_column = (standing == _CHICKEN_COLUMN) | (game.column == _CHICKEN_COLUMN)
+        hit = jnp.any(in_column & (game.row[:, None] == _CAR_ROWS[None]), axis=-1)
+        game = tree.rebuild(game, row=jnp.where(hit, _BOTTOM, game.row), clock=game.clock - 1)
+        return game, arrives, game.clock < 0
 
     def board(self, game):
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
@@ -106,6 +92,35 @@ class Freeway(MinAtar):
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
         return ((word[:, :, None] & _REQUIRED) == _REQUIRED).reshape(-1, SIZE, SIZE, len(self.channels))
+
+
+def _move_chicken(game: State, action: jax.Array) -> tuple[State, jax.Array]:
+    """Moves the chicken unless it rests, and returns it to the bottom when it reaches the top.
+
+    Returns:
+        The state and whether the chicken reached the top, bool ``[B]``.
+    """
+    step = toward(action, DOWN, UP)
+    moves = (step != 0) & (game.rest == 0)
+    row = jnp.clip(game.row + jnp.where(moves, step, np.int32(0)), 0, _BOTTOM)
+    arrives = row == 0
+    rest = jnp.maximum(jnp.where(moves, _REST, game.rest) - 1, 0)
+    return tree.rebuild(game, row=jnp.where(arrives, _BOTTOM, row), rest=rest), arrives
+
+
+def _drive(game: State, arrives: jax.Array, draws: Draws) -> State:
+    """Moves every car that has reached the age of its speed; if the chicken arrived, changes all speeds instead.
+
+    Cars that change their speed stand still for this step, with an age as if they had moved in the step before.
+    """
+    changes = arrives[:, None]
+    drives = (game.age == jnp.abs(game.speed)) & ~changes
+    return tree.rebuild(
+        game,
+        column=jnp.where(drives, _neighbour(game.column, jnp.sign(game.speed)), game.column),
+        age=jnp.where(drives, 0, jnp.where(changes, 0, game.age) + 1),
+        speed=jnp.where(changes, draws.speed, game.speed),
+    )
 
 
 # Bits of a row's word: 0 to 9 the car's column, 10 to 19 the trail's column, 20 to 24 the speed (1 to 5, hence the
