@@ -17,7 +17,7 @@ import jaxenv
 
 @dataclasses.dataclass
 class Found:
-    """How much was compared in one way, the tolerance and the largest difference found."""
+    """Number of comparisons of one kind, their tolerance and the largest difference found."""
 
     count: int = 0
     steps: int = 0
@@ -45,20 +45,20 @@ _certificates: dict[tuple[str, str], tuple[Found, Found]] = collections.defaultd
 
 
 def certify(id, original, *, states=0, episodes=0, steps=0, tolerance=0.0, error=0.0):
-    """Notes that an environment was found equal to its original.
+    """Records that an environment was found equal to its original.
 
     Args:
-        id: of the environment.
-        original: a distribution that is installed (its version is looked up), or a name and version of what the test
-            holds numbers of, for example ``"tf-agents 0.19.0"``.
-        states: how many were stepped once; or cells of an exact table of transitions.
-        episodes: how many were played from start to end.
-        steps: of those episodes.
-        tolerance: largest difference allowed of any number; 0 for equality to the bit. Flags are always equal.
-        error: largest difference found.
+        id: the id of the environment.
+        original: an installed distribution, whose version is added; or name and version of the source of recorded
+            numbers, for example ``"tf-agents 0.19.0"``.
+        states: the number of states from which one step was compared, or of entries of a transition table.
+        episodes: the number of whole episodes.
+        steps: the number of steps in these episodes.
+        tolerance: the largest allowed difference; 0 for bitwise equality. Flags are always equal.
+        error: the largest difference found.
     """
     assert id in jaxenv.ids(), f"certify: no environment {id!r}"
-    assert error <= tolerance, f"certify: an error of {error} is beyond the tolerance {tolerance}"
+    assert error <= tolerance, f"certify: an error of {error} exceeds the tolerance {tolerance}"
     assert states or episodes, f"certify: {id}: nothing was compared"
     of_states, of_episodes = _certificates[id, original]
     if states:
@@ -68,7 +68,7 @@ def certify(id, original, *, states=0, episodes=0, steps=0, tolerance=0.0, error
 
 
 def table() -> str:
-    """The rows noted so far, as Markdown."""
+    """The rows recorded so far, as Markdown."""
     lines = ["| id | original | states, one step each | whole episodes |", "|---|---|---|---|"]
     for (id, original), (states, episodes) in sorted(_certificates.items()):
         lines.append(f"| `{id}` | {_versioned(original)} | {states} | {episodes} |")
@@ -86,14 +86,14 @@ def _versioned(original: str) -> str:
 def main() -> int:
     import pytest
 
-    with contextlib.redirect_stdout(sys.stderr):  # in this process: workers would keep what they note
+    with contextlib.redirect_stdout(sys.stderr):  # in one process, which keeps the records
         code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/envs", *sys.argv[1:]])
     print(table())
     return int(code) or int(not _certificates)
 
 
 if __name__ == "__main__":
-    # Run as a script this module is `__main__`; the tests import `tests.parity`, which holds what they note.
+    # As a script this module is `__main__`, but the tests record in `tests.parity`.
     from tests import parity
 
     sys.exit(parity.main())

@@ -1,4 +1,4 @@
-"""CardGame against the rules of the TF-Agents tutorial "Environments", played by the reference in this file."""
+"""CardGame compared with the rules of the TF-Agents tutorial "Environments", implemented in this file."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ advance = jax.jit(lambda env, state, action: env.step(state, action))
 
 
 def play(actions):
-    """Rows ``[T + 1, 10000]`` of lanes that all do ``actions``, the first row included."""
+    """The trajectory ``[T + 1, 10000]`` of lanes that all take ``actions``, the FIRST rows included."""
     env = jaxenv.make("CardGame-v0", num_envs=10_000)
     state, timestep = reset(env, jax.random.key(0))
     rows = [timestep]
@@ -35,13 +35,13 @@ def from_total(totals, action):
 
 
 class Game:
-    """The tutorial's game, with the end marked on every sum of 21 or more; cards are handed in."""
+    """The tutorial's game with every sum of 21 or more ending the episode; the cards are arguments."""
 
     def __init__(self):
         self.total, self.ended = 0, False
 
     def step(self, action, card):
-        """Step type, sum, reward and discount of the row that follows."""
+        """Step type, sum, reward and discount of the next row."""
         if self.ended:
             self.total, self.ended = 0, False
             return FIRST, 0, 0.0, 1.0
@@ -66,12 +66,12 @@ def test_cards_one_one_two_and_a_stop_give_the_tutorials_printed_trace():
         assert rows.reward[:, lane].sum() == -17
 
 
-def test_three_cards_and_a_stop_pay_what_is_missing_to_21_or_minus_21():
+def test_three_cards_and_a_stop_pay_the_difference_to_21_or_minus_21():
     rows = play([DRAW, DRAW, DRAW, STOP])
     third, fourth = rows.observation[3, :, 0], rows.observation[4, :, 0]
     over = third >= 21
     assert 0 < over.mean() < 1
-    # 21 and more ends with the card that reaches it: the stop is ignored, and the next game has begun.
+    # A sum of 21 or more ends with the card that reaches it. The stop is then ignored, and the next game starts.
     assert np.all(rows.step_type[3] == np.where(over, LAST, MID))
     assert np.all(rows.step_type[4] == np.where(over, FIRST, LAST))
     assert np.all(fourth == np.where(over, 0, third))
@@ -79,7 +79,7 @@ def test_three_cards_and_a_stop_pay_what_is_missing_to_21_or_minus_21():
     assert np.all(paid == np.where(third <= 21, third - 21, -21))
 
 
-def test_streams_of_random_play_are_those_of_the_rules_for_the_same_cards():
+def test_random_play_follows_the_rules_for_the_same_cards():
     rng = np.random.default_rng(0)
     actions = rng.choice([DRAW, STOP], p=[0.85, 0.15], size=60)
     rows = play(actions)
@@ -94,7 +94,7 @@ def test_streams_of_random_play_are_those_of_the_rules_for_the_same_cards():
                 assert 1 <= card <= 10
 
 
-def test_a_draw_that_reaches_21_ends_at_once_with_reward_0_and_more_than_21_with_minus_21():
+def test_reaching_21_ends_with_reward_0_and_exceeding_21_with_minus_21():
     timestep = from_total(np.repeat(np.arange(11, 21), 1000), DRAW)
     total = timestep.observation[:, 0]
     assert set(range(12, 31)) == set(total.tolist())
@@ -112,8 +112,8 @@ def test_stopping_pays_the_sum_minus_21_and_draws_no_card():
     assert np.all(timestep.discount == 0)
 
 
-def test_the_step_after_any_last_is_first_even_if_one_goes_on_drawing():
-    # In the published code a sum of 21 or more did not mark the end: further draws gave LAST, LAST, LAST.
+def test_the_step_after_any_last_is_first_even_with_further_draws():
+    # In the tutorial a sum of 21 or more does not mark the end, and further draws return LAST repeatedly.
     rows = play([DRAW] * 40)
     after_last = rows.step_type[:-1] == LAST
     assert after_last.sum() > 10_000
@@ -130,7 +130,7 @@ def test_cards_are_uniform_over_one_to_ten_and_independent_between_steps():
     cards = np.diff(rows.observation[..., 0], axis=0)
     assert cards.min() == 1
     assert cards.max() == 10
-    # Quantiles 0.999 of chi-square with 9 and with 99 degrees of freedom.
+    # The 0.999 quantiles of chi-square with 9 and with 99 degrees of freedom.
     for step in cards:
         assert chi_square(np.bincount(step, minlength=11)[1:]) < 27.9
     pairs = np.bincount(10 * (cards[0] - 1) + cards[1] - 1, minlength=100)
@@ -145,13 +145,13 @@ def chi_square(counts):
 def test_lanes_and_episodes_draw_different_cards():
     rows = play([DRAW, STOP, DRAW, DRAW, STOP])
     first, second = rows.observation[1, :, 0], rows.observation[4, :, 0]
-    # Episode 0 is a card and a stop; row 3 is FIRST, row 4 the first card of episode 1.
+    # Episode 0 is a draw and a stop. Row 3 is FIRST, row 4 has the first card of episode 1.
     assert np.all(rows.step_type[3] == FIRST)
     assert abs(np.mean(first == second) - 0.1) < 0.015
     assert abs(np.mean(first[1:] == first[:-1]) - 0.1) < 0.015
 
 
-def test_specs_are_those_of_the_tutorial_with_a_greatest_sum():
+def test_specs_equal_those_of_the_tutorial_with_an_upper_bound():
     env = jaxenv.make("CardGame-v0", num_envs=2)
     assert env.observation_spec() == jaxenv.specs.Bounded((1,), np.int32, 0, 30)
     assert env.action_spec() == jaxenv.specs.Bounded((), np.int32, 0, 1)

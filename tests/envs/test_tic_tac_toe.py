@@ -1,4 +1,4 @@
-"""TicTacToe against its rules in plain Python, on every position and move, and against ALF's published trace."""
+"""TicTacToe compared with its rules in plain Python for every position and move, and with ALF's published trace."""
 
 import functools
 
@@ -19,7 +19,7 @@ advance = jax.jit(lambda env, state, action: env.step(state, action))
 
 
 def play(actions):
-    """The first row and those that follow ``actions [T][B]``, as a list of TimeSteps."""
+    """The FIRST rows and those after ``actions [T][B]``, as a list of TimeSteps."""
     actions = np.array(actions, np.int32)
     env = jaxenv.make("TicTacToe-v0", num_envs=actions.shape[1])
     state, timestep = reset(env, jax.random.key(0))
@@ -39,7 +39,7 @@ def won(board, player):
 
 
 def move(board, cell):
-    """The rules: the next board, the reward and the name of the end, ``None`` if the game goes on."""
+    """The rules: the next board, the reward, and the name of the end or ``None``."""
     player = to_move(board)
     if board[cell] != 0:
         return board, player, "invalid_move"
@@ -51,7 +51,7 @@ def move(board, cell):
 
 @functools.cache
 def positions():
-    """All boards on which a game can stand that has not ended."""
+    """All boards of unfinished games."""
     found, waiting = set(), [(0,) * 9]
     while waiting:
         board = waiting.pop()
@@ -65,7 +65,7 @@ def positions():
 def test_every_move_from_every_position_follows_the_rules():
     boards = [board for board in positions() for _ in range(9)]
     cells = np.tile(np.arange(9, dtype=np.int32), len(positions()))
-    assert len(positions()) == 4520  # known number of positions in which somebody is to move
+    assert len(positions()) == 4520  # the known number of positions with a player to move
     env = jaxenv.spec("TicTacToe-v0").make(len(boards))
     state, _ = reset(env, jax.random.key(0))
     state = tree.rebuild(state, task=type(state.task)(np.array(boards, np.int8)))
@@ -83,7 +83,7 @@ def test_every_move_from_every_position_follows_the_rules():
         flags = np.array([end == name for _, _, end in expected])
         assert flags.any()
         np.testing.assert_array_equal(timestep.env_info[name], flags, err_msg=name)
-    # A full board has no free cell; there every cell is marked.
+    # On a full board the mask allows every cell.
     mask = (after == 0) | np.all(after != 0, axis=-1, keepdims=True)
     np.testing.assert_array_equal(timestep.env_info["action_mask"], mask)
 
@@ -96,7 +96,7 @@ def test_two_boards_give_alfs_published_trace():
         assert row.step_type.tolist() == [MID, MID]
         assert row.reward.tolist() == [0, 0]
         assert row.discount.tolist() == [1, 1]
-    # Board 1: player 1 marks cell 2, which is taken, and so player 0 wins.
+    # Board 1: player 1 marks cell 2, which is taken, so player 0 wins.
     assert before.step_type.tolist() == [MID, LAST]
     assert before.reward.tolist() == [0, 1]
     assert before.discount.tolist() == [1, 0]
@@ -122,7 +122,7 @@ def test_each_of_the_eight_lines_wins_for_either_player(winner):
     games = []
     for line in LINES:
         others = [cell for cell in range(9) if cell not in line]
-        # Cells of the other player, in an order that makes no line of its own before the winner's third.
+        # Cells of the other player that are not a line.
         spare = next(
             (a, b, c)
             for a in others
@@ -155,7 +155,7 @@ def test_a_full_board_without_a_line_is_a_draw_with_reward_zero():
     assert last.env_info["action_mask"].all()
 
 
-def test_a_line_on_the_last_free_cell_wins_and_is_no_draw():
+def test_a_line_with_the_last_free_cell_is_a_win_and_not_a_draw():
     rows = play(np.array([[0, 1, 2, 3, 4, 6, 5, 7, 8]]).T)
     last = rows[-1]
     assert np.all(last.observation != 0)
@@ -164,7 +164,7 @@ def test_a_line_on_the_last_free_cell_wins_and_is_no_draw():
     assert last.env_info["draw"].tolist() == [False]
 
 
-def test_an_illegal_move_pays_the_opponent_and_leaves_the_board():
+def test_an_illegal_move_loses_and_does_not_change_the_board():
     rows = play([[4, 4], [4, 0], [0, 4]])
     by_player_1, by_player_0 = rows[2], rows[3]
     assert by_player_1.reward.tolist()[0] == 1
@@ -174,7 +174,7 @@ def test_an_illegal_move_pays_the_opponent_and_leaves_the_board():
     np.testing.assert_array_equal(by_player_0.observation[1], [[1, 0, 0], [0, -1, 0], [0, 0, 0]])
 
 
-def test_specs_are_a_board_of_marks_and_nine_cells():
+def test_specs_are_a_three_by_three_board_and_nine_actions():
     env = jaxenv.make("TicTacToe-v0", num_envs=2)
     assert env.observation_spec() == jaxenv.specs.Bounded((3, 3), np.int8, -1, 1)
     assert env.action_spec() == jaxenv.specs.Bounded((), np.int32, 0, 8)

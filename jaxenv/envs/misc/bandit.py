@@ -1,11 +1,12 @@
 """The base of bandits for meta-learning: each episode has its own arms, and the observation shows the last pull.
 
-Observation   float32[num_actions + 2]   last reward; last action one-hot; time, see ``_time_feature``
+Observation   float32[num_actions + 2]   last reward; last action one-hot; time
 Action        int32                      the arm to pull
 Terminates    never
 env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
 
-At the start of an episode the last action and the last reward are 0.
+At the start of an episode the last action and the last reward are 0. The time in the observation counts steps, or with
+normalize_time ranges from -1 at the start to 1 at step t_max.
 """
 
 from typing import Any

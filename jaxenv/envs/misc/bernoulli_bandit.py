@@ -4,13 +4,15 @@ Task: Wang et al. (2016), "Learning to reinforcement learn", arXiv:1611.05763, s
 fast reinforcement learning via slow reinforcement learning", arXiv:1611.02779, section 3.1.
 tests/envs/misc/test_bernoulli_bandit.py compares it with closed forms and, step by step, with gymnax.
 
-Observation   float32[num_arms + 2]   last reward; last action one-hot; time, see ``_time_feature``
+Observation   float32[num_arms + 2]   last reward; last action one-hot; time
 Action        int32                   the arm to pull
 Reward        1 with the arm's probability, else 0
 Starts        with new arms, drawn as arms_from specifies
 Terminates    never
 Time limit    100 (registry), a termination: the horizon is part of the task
 env_info      regret: float32, the probability of the best arm minus that of the pulled one
+
+The time in the observation counts steps, or with normalize_time ranges from -1 at the start to 1 at step t_max.
 """
 
 from typing import Any

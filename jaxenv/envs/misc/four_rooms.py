@@ -111,11 +111,7 @@ class FourRooms(Task):
         return State(*position, *goal)
 
     def transition(self, state, action, stream):
-        slip, turn = random.separate_bits(stream, 2)
-        slips = random.unit(slip) < self.params.fail_prob
-        # The first base-3 digit of a 30-bit fraction: a quarter turn, a half turn or three quarters.
-        quarters = 1 + (((turn >> np.uint32(2)) * np.uint32(3)) >> np.uint32(30)).astype(jnp.int32)
-        state = _move(state, jnp.where(slips, (action + quarters) & 3, action))
+        state = _move(state, _slip(action, self.params.fail_prob, stream))
         at_goal = (state.row == state.goal_row) & (state.column == state.goal_column)
         return Transition(state, reward=at_goal.astype(jnp.float32), terminated=at_goal)
 
@@ -157,6 +153,15 @@ def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
     return table
 
 
+def _slip(direction: jax.Array, fail_prob: Any, stream: random.Stream) -> jax.Array:
+    """Replaces a direction by one of the three others with probability ``fail_prob``."""
+    slip, turn = random.separate_bits(stream, 2)
+    slips = random.unit(slip) < fail_prob
+    # The first base-3 digit of a 30-bit fraction: a quarter turn, a half turn or three quarters.
+    quarters = 1 + (((turn >> np.uint32(2)) * np.uint32(3)) >> np.uint32(30)).astype(jnp.int32)
+    return jnp.where(slips, (direction + quarters) & 3, direction)
+
+
 def _move(state: State, direction: jax.Array) -> State:
     """Moves the agent by one cell, unless a wall is in the way."""
     row, column = state.row + toward(direction, 2, 0), state.column + toward(direction, 1, 3)
@@ -169,13 +174,13 @@ def _below(count: int, word: jax.Array) -> jax.Array:
     return random.high_product(word, jnp.full_like(word, count))
 
 
-def _free_cell(number: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Row and column of ``FREE_CELLS[number]``; ``number`` is uint32 ``[B]``."""
-    number = number.astype(jnp.int32)
-    place = number
+def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
+    index = index.astype(jnp.int32)
+    position = index
     for start in np.flatnonzero(_JUMPS).tolist():
-        place = place + jnp.where(number >= start, _JUMPS[start], np.int32(0))
-    return place // _SIZE, place % _SIZE
+        position = position + jnp.where(index >= start, _JUMPS[start], np.int32(0))
+    return position // _SIZE, position % _SIZE
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

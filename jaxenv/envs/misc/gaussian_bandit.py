@@ -3,13 +3,15 @@
 Task: Lange and Sprekeler (2020), "Learning not to learn: nature versus nurture in silico", arXiv:2010.04466.
 tests/envs/misc/test_gaussian_bandit.py compares it with closed forms and, step by step, with gymnax.
 
-Observation   float32[4]   last reward; last action one-hot; time, see ``_time_feature``
+Observation   float32[4]   last reward; last action one-hot; time
 Action        int32        0 pulls the safe arm, 1 the risky one
 Reward        0 for the safe arm; normal with the risky arm's mean and standard deviation sigma_l for the risky one
 Starts        with a new risky arm, whose mean is normal with mean mean_mu and standard deviation sigma_p
 Terminates    never
 Time limit    100 (registry), a termination: the horizon is part of the task
 env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
+
+The time in the observation counts steps, or with normalize_time ranges from -1 at the start to 1 at step t_max.
 """
 
 from typing import Any

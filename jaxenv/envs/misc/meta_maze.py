@@ -5,7 +5,7 @@ Clune and Stanley (2019), "Backpropamine", arXiv:2002.10585, section 4.2, with t
 That code is a script: tests/envs/misc/test_meta_maze.py compares this task with a plain implementation of its rules.
 
 Observation   float32[rf_size**2 + 6]   1 for each wall among the rf_size by rf_size cells around the agent, row by row;
-                                        the last action one-hot; the last reward; time, see ``_time_feature``
+                                        the last action one-hot; the last reward; the time
 Action        int32                     0 up, 1 right, 2 down, 3 left
 Reward        ``reward`` for reaching the goal, plus ``punishment`` (0 by default) for walking into a wall
 Starts        at the centre, with a goal drawn uniformly among the other free cells for the whole episode
@@ -15,7 +15,8 @@ env_info      goal_reached: bool, whether this step reached the goal
 
 A maze has maze_size by maze_size cells surrounded by walls. Every cell with an odd row and an odd column, counted from
 0, is a pillar, except for the centre. The goal is not visible. An agent that reaches it is moved to another free cell,
-drawn uniformly. At the start of an episode the last action is 0, as in the original.
+drawn uniformly. At the start of an episode the last action is 0, as in the original. The time in the observation counts
+steps, or with normalize_time ranges from -1 at the start to 1 at step t_max.
 """
 
 import jax

@@ -5,7 +5,7 @@ probabilistic context variables", arXiv:1903.08254 (sparse 2D navigation); Dorfm
 meta learning of exploration", arXiv:2008.02598 (semi-circle). The originals are classes inside training code:
 tests/envs/misc/test_point_robot.py compares this task with a plain implementation of their rules.
 
-Observation   float32[6]   position x, y; last reward; last action x, y; time, see ``_time_feature``
+Observation   float32[6]   position x, y; last reward; last action x, y; time
 Action        float32[2]   displacement along x and y, clipped to [-max_force, max_force]
 Reward        1 within goal_radius of the goal, 0 otherwise; with dense_reward minus the distance to the goal; both at
               the position after the step
@@ -16,7 +16,8 @@ Time limit    100 (registry)
 env_info      goal_reached: bool, whether the step ended within goal_radius
 
 With ``respawn`` an agent within goal_radius is moved to a new random start. ``compat="gymnax"`` does the same, and
-takes reward and goal_reached from the position before the step, as gymnax 1.0.1 does.
+takes reward and goal_reached from the position before the step, as gymnax 1.0.1 does. The time in the observation
+ranges from -1 at the start to 1 at step t_max, or with normalize_time=False counts steps.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""One step and whole episodes of a classic control problem, ours and Gymnasium's, as arrays that can be compared.
+"""Single steps and whole episodes of classic control problems, ours and Gymnasium's, as arrays for comparison.
 
-A state is a row of numbers in Gymnasium's order, which is the order of the fields of our ``State``. The reference is
-stepped in a Python loop in float64; ours takes all rows as one batch, in one compiled call.
+A state is an array of numbers in Gymnasium's order, which is the order of the fields of our ``State``. The reference is
+stepped in a Python loop in float64, ours as one batch in one compiled call.
 """
 
 import dataclasses
@@ -17,14 +17,14 @@ from tests.parity import certify
 
 NUM_STATES = 2000
 
-# Rows that end up nearer to a threshold than this are left out when flags are compared: a value of size 2.4 in
-# float32 is off by up to 1.2e-7 a rounding, the threshold itself too, and a step makes a handful of roundings.
+# Flags are not compared where a number is closer to a threshold than this. For numbers near 2.4 in float32 each of the
+# few roundings of a step, and that of the threshold, has an error of up to 1.2e-7.
 MARGIN = 2e-6
 
 
 @dataclasses.dataclass
 class Rows:
-    """What one step gave for N states: ``state [N, S]``, ``observation [N, ...]``, ``reward``, ``terminated [N]``."""
+    """Results of one step from N states: ``state [N, S]``, ``observation [N, ...]``, ``reward``, ``terminated [N]``."""
 
     state: np.ndarray
     observation: np.ndarray
@@ -35,7 +35,7 @@ class Rows:
 
 @dataclasses.dataclass
 class Episode:
-    """Rows of one lane from the first step to the end: ``observation [T, ...]`` and so on, ``action [T, ...]``."""
+    """One lane from the first step to the end of the episode, each ``[T, ...]``."""
 
     action: np.ndarray
     observation: np.ndarray
@@ -48,38 +48,38 @@ class Episode:
         return len(self.reward)
 
 
-# The environment is an argument, so that one compilation serves all its params.
+# The environment is an argument, so that one compilation serves all params.
 advance = jax.jit(lambda env, state, action: env.step(state, action))
 reset = jax.jit(lambda env, key: env.reset(key))
 
 
 @jax.jit
 def replay_actions(env, state, actions):
-    """Our rows ``[T, B]`` for actions ``[T, B, ...]``."""
+    """Our trajectory ``[T, B]`` for actions ``[T, B, ...]``."""
     return jax.lax.scan(env.step, state, actions)[1]
 
 
 def bare(env_id, num_envs=NUM_STATES, **params):
-    """Our environment without any wrapper."""
+    """Our environment without wrappers."""
     return jaxenv.spec(env_id).make(num_envs, **params)
 
 
 def reference(env_id):
-    """Gymnasium's environment without any wrapper, ready to be given states."""
+    """Gymnasium's environment without wrappers, after a reset."""
     env = gymnasium.make(env_id).unwrapped
     env.reset(seed=0)
     return env
 
 
 def inject(env, states):
-    """A state of our bare environment whose lanes stand at the rows of ``states [N, S]``."""
+    """A state of our bare environment with one lane for each of ``states [N, S]``."""
     state, _ = reset(env, jax.random.key(0))
     columns = [np.ascontiguousarray(column, np.float32) for column in np.asarray(states).T]
     return tree.rebuild(state, task=type(state.task)(*columns))
 
 
 def step(env, states, actions):
-    """One step of our bare environment from the rows of ``states``."""
+    """One step of our bare environment from each of ``states``."""
     state, timestep = jax.device_get(advance(env, inject(env, states), actions))
     return Rows(
         np.stack(jax.tree.leaves(state.task), axis=-1),
@@ -91,14 +91,14 @@ def step(env, states, actions):
 
 
 def reference_step(env, states, actions, configure=None, **values):
-    """One step of Gymnasium's environment from each row of ``states``, in float64.
+    """One step of Gymnasium's environment from each of ``states``, in float64.
 
     Args:
         env: from `reference`.
-        states: ``[N, S]``; rounded to float32 first, as ours are.
+        states: ``[N, S]``, rounded to float32 like ours.
         actions: ``[N, ...]``.
-        configure: called as ``configure(env, **values)`` before every row.
-        **values: params, a number or one for each row; rounded to float32 as ours are.
+        configure: called as ``configure(env, **values)`` before every step.
+        **values: params, one number or one per state, rounded to float32 like ours.
     """
     rows = []
     states = np.asarray(states, np.float32).astype(np.float64)
@@ -114,14 +114,14 @@ def reference_step(env, states, actions, configure=None, **values):
 
 
 def set_state(env, state):
-    """Puts Gymnasium's environment into a state from which nothing has ended yet."""
+    """Sets the state of Gymnasium's environment, within an unfinished episode."""
     env.unwrapped.state = np.array(state, np.float64)
     if hasattr(env.unwrapped, "steps_beyond_terminated"):
         env.unwrapped.steps_beyond_terminated = None
 
 
 def wrapped(angle):
-    """The same angle in [-pi, pi)."""
+    """The equivalent angle in [-pi, pi)."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
@@ -131,10 +131,10 @@ def assert_rows_match(ours, theirs, *, tolerance, decided=None, angles=(), endin
     Args:
         ours: from `step`.
         theirs: from `reference_step`.
-        tolerance: largest difference of a number.
+        tolerance: the largest allowed difference.
         decided: bool ``[N]``, the rows that are not within `MARGIN` of a threshold; at least 99% of them.
         angles: columns of the state that are compared modulo a turn.
-        ending: share of the rows that must end, lest the comparison of flags be empty.
+        ending: the fraction of rows that must terminate, so that the comparison of flags is not empty.
     """
     decided = np.ones(len(theirs.state), bool) if decided is None else decided
     assert decided.mean() >= 0.99, f"{(~decided).sum()} of {len(decided)} states are too close to a threshold"
@@ -159,8 +159,11 @@ def assert_rows_match(ours, theirs, *, tolerance, decided=None, angles=(), endin
 
 
 def start_together(env_id, num_envs, **kwargs):
-    """Our environment with its time limit, reset: the environment, its state, the first states ``[B, S]`` (the one
-    synchronisation) and the first observations.
+    """Resets our environment with its time limit.
+
+    Returns:
+        The environment, its state, the initial states ``[B, S]``, the only numbers that the reference takes from ours,
+        and the first observations.
     """
     env = jaxenv.make(env_id, num_envs, autoreset=None, **kwargs)
     state, timestep = reset(env, jax.random.key(1))
@@ -171,9 +174,9 @@ def start_together(env_id, num_envs, **kwargs):
 
 
 def reference_episodes(env_id, starts, first, policy):
-    """Whole episodes of Gymnasium's environment with its time limit, one for each row of ``starts``.
+    """Whole episodes of Gymnasium's environment with its time limit, one for each of ``starts``.
 
-    ``first`` are the observations of ``starts``; ``policy(observation, t, lane)`` gives the action.
+    ``first`` are the observations of ``starts``; ``policy(observation, t, lane)`` returns the action.
     """
     env = gymnasium.make(env_id)
     episodes = []
@@ -184,7 +187,7 @@ def reference_episodes(env_id, starts, first, policy):
         while not ended:
             action = policy(observation, len(rows), lane)
             observation, reward, terminated, truncated, _ = env.step(action)
-            # Some of Gymnasium's environments return their own state, which must not change under us.
+            # A copy, because some of Gymnasium's environments return their own state.
             rows.append((action, np.array(observation), reward, terminated, truncated))
             ended = terminated or truncated
         episodes.append(Episode(*(np.array(column) for column in zip(*rows, strict=True))))
@@ -192,11 +195,11 @@ def reference_episodes(env_id, starts, first, policy):
 
 
 def tolerances(env_id, starts, episodes, allowance):
-    """How far rows of an episode may be off at each step, where errors grow too fast for one number to say it.
+    """Tolerances for each step of episodes whose errors grow too fast for a single tolerance.
 
-    Plays the actions of ``episodes`` once more on Gymnasium's environment, its state rounded to float32 after every
-    step, and takes the largest difference so far: what roundings do along this very way. Computing in float32 rounds
-    within the step, too: ``allowance`` times as much may be off, and no less than what one step is allowed, 1e-5.
+    Replays the actions of ``episodes`` on Gymnasium's environment with the state rounded to float32 after every step,
+    and takes the largest difference so far as the effect of rounding. Computing in float32 also rounds within a step,
+    so the tolerance is ``allowance`` times that difference, and at least that of a single step, 1e-5.
     """
     bounds = []
     env = gymnasium.make(env_id).unwrapped
@@ -214,7 +217,7 @@ def tolerances(env_id, starts, episodes, allowance):
 
 
 def replay(env, state, episodes):
-    """Our rows for the actions of other episodes, lane by lane to the same length; no state is set on the way."""
+    """Our episodes for the actions of the reference's, of the same lengths; no state is set in between."""
     longest = max(len(episode) for episode in episodes)
     lanes = [
         np.concatenate([e.action, np.zeros((longest - len(e), *e.action.shape[1:]), e.action.dtype)]) for e in episodes
@@ -230,14 +233,14 @@ def replay(env, state, episodes):
 
 
 def assert_episodes_match(ours, theirs, tolerance, reward_slope=1.0):
-    """Compares two lists of `Episode`, flags exactly: at least five to the end.
+    """Compares two lists of `Episode`, at least five of them to the end. Flags must be equal.
 
     Args:
         ours: from `replay`.
         theirs: from `reference_episodes`.
-        tolerance: largest difference of an observation: a number, or for each episode one for each step. A lane is
-            compared as long as it is below 0.02: beyond that an unstable system is not the same any more.
-        reward_slope: how much more a reward may differ, since it may be steep in the state.
+        tolerance: the largest allowed difference of an observation: a number, or an array ``[T]`` for each episode. A
+            lane is compared while the tolerance is below 0.02; larger errors make an unstable system diverge.
+        reward_slope: the factor on the tolerance for rewards, which may be steep in the state.
     """
     to_the_end, steps, largest, allowed = 0, 0, 0.0, 0.0
     for lane, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -260,7 +263,7 @@ def assert_episodes_match(ours, theirs, tolerance, reward_slope=1.0):
 
 
 def assert_specs_match(env_id):
-    """Our specs have the shapes, dtypes and bounds of Gymnasium's spaces; discrete actions are int32."""
+    """Compares shapes, dtypes and bounds of our specs with Gymnasium's spaces; discrete actions are int32."""
     env, theirs = bare(env_id, 1), gymnasium.make(env_id)
     observation, action = env.observation_spec(), env.action_spec()
     box = theirs.observation_space
@@ -282,20 +285,20 @@ def assert_specs_match(env_id):
 
 
 def starting_states(env_id, **params):
-    """The first states ``[10000, S]`` of as many lanes, and the observations."""
+    """The initial states ``[10000, S]`` of 10,000 lanes, and their observations."""
     env = bare(env_id, 10_000, **params)
     state, timestep = jax.device_get(reset(env, jax.random.key(2)))
     return np.stack(jax.tree.leaves(state.task), axis=-1), timestep.observation
 
 
 def assert_uniform(sample, low, high):
-    """Bounds respected and reached, mean and variance those of the uniform distribution, each to 5 standard errors."""
+    """Checks the range, and mean and variance to within 5 standard errors, of a uniform distribution."""
     n, width = len(sample), high - low
     rounding = 1e-6 * max(abs(low), abs(high))
     assert sample.min() >= low - rounding
     assert sample.max() <= high + rounding
     assert sample.min() < low + 0.01 * width
     assert sample.max() > high - 0.01 * width
-    # Of one draw the variance is width^2 / 12, and the variance of the squared deviation width^4 / 180.
+    # One draw has variance width^2 / 12, and its squared deviation has variance width^4 / 180.
     assert abs(sample.mean() - (low + high) / 2) < 5 * width / np.sqrt(12 * n)
     assert abs(sample.var() - width**2 / 12) < 5 * width**2 / np.sqrt(180 * n)

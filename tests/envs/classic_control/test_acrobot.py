@@ -1,4 +1,4 @@
-"""Acrobot against Gymnasium's."""
+"""Acrobot compared with Gymnasium's."""
 
 import numpy as np
 import pytest
@@ -7,19 +7,19 @@ import jaxenv
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import NUM_STATES
 
-# Gymnasium's has its gravity written into the step; `test_weaker_gravity_is_a_slower_clock` is for it.
+# Gymnasium hard-codes gravity; `test_weaker_gravity_is_a_slower_clock` covers it.
 PARAMS = {
     "defaults": {},
     "long and heavy": {"length_1": 1.4, "mass_1": 1.5, "mass_2": 0.6, "com_1": 0.8, "com_2": 0.3, "torque": 2.0},
-    "light and quick": {"mass_2": 1.6, "com_2": 0.7, "inertia": 0.6, "dt": 0.1, "max_rate_1": 5.0, "max_rate_2": 8.0},
+    "light and fast": {"mass_2": 1.6, "com_2": 0.7, "inertia": 0.6, "dt": 0.1, "max_rate_1": 5.0, "max_rate_2": 8.0},
 }
 
-# One step is 0.2 s of a fast double pendulum: with rates up to 28 rad/s, squared in the acceleration, a rounding of
-# 2e-6 grows a hundredfold within the four stages of the step.
+# One step covers 0.2 s of a fast double pendulum. With rates up to 28 rad/s, squared in the acceleration, a rounding
+# error of 2e-6 grows a hundredfold within the four stages of the step.
 TOLERANCE = 1e-3
 
 
-# Storing the state is four of the hundreds of roundings of a step, and the stages multiply those.
+# Storing the state makes four of the hundreds of roundings of a step, and the stages amplify them.
 ALLOWANCE = 200
 
 
@@ -43,7 +43,7 @@ def configure(
 
 
 def drawn(max_rate_1=4 * np.pi, max_rate_2=9 * np.pi, **_):
-    """States over whole turns with rates up to half their limits, some at the limits; and actions."""
+    """States over the full turn with rates up to half their limits, some at the limits; and actions."""
     rng = np.random.default_rng(0)
     states = rng.uniform(-1, 1, (NUM_STATES, 4)) * [np.pi, np.pi, 0.5 * max_rate_1, 0.5 * max_rate_2]
     edge = 100
@@ -55,18 +55,18 @@ def drawn(max_rate_1=4 * np.pi, max_rate_2=9 * np.pi, **_):
 
 
 def decided(rows):
-    """Rows whose free end is away from the line."""
+    """Rows whose free end is not close to the line."""
     height = -np.cos(rows.state[:, 0]) - np.cos(rows.state[:, 0] + rows.state[:, 1])
     return np.abs(height - 1) > TOLERANCE
 
 
-def pumped(observation, *_):
-    """Torque the way the lower link turns."""
+def pumping(observation, *_):
+    """Applies torque in the direction of the lower link's rotation."""
     return 2 if observation[5] > 0 else 0
 
 
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS.keys())
-def test_one_step_from_drawn_states_equals_gymnasium(params):
+def test_one_step_from_random_states_equals_gymnasium(params):
     states, actions = drawn(**params)
     theirs = reference.reference_step(reference.reference("Acrobot-v1"), states, actions, configure, **params)
     ours = reference.step(reference.bare("Acrobot-v1", **params), states, actions)
@@ -83,12 +83,12 @@ def test_one_step_with_the_equations_of_the_paper_equals_gymnasium():
     reference.assert_rows_match(ours, theirs, tolerance=TOLERANCE, decided=decided(theirs), angles=[0, 1])
 
 
-def test_equations_of_another_name_are_refused():
+def test_unknown_dynamics_raise():
     with pytest.raises(ValueError, match="dynamics must be 'book' or 'nips', got 'article'"):
         jaxenv.make("Acrobot-v1", dynamics="article")
 
 
-def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
+def test_params_per_lane_give_each_lane_its_own_physics():
     states, actions = drawn()
     names = ("length_1", "mass_1", "mass_2", "com_1", "com_2", "inertia", "torque", "dt")
     defaults = np.array([1, 1, 1, 0.5, 0.5, 1, 1, 0.2])
@@ -100,8 +100,8 @@ def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
 
 
 def test_weaker_gravity_is_a_slower_clock():
-    # Time enters the equations as a unit only: with gravity and torque divided by s^2, dt times s and rates divided
-    # by s, angles are the same and rates s times smaller. The limits of the rates are scaled with them.
+    # Scaling the unit of time changes nothing else: with gravity and torque divided by s^2, dt multiplied by s and
+    # rates and their limits divided by s, angles are the same and rates are s times smaller.
     s = 2.0
     states, actions = drawn()
     theirs = reference.reference_step(reference.reference("Acrobot-v1"), states, actions)
@@ -121,7 +121,7 @@ def test_weaker_gravity_is_a_slower_clock():
 
 def test_whole_episodes_of_energy_pumping_equal_gymnasium_to_the_end():
     env, state, starts, first = reference.start_together("Acrobot-v1", 8)
-    theirs = reference.reference_episodes("Acrobot-v1", starts, first, pumped)
+    theirs = reference.reference_episodes("Acrobot-v1", starts, first, pumping)
     ours = reference.replay(env, state, theirs)
     assert all(e.terminated[-1] for e in theirs)
     assert all(e.reward[-1] == 0 and np.all(e.reward[:-1] == -1) for e in theirs)
@@ -138,7 +138,7 @@ def test_whole_random_episodes_equal_gymnasium():
     reference.assert_episodes_match(ours, theirs, bounds)
 
 
-def test_angles_and_rates_start_uniform_in_the_start_range():
+def test_initial_angles_and_rates_are_uniform_in_the_start_range():
     states, observation = reference.starting_states("Acrobot-v1")
     for column in states.T:
         reference.assert_uniform(column, -0.1, 0.1)

@@ -1,4 +1,4 @@
-"""CartPole against Gymnasium's, and against the trace printed by the TF-Agents tutorial "Environments"."""
+"""CartPole compared with Gymnasium's, and with the trace printed in the TF-Agents tutorial "Environments"."""
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +9,11 @@ import jaxenv
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import MARGIN, NUM_STATES
 
-# Two sets of params other than the defaults, with the limits among the constructor's arguments.
+# The defaults and two other sets of params and constructor arguments.
 PARAMS = {
     "defaults": {},
     "heavy pole": {"masscart": 0.8, "masspole": 0.4, "length": 0.8, "gravity": 3.7, "angle_limit": 0.3},
-    "short and quick": {"masspole": 0.05, "length": 0.2, "force": 4.0, "tau": 0.03, "position_limit": 1.2},
+    "short and fast": {"masspole": 0.05, "length": 0.2, "force": 4.0, "tau": 0.03, "position_limit": 1.2},
 }
 
 
@@ -39,30 +39,30 @@ def drawn(position_limit=2.4, angle_limit=np.deg2rad(12), **_):
     """States inside, on the edge of and outside the limits, with speeds beyond those of an episode, and actions."""
     rng = np.random.default_rng(0)
     states = rng.uniform(-1, 1, (NUM_STATES, 4)) * [1.2 * position_limit, 3, 1.2 * angle_limit, 4]
-    edge, beside = 200, [-1e-2, -1e-4, -1e-5, 1e-5, 1e-4, 1e-2]
-    states[:edge, 0] = rng.choice([-1, 1], edge) * (position_limit + rng.choice(beside, edge))
-    states[edge : 2 * edge, 2] = rng.choice([-1, 1], edge) * (angle_limit + rng.choice(beside, edge))
-    states[: 2 * edge, [1, 3]] = 0  # so that they still stand beside the limit after the step
+    edge, offsets = 200, [-1e-2, -1e-4, -1e-5, 1e-5, 1e-4, 1e-2]
+    states[:edge, 0] = rng.choice([-1, 1], edge) * (position_limit + rng.choice(offsets, edge))
+    states[edge : 2 * edge, 2] = rng.choice([-1, 1], edge) * (angle_limit + rng.choice(offsets, edge))
+    states[: 2 * edge, [1, 3]] = 0  # so that they are still close to the limit after the step
     states[0], states[1], states[2:4, 0] = 0, [10 * position_limit, 0, 0, 0], position_limit
     return states, rng.integers(0, 2, NUM_STATES).astype(np.int32)
 
 
 def decided(rows, position_limit=2.4, angle_limit=np.deg2rad(12), **_):
-    """Rows whose position and angle are away from the limits."""
+    """Rows whose position and angle are not close to the limits."""
     x, theta = np.abs(rows.state[:, 0]), np.abs(rows.state[:, 2])
     return (np.abs(x - position_limit) > MARGIN) & (np.abs(theta - angle_limit) > MARGIN)
 
 
-# Largest numbers are near 10, where float32 is spaced by 1e-6: 1e-5 leaves room for the roundings of one step.
+# The largest numbers are near 10, where float32 has a spacing of 1e-6; 1e-5 allows for the roundings of one step.
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS.keys())
-def test_one_step_from_drawn_states_equals_gymnasium(params):
+def test_one_step_from_random_states_equals_gymnasium(params):
     states, actions = drawn(**params)
     theirs = reference.reference_step(reference.reference("CartPole-v1"), states, actions, configure, **params)
     ours = reference.step(reference.bare("CartPole-v1", **params), states, actions)
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, decided=decided(theirs, **params))
 
 
-def test_with_params_reaches_the_derived_values_of_a_made_environment():
+def test_with_params_updates_derived_values():
     params = {"masscart": 0.8, "masspole": 0.4, "length": 0.8, "gravity": 3.7, "force": 4.0, "tau": 0.03}
     states, actions = drawn()
     theirs = reference.reference_step(reference.reference("CartPole-v1"), states, actions, configure, **params)
@@ -70,7 +70,7 @@ def test_with_params_reaches_the_derived_values_of_a_made_environment():
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, decided=decided(theirs))
 
 
-def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
+def test_params_per_lane_give_each_lane_its_own_physics():
     states, actions = drawn()
     rng = np.random.default_rng(1)
     names = ("gravity", "masscart", "masspole", "length", "force", "tau")
@@ -82,7 +82,7 @@ def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
 
 
 def test_a_pole_exactly_at_a_limit_has_not_fallen():
-    # Limits that float32 holds exactly, and one step from rest, which leaves position and angle as they are.
+    # The limits are exact in float32, and one step from rest does not change position and angle.
     states = np.array([[2.5, 0, 0, 0], [-2.5, 0, 0, 0], [0, 0, 0.25, 0], [0, 0, -0.25, 0], [2.5000002, 0, 0, 0]])
     params = {"position_limit": 2.5, "angle_limit": 0.25}
     actions = np.zeros(5, np.int32)
@@ -102,10 +102,10 @@ def test_sutton_barto_reward_is_minus_one_on_failing_and_zero_before():
 
 
 def growth(episode):
-    """How much an early error may have grown after each step.
+    """The tolerance after each step of an episode.
 
-    A falling pole is unstable: an error grows like exp(rate * t), rate^2 = g / (l * (4/3 - m_p / m)) for the pole
-    near upright. It starts from roundings of 1e-7, hence the 1e-6, and may be what one step is allowed.
+    A falling pole is unstable: an error grows like exp(rate * t) with rate^2 = g / (l * (4/3 - m_p / m)) near upright.
+    Initial rounding errors are 1e-7, so the bound starts from 1e-6; it is at least the tolerance of a single step.
     """
     rate = np.sqrt(9.8 / (0.5 * (4 / 3 - 0.1 / 1.1)))
     return np.maximum(1e-5, 1e-6 * np.exp(rate * 0.02 * np.arange(1, len(episode) + 1)))
@@ -121,7 +121,7 @@ def test_whole_random_episodes_equal_gymnasium_to_the_end():
 
 
 def test_whole_episodes_of_a_swaying_policy_equal_gymnasium_to_the_end():
-    # It follows the angle alone and overshoots more and more: twice as long as chance, then it falls.
+    # The policy follows the angle alone and overshoots more and more. Episodes last twice as long as random ones.
     env, state, starts, first = reference.start_together("CartPole-v1", 8)
     theirs = reference.reference_episodes("CartPole-v1", starts, first, lambda o, t, lane: int(o[2] > 0))
     ours = reference.replay(env, state, theirs)
@@ -130,8 +130,8 @@ def test_whole_episodes_of_a_swaying_policy_equal_gymnasium_to_the_end():
 
 
 def test_whole_episodes_of_a_good_policy_reach_the_time_limit_as_in_gymnasium():
-    # Each side acts on its own observation here. Replayed actions would say nothing: over the 10 s of the episode an
-    # error grows by exp(40). For the same reason rows are compared while the bound of growth is below 1e-3 only.
+    # Each side acts on its own observations, because over the 10 s of an episode errors of replayed actions would grow
+    # by exp(40). For the same reason rows are compared only while the tolerance is below 1e-3.
     env, state, starts, first = reference.start_together("CartPole-v1", 8)
     weights = np.array([0.1, 0.3, 3.0, 1.0], np.float32)
 
@@ -187,14 +187,14 @@ def test_pushing_right_from_the_tutorials_start_gives_its_printed_trace():
     state = reference.inject(env, trace[:1])
     rows = jax.device_get(reference.replay_actions(env, state, np.ones((10, 1), np.int32)))
     observation = np.concatenate([env.observation_of(state), rows.observation[:, 0]])
-    # The page computed in float64 and printed 8 digits of float32; ten steps in float32 differ by some roundings.
+    # The tutorial computes in float64 and prints 8 digits of float32; ten steps in float32 differ by a few roundings.
     np.testing.assert_allclose(observation, trace, rtol=0, atol=1e-6)
     assert [*first.step_type.tolist(), *rows.step_type[:, 0].tolist()] == [0] + [1] * 9 + [2]
     assert [*first.reward.tolist(), *rows.reward[:, 0].tolist()] == [0.0] + [1.0] * 10
     assert [*first.discount.tolist(), *rows.discount[:, 0].tolist()] == [1.0] * 10 + [0.0]
 
 
-def test_every_component_starts_uniform_in_the_start_range():
+def test_every_component_of_the_start_is_uniform_in_the_start_range():
     states, observation = reference.starting_states("CartPole-v1")
     np.testing.assert_array_equal(observation, states)
     for column in states.T:
@@ -217,7 +217,7 @@ def test_specs_and_registry_row_equal_those_of_gymnasium(env_id):
     reference.assert_specs_match(env_id)
 
 
-def test_specs_are_those_of_the_tutorial():
+def test_specs_equal_those_of_the_tutorial():
     env = jaxenv.make("CartPole-v0", num_envs=3)
     spec = env.time_step_spec()
     high = np.float32([4.8, np.inf, 0.41887903, np.inf])

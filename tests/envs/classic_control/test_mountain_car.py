@@ -1,4 +1,4 @@
-"""MountainCar against Gymnasium's."""
+"""MountainCar compared with Gymnasium's."""
 
 import jax
 import numpy as np
@@ -37,7 +37,7 @@ def configure(
 
 
 def drawn(goal_position=0.5, min_position=-1.2, max_position=0.6, max_speed=0.07, **_):
-    """States all over the valley, a third of them about the goal and some at the left wall; and actions."""
+    """States anywhere in the valley, a third of them near the goal and some at the left wall; and actions."""
     rng = np.random.default_rng(0)
     states = np.stack(
         [
@@ -55,30 +55,30 @@ def drawn(goal_position=0.5, min_position=-1.2, max_position=0.6, max_speed=0.07
 
 
 def decided(rows, goal_position=0.5, goal_velocity=0.0, **_):
-    """Rows away from the goal's edge and from its least velocity.
+    """Rows whose position and velocity are not close to those of the goal.
 
-    Velocities are a tenth of positions and less, and so are their roundings.
+    Velocities, and their rounding errors, are at most a tenth of positions.
     """
     position, velocity = rows.state.T
     return (np.abs(position - goal_position) > MARGIN) & (np.abs(velocity - goal_velocity) > 0.1 * MARGIN)
 
 
-def pumped(observation, *_):
-    """Pushes the way the car goes."""
+def pumping(observation, *_):
+    """Pushes in the direction of motion."""
     return 2 if observation[1] >= 0 else 0
 
 
-# Numbers are near 1, where float32 is spaced by 1e-7.
+# Numbers are near 1, where float32 has a spacing of 1e-7.
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS.keys())
-def test_one_step_from_drawn_states_equals_gymnasium(params):
+def test_one_step_from_random_states_equals_gymnasium(params):
     states, actions = drawn(**params)
     theirs = reference.reference_step(reference.reference("MountainCar-v0"), states, actions, configure, **params)
     ours = reference.step(reference.bare("MountainCar-v0", **params), states, actions)
-    away = decided(theirs, **params) | (theirs.state[:, 1] == 0)  # at the wall it is exactly 0 on both sides
+    away = decided(theirs, **params) | (theirs.state[:, 1] == 0)  # at the wall both velocities are exactly 0
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, decided=away)
 
 
-def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
+def test_params_per_lane_give_each_lane_its_own_physics():
     states, actions = drawn()
     rng = np.random.default_rng(1)
     values = {
@@ -94,7 +94,8 @@ def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
 
 
 def test_reaching_exactly_the_goal_with_exactly_its_velocity_counts():
-    # Without slope and push a velocity stays; all numbers are exact in float32. The second car is a little slower.
+    # Without gravity and push the velocity is constant; all numbers are exact in float32. The second car is slightly
+    # too slow.
     env = reference.bare("MountainCar-v0", 3, gravity=0, force=0, goal_position=0.5, goal_velocity=0.0625)
     rows = reference.step(env, np.array([[0.4375, 0.0625], [0.45, 0.0624], [0.4374, 0.0625]]), np.ones(3, np.int32))
     assert rows.state[0].tolist() == [0.5, 0.0625]
@@ -103,7 +104,7 @@ def test_reaching_exactly_the_goal_with_exactly_its_velocity_counts():
 
 def test_velocity_is_zeroed_at_the_left_wall_not_at_the_goal():
     env = reference.bare("MountainCar-v0", 3)
-    # Into the wall; backwards through the goal from beyond it; into the right-hand end of the road.
+    # Into the left wall; backwards past the goal; into the right end of the road.
     states = np.array([[-1.19, -0.06], [0.55, -0.02], [0.59, 0.06]])
     rows = reference.step(env, states, np.ones(3, np.int32))
     np.testing.assert_array_equal(rows.state[0], np.float32([-1.2, 0]))
@@ -115,7 +116,7 @@ def test_velocity_is_zeroed_at_the_left_wall_not_at_the_goal():
 
 def test_whole_episodes_of_energy_pumping_equal_gymnasium_to_the_goal():
     env, state, starts, first = reference.start_together("MountainCar-v0", 8)
-    theirs = reference.reference_episodes("MountainCar-v0", starts, first, pumped)
+    theirs = reference.reference_episodes("MountainCar-v0", starts, first, pumping)
     ours = reference.replay(env, state, theirs)
     assert all(e.terminated[-1] and 80 < len(e) < 200 for e in theirs)
     # Roundings of 6e-8 add up over the hundred steps; a valley multiplies them by little.
@@ -146,14 +147,14 @@ def test_doing_nothing_from_minus_one_half_ends_at_the_time_limit_with_discount_
     assert rows.observation[200].tolist() == [[-0.5, 0.0]]
 
 
-def test_cars_start_at_rest_and_uniform_between_the_two_bounds():
+def test_cars_start_at_rest_with_uniform_positions():
     states, observation = reference.starting_states("MountainCar-v0")
     np.testing.assert_array_equal(observation, states)
     reference.assert_uniform(states[:, 0], -0.6, -0.4)
     assert np.all(states[:, 1] == 0)
 
 
-def test_bounds_of_the_start_are_params_and_may_differ_by_lane():
+def test_start_bounds_are_params_and_may_differ_by_lane():
     low = np.repeat([-1.0, -0.2], 5000)
     states, _ = reference.starting_states("MountainCar-v0", start_low=low, start_high=0.1)
     reference.assert_uniform(states[:5000, 0], -1.0, 0.1)

@@ -1,4 +1,4 @@
-"""MountainCarContinuous against Gymnasium's."""
+"""MountainCarContinuous compared with Gymnasium's."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import MARGIN, NUM_STATES
 
-# Gymnasium's has its gravity written into the step; `test_gravity_is_that_of_the_car_with_three_actions` is for it.
+# Gymnasium hard-codes gravity; `test_gravity_is_that_of_the_car_with_three_actions` covers it.
 PARAMS = {
     "defaults": {},
     "strong engine": {"power": 0.004, "goal_position": 0.3, "goal_velocity": 0.02},
@@ -23,7 +23,7 @@ def configure(
 
 
 def drawn(goal_position=0.45, min_position=-1.2, max_position=0.6, max_speed=0.07, **_):
-    """States all over the valley, a third about the goal, some at the left wall; throttles in and beyond [-1, 1]."""
+    """States anywhere in the valley, a third near the goal, some at the left wall; throttles beyond [-1, 1] too."""
     rng = np.random.default_rng(0)
     states = np.stack(
         [
@@ -41,21 +41,21 @@ def drawn(goal_position=0.45, min_position=-1.2, max_position=0.6, max_speed=0.0
 
 
 def decided(rows, goal_position=0.45, goal_velocity=0.0, **_):
-    """Rows away from the goal's edge and from its least velocity, which is a tenth in size."""
+    """Rows whose position and velocity are not close to those of the goal."""
     position, velocity = rows.state.T
-    at_rest = velocity == 0  # at the left wall, exactly on both sides
+    at_rest = velocity == 0  # at the left wall both velocities are exactly 0
     near = np.abs(velocity - goal_velocity) <= 0.1 * MARGIN
     return (np.abs(position - goal_position) > MARGIN) & (at_rest | ~near)
 
 
-def pumped(observation, *_):
-    """Full throttle the way the car goes."""
+def pumping(observation, *_):
+    """Full throttle in the direction of motion."""
     return np.array([1.0 if observation[1] >= 0 else -1.0], np.float32)
 
 
-# Numbers of the state are near 1, where float32 is spaced by 1e-7; the reward is near 100, spaced by 8e-6.
+# Numbers of the state are near 1, where float32 has a spacing of 1e-7; rewards are near 100, where it is 8e-6.
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS.keys())
-def test_one_step_from_drawn_states_equals_gymnasium(params):
+def test_one_step_from_random_states_equals_gymnasium(params):
     states, actions = drawn(**params)
     env = reference.reference("MountainCarContinuous-v0")
     theirs = reference.reference_step(env, states, actions, configure, **params)
@@ -63,7 +63,7 @@ def test_one_step_from_drawn_states_equals_gymnasium(params):
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, decided=decided(theirs, **params))
 
 
-def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
+def test_params_per_lane_give_each_lane_its_own_physics():
     states, actions = drawn()
     rng = np.random.default_rng(1)
     values = {
@@ -79,7 +79,7 @@ def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
 
 
 def test_gravity_is_that_of_the_car_with_three_actions():
-    # With the throttle at -1, 0 and 1 the two cars differ in reward and goal alone.
+    # With throttles of -1, 0 and 1 the two tasks differ only in reward and goal.
     states, _ = drawn()
     push = np.random.default_rng(3).integers(0, 3, NUM_STATES)
     gravity = np.random.default_rng(4).uniform(0.001, 0.006, NUM_STATES)
@@ -96,7 +96,7 @@ def test_gravity_is_that_of_the_car_with_three_actions():
 
 def test_velocity_is_zeroed_at_the_left_wall_not_at_the_goal():
     env = reference.bare("MountainCarContinuous-v0", 3)
-    # Into the wall; backwards through the goal from beyond it; into the right-hand end of the road.
+    # Into the left wall; backwards past the goal; into the right end of the road.
     states = np.array([[-1.19, -0.06], [0.55, -0.02], [0.59, 0.06]])
     rows = reference.step(env, states, np.zeros((3, 1), np.float32))
     np.testing.assert_array_equal(rows.state[0], np.float32([-1.2, 0]))
@@ -106,14 +106,14 @@ def test_velocity_is_zeroed_at_the_left_wall_not_at_the_goal():
     assert rows.terminated.tolist() == [False, False, True]
 
 
-def test_whole_episodes_of_energy_pumping_equal_gymnasium_by_way_of_the_left_wall():
+def test_whole_episodes_of_energy_pumping_against_the_left_wall_equal_gymnasium():
     env, state, starts, first = reference.start_together("MountainCarContinuous-v0", 8)
-    theirs = reference.reference_episodes("MountainCarContinuous-v0", starts, first, pumped)
+    theirs = reference.reference_episodes("MountainCarContinuous-v0", starts, first, pumping)
     ours = reference.replay(env, state, theirs)
     assert all(e.terminated[-1] for e in theirs)
     hits = [np.all(e.observation == np.float32([-1.2, 0]), axis=-1).any() for e in theirs]
     assert sum(hits) >= 2
-    # Roundings of 6e-8 add up, less those that the wall takes away; of the reward of 100 one is 4e-6.
+    # Rounding errors of 6e-8 accumulate, except where the wall resets them; for the reward of 100 one is 4e-6.
     reference.assert_episodes_match(ours, theirs, 1e-5)
 
 
@@ -125,18 +125,18 @@ def test_whole_random_episodes_equal_gymnasium_to_the_time_limit():
     )
     ours = reference.replay(env, state, theirs)
     assert all(e.truncated[-1] and len(e) == 999 for e in theirs)
-    # Roundings of 6e-8 add up over a thousand steps.
+    # Rounding errors of 6e-8 accumulate over a thousand steps.
     reference.assert_episodes_match(ours, theirs, 3e-5)
 
 
-def test_cars_start_at_rest_and_uniform_between_the_two_bounds():
+def test_cars_start_at_rest_with_uniform_positions():
     states, observation = reference.starting_states("MountainCarContinuous-v0")
     np.testing.assert_array_equal(observation, states)
     reference.assert_uniform(states[:, 0], -0.6, -0.4)
     assert np.all(states[:, 1] == 0)
 
 
-def test_bounds_of_the_start_are_params_and_may_differ_by_lane():
+def test_start_bounds_are_params_and_may_differ_by_lane():
     low = np.repeat([-1.0, -0.2], 5000)
     states, _ = reference.starting_states("MountainCarContinuous-v0", start_low=low, start_high=0.1)
     reference.assert_uniform(states[:5000, 0], -1.0, 0.1)

@@ -1,4 +1,4 @@
-"""Pendulum against Gymnasium's, whose angle is not kept in a turn: angles are compared modulo a turn."""
+"""Pendulum compared with Gymnasium's. Angles are compared modulo a turn, because Gymnasium does not wrap them."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from tests.envs.classic_control.reference import NUM_STATES
 PARAMS = {
     "defaults": {},
     "long and heavy": {"length": 1.7, "mass": 2.5, "gravity": 3.7},
-    "light and quick": {"length": 0.6, "mass": 0.4, "dt": 0.02, "max_speed": 5.0, "max_torque": 1.0},
+    "light and fast": {"length": 0.6, "mass": 0.4, "dt": 0.02, "max_speed": 5.0, "max_torque": 1.0},
 }
 
 
@@ -21,7 +21,7 @@ def configure(env, gravity=10.0, mass=1.0, length=1.0, dt=0.05, max_speed=8.0, m
 
 
 def drawn(max_speed=8.0, max_torque=2.0, **_):
-    """States over the whole turn, its ends included, with rates up to the limit; torques in and beyond the limits."""
+    """States over the full turn, its ends included, with rates up to the limit; torques beyond the limits too."""
     rng = np.random.default_rng(0)
     states = rng.uniform(-1, 1, (NUM_STATES, 2)) * [np.pi, max_speed]
     edge = 200
@@ -31,9 +31,9 @@ def drawn(max_speed=8.0, max_torque=2.0, **_):
     return states, rng.uniform(-1.5 * max_torque, 1.5 * max_torque, (NUM_STATES, 1)).astype(np.float32)
 
 
-# The cost reaches pi^2 + 6.4 = 16, where float32 is spaced by 2e-6: a few roundings stay below 1e-5.
+# The cost reaches pi^2 + 6.4 = 16, where float32 has a spacing of 2e-6; a few roundings stay below 1e-5.
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS.keys())
-def test_one_step_from_drawn_states_equals_gymnasium(params):
+def test_one_step_from_random_states_equals_gymnasium(params):
     states, actions = drawn(**params)
     theirs = reference.reference_step(reference.reference("Pendulum-v1"), states, actions, configure, **params)
     ours = reference.step(reference.bare("Pendulum-v1", **params), states, actions)
@@ -42,7 +42,7 @@ def test_one_step_from_drawn_states_equals_gymnasium(params):
     assert np.all(np.abs(ours.state[:, 0]) <= np.float32(np.pi))
 
 
-def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
+def test_params_per_lane_give_each_lane_its_own_physics():
     states, actions = drawn()
     factors = np.random.default_rng(1).uniform(0.5, 1.5, (4, NUM_STATES))
     values = dict(zip(("gravity", "mass", "length", "dt"), factors, strict=True))
@@ -53,10 +53,10 @@ def test_each_lane_has_its_own_physics_with_params_of_one_value_a_lane():
     reference.assert_rows_match(ours, theirs, tolerance=1e-5, angles=[0], ending=0)
 
 
-def test_reward_is_that_of_the_state_before_the_step():
+def test_the_reward_depends_on_the_state_before_the_step():
     env = reference.bare("Pendulum-v1", 2)
     rows = reference.step(env, np.array([[0.0, 0.0], [np.pi / 2, 2.0]]), np.array([[2.0], [-1.0]], np.float32))
-    # Upright at rest only the torque is paid for, whatever it does: 0.001 * 2^2.
+    # Upright at rest the cost is that of the torque alone: 0.001 * 2^2.
     np.testing.assert_allclose(rows.reward, [-0.004, -((np.pi / 2) ** 2 + 0.1 * 4 + 0.001)], rtol=1e-6)
 
 
@@ -64,12 +64,12 @@ def test_reward_is_that_of_the_state_before_the_step():
 REWARD_SLOPE = 2 * np.pi + 1.6
 
 
-# Storing the state is two of the ten or so roundings of a step; an unlucky series of them adds up to a few times more.
+# Storing the state makes two of about ten roundings of a step; an unfavourable series of them is a few times larger.
 ALLOWANCE = 30
 
 
 def test_whole_damped_episodes_equal_gymnasium():
-    # A torque against the motion settles the pendulum, and errors with it.
+    # A torque against the motion damps the pendulum and its errors.
     env, state, starts, first = reference.start_together("Pendulum-v1", 8)
     theirs = reference.reference_episodes("Pendulum-v1", starts, first, lambda o, t, lane: np.clip(-o[2:], -2, 2))
     ours = reference.replay(env, state, theirs)
@@ -88,7 +88,7 @@ def test_whole_random_episodes_equal_gymnasium():
     reference.assert_episodes_match(ours, theirs, bounds, REWARD_SLOPE)
 
 
-def test_angles_start_uniform_over_the_turn_and_rates_within_one():
+def test_initial_angles_are_uniform_over_the_turn_and_rates_in_minus_one_to_one():
     states, observation = reference.starting_states("Pendulum-v1")
     reference.assert_uniform(states[:, 0], -np.pi, np.pi)
     reference.assert_uniform(states[:, 1], -1, 1)
@@ -97,7 +97,7 @@ def test_angles_start_uniform_over_the_turn_and_rates_within_one():
     np.testing.assert_allclose(observation, expected, rtol=0, atol=1e-6)
 
 
-def test_ranges_of_the_start_are_params():
+def test_start_ranges_are_params():
     states, _ = reference.starting_states("Pendulum-v1", start_angle=0.5, start_rate=np.repeat([0.1, 3.0], 5000))
     reference.assert_uniform(states[:, 0], -0.5, 0.5)
     reference.assert_uniform(states[:5000, 1], -0.1, 0.1)
@@ -113,7 +113,7 @@ def test_action_spec_is_one_torque_between_minus_two_and_two():
     assert env.action_spec() == jaxenv.specs.Bounded((1,), np.float32, -2, 2)
 
 
-def test_it_never_ends_but_by_the_time_limit():
+def test_only_the_time_limit_ends_an_episode():
     env = jaxenv.make("Pendulum-v1", num_envs=3)
     state, _ = reference.reset(env, jax.random.key(0))
     rows = jax.device_get(reference.replay_actions(env, state, np.full((201, 3, 1), 2, np.float32)))

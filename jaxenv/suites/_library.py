@@ -1,0 +1,40 @@
+"""Importing other libraries and running their code under the settings that it expects."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+import jax
+
+
+def import_library(name: str, install: str) -> ModuleType:
+    """Imports a library on first use.
+
+    Args:
+        name: the name of the module.
+        install: the command that installs it, for the error message.
+
+    Raises:
+        ImportError: if the library or one of its dependencies is not installed.
+    """
+    # Modules may create arrays when they are imported: with default types, and not inside a trace.
+    with outside_traces():
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise ImportError(f"the {name} suite needs {name}: {install} ({error})") from None
+
+
+@contextlib.contextmanager
+def default_types() -> Iterator[None]:
+    """Runs code under JAX's default settings: implicit promotion of dtypes and ranks, and types of 32 bits."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@contextlib.contextmanager
+def outside_traces() -> Iterator[None]:
+    """Like `default_types`, and evaluates immediately even while a function is being traced."""
+    with default_types(), jax.ensure_compile_time_eval():
+        yield

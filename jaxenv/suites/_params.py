@@ -1,0 +1,61 @@
+"""Params of environments that are written for one lane: structs of numbers, and calls with params per lane."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.tree import Tree
+
+# Kinds of dtypes that params may have, and the dtypes that they are stored in.
+_DTYPES = {"b": np.bool_, "i": np.int32, "u": np.int32, "f": np.float32}
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether ``value`` is a number or an array that can be a param."""
+    numeric = isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array)
+    return numeric and np.dtype(jnp.result_type(value)).kind in _DTYPES
+
+
+def params_struct(doc: str, values: Mapping[str, np.ndarray], restore: Callable, arguments: tuple) -> Any:
+    """Builds a struct with one numeric field for each value.
+
+    Args:
+        doc: the docstring of the struct's class.
+        values: the default of each field; its rank and kind of dtype become those of the field.
+        restore: a function of a module. Pickle cannot find a class made at run time by its name, so it calls
+            ``restore(*arguments, values)`` instead.
+        arguments: the first arguments of ``restore``.
+    """
+    fields = {name: tree.leaf(rank=value.ndim, dtype=_DTYPES[value.dtype.kind]) for name, value in values.items()}
+    members = {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}
+    members["__reduce__"] = lambda self: (restore, (*arguments, values_of(self)))
+    cls = tree.struct(type("Params", (), members))
+    return cls(**{name: value.astype(_DTYPES[value.dtype.kind]) for name, value in values.items()})
+
+
+def values_of(params: Any) -> dict[str, Any]:
+    """The fields of a struct of params by name."""
+    return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
+
+
+def ranks_of(params: Any) -> dict[str, int]:
+    """The number of axes that each field has if its value is the same for all lanes."""
+    return {field.name: field.metadata["rank"] for field in dataclasses.fields(params)}
+
+
+def map_lanes(function: Callable, values: Mapping[str, Any], ranks: Mapping[str, int], *arguments: Tree) -> Tree:
+    """Maps ``function(values, *arguments)``, written for one lane, over the lanes of ``arguments``.
+
+    A value with one axis more than its rank holds one value per lane; all others are the same for all lanes.
+    """
+    per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks[name]}
+
+    def one_lane(of_lane: dict, *arguments):
+        return function({**values, **of_lane}, *arguments)
+
+    return jax.vmap(one_lane)(per_lane, *arguments)

@@ -1,0 +1,55 @@
+"""Loading and running gymnax's environments for the tests of the suite."""
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv import specs
+from jaxenv.wrapper import layers
+
+LANES = 8
+
+
+def load(id, num_envs=LANES, **kwargs):
+    return jaxenv.load(f"gymnax:{id}", num_envs, **kwargs)
+
+
+@jax.jit
+def start(env, key):
+    return env.reset(key)
+
+
+@jax.jit
+def play(env, state, actions):
+    """The last state and the trajectory ``[T, B]`` for actions ``[T, B, ...]``."""
+    return jax.lax.scan(env.step, state, actions)
+
+
+def rollout(env, num_steps, actions=None, key=0):
+    """The FIRST rows, the last state and the trajectory of ``num_steps`` random or given actions."""
+    if actions is None:
+        actions = jax.device_get(specs.sample(env.action_spec(), jax.random.key(1), (num_steps, env.num_envs)))
+    state, first = start(env, jax.random.key(key))
+    return first, *play(env, state, actions)
+
+
+def bare(id, num_envs, **kwargs):
+    """The task at the bottom of the stack."""
+    return layers(load(id, num_envs, **kwargs))[-1]
+
+
+def task_of(state):
+    """The task's own state within the state of a stack."""
+    while not hasattr(state, "task"):
+        state = state.inner
+    return state.task
+
+
+def zeros(function, *arguments):
+    """Zeros in the structure that ``function(*arguments)`` returns."""
+    return jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), jax.eval_shape(function, *arguments))
+
+
+def kinds(shapes):
+    """Shape, dtype and weak type of every leaf."""
+    return [(s.shape, s.dtype, getattr(s, "weak_type", False)) for s in jax.tree.leaves(shapes)]
