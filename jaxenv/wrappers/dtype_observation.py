@@ -12,7 +12,7 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DtypeObservation(LeafObservationWrapper):
-    """Casts observations to another dtype. Shapes stay, and the bounds are cast like the values.
+    """Casts observations to another dtype. The bounds are cast like the values; shapes stay.
 
     Floats are truncated towards zero to integers; a number becomes the bool ``x != 0``. A choice among n stays in
     0 .. n - 1. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.

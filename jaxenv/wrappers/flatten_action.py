@@ -13,7 +13,7 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class FlattenAction(ActionWrapper):
-    """Takes one vector with the elements of all leaves, in the order of the tree and each leaf in row-major order.
+    """Takes one vector ``[B, n]`` with the elements of all leaves, in tree order and each leaf in row-major order.
 
     Bounds are kept. Elements are cast to the dtype of their leaf; for a discrete leaf floats are rounded to the nearest
     integer within its bounds.

@@ -10,7 +10,7 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class RescaleObservation(LeafObservationWrapper):
-    """Maps observations affinely from their bounds onto [minimum, maximum].
+    """Maps observations elementwise and affinely from their bounds onto [minimum, maximum].
 
     The result is clipped, so that rounding errors cannot exceed the bounds. With ``fields=None`` every floating-point
     leaf is mapped; cast integers by `DtypeObservation` first. Owns ``observation``; maps
