@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import _actions, specs
+from jaxenv import _actions, make, specs
 from jaxenv.specs import Array, Bounded
+from tests.rows import unrolled
 
 INF = np.inf
 
@@ -111,3 +112,14 @@ def test_finite_puts_0_for_nan_and_infinities_and_passes_integers():
     got = _actions.finite({"x": jnp.array([np.nan, INF, -INF, 2.0]), "n": n})
     assert got["x"].tolist() == [0, 0, 0, 2]
     assert got["n"] is n
+
+
+@pytest.mark.parametrize("value", [-3, 7, 10**6])
+def test_discrete_actions_out_of_range_are_clipped_to_the_spec(value):
+    env = make("CartPole-v1", num_envs=2)
+    legal = 0 if value < 0 else 1
+    given = unrolled(env, jnp.full((3, 2), value, jnp.int32))
+    clipped = unrolled(env, jnp.full((3, 2), legal, jnp.int32))
+    np.testing.assert_array_equal(given.observation, clipped.observation)
+    assert given.prev_action[1].tolist() == [value, value]
+    assert jax.tree.structure(given) == jax.tree.structure(clipped)

@@ -1,4 +1,4 @@
-"""Environments composed of named observations, actions, rewards and ends."""
+"""Composed: named observations, actions, rewards and terminations around the dynamics of another environment."""
 
 import functools
 
@@ -17,7 +17,7 @@ from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.wrappers.paying import paying
 
-# Those of the conformance kit's properties that cost little once the shared rollout is compiled.
+# Properties of the conformance kit that are cheap once the shared rollout is compiled.
 CHEAP = (
     "same_tree",
     "leading_lanes",
@@ -43,7 +43,7 @@ class Point:
 
 
 class Reacher(Task):
-    """A point that is pushed to a target; it says what its reward is made of, as Gymnasium's Reacher does."""
+    """A point that is pushed to a target and reports the terms of its reward, like Gymnasium's Reacher."""
 
     def initial(self, stream):
         at, target = (random.uniform(random.fold_in(stream, name), (2,), -1, 1) for name in ("at", "target"))
@@ -116,7 +116,7 @@ def test_the_reacher_reward_is_the_weighted_sum_of_two_entries_of_env_info():
 
 @functools.cache
 def pushed():
-    """A cart pole whose first lane is always pushed to the right; the others by chance."""
+    """A cart pole whose first lane is always pushed to the right, the others at random."""
     actions = np.array(random_actions(cart_pole(), 14))
     actions[:, 0] = 1
     return unrolled(cart_pole(), actions)
@@ -158,7 +158,7 @@ def test_compositions_pass_the_conformance_checks(env):
     check_env(env, properties=CHEAP, raise_on_failure=True)
 
 
-# Lane 1 ends by its dynamics, lane 2 by an element; lane 0 goes on.
+# The dynamics end lane 1, an element ends lane 2, and lane 0 continues.
 STREAMS = {
     "next_step": {
         "step_type": [[0, 1, 1, 1, 1], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1]],
@@ -192,7 +192,7 @@ def test_lanes_end_and_restart_independently(mode):
     assert lanes(r.env_info["terminations"]["lost"]) == [[0] * 5, [0] * 5, [0, 0, 1, 0, 0]]
 
 
-# --- each group by itself --------------------------------------------------------------------------------------------
+# --- single groups ---------------------------------------------------------------------------------------------------
 
 
 def test_a_composition_without_elements_equals_its_dynamics():
@@ -236,7 +236,7 @@ def test_a_termination_named_env_replaces_that_of_the_dynamics():
 
 
 def paid(env):
-    """Rewards ``[B]`` of one step on which the distance costs 1 and control costs 4."""
+    """Rewards ``[B]`` of one step on which distance costs 1 and control costs 4."""
     return env.step(env.reset(jax.random.key(0))[0], np.full(env.num_envs, 2))[1].reward.tolist()
 
 
@@ -271,7 +271,7 @@ def test_the_gradient_with_respect_to_a_weight_is_the_sum_of_its_term():
     np.testing.assert_array_equal(by_number, terms["reward_ctrl"].sum())
 
 
-# --- what it answers as one environment ------------------------------------------------------------------------------
+# --- forwarded declarations ------------------------------------------------------------------------------------------
 
 
 def test_declarations_of_the_dynamics_hold_unless_an_element_changes_them():
@@ -282,12 +282,12 @@ def test_declarations_of_the_dynamics_hold_unless_an_element_changes_them():
     kept, changed = Composed(pendulum, terminations=ends), Composed(pendulum, observations=turns, actions=torque)
     assert (kept.smooth, kept.finite_observation) == (True, True)
     assert (changed.smooth, changed.finite_observation) == (False, False)
-    assert changed.can_diverge  # its actions are discrete, those of the pendulum are not
+    assert changed.can_diverge  # its actions are discrete, those of the pendulum continuous
     assert Composed(jaxenv.spec("CardGame-v0").make()).reset_strategy == {"cpu": "cond", "default": "select"}
 
 
 class Declaring(Counting):
-    """Says more of itself than others."""
+    """Overrides every declaration."""
 
     opt_outs = {"gradients_sound": "to be forwarded"}
     closed = []
@@ -333,7 +333,7 @@ def test_the_same_elements_compile_once():
     assert len(traces) == 1
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------------
 
 WRONG = {
     "wrapped": (lambda: Composed(TimeLimit(paying(), 3)), r"env must be a Task .* got <TimeLimit<Paying>>"),

@@ -1,4 +1,4 @@
-"""Several tasks of equal specs in one batch."""
+"""Multitask: several tasks with equal specs in one batch."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from tests.rows import unrolled
 
 
 def tasks(num_envs=3):
-    """Task 0 ends after two steps and task 1 after nine; their observations lie 100 apart."""
+    """Task 0 ends after two steps and task 1 after nine; their observations differ by 100."""
     short = Counting(np.array([2]), stride=10, num_envs=num_envs)
     return short, Counting(np.array([9, 8]), stride=100, pays="end", num_envs=num_envs)
 
@@ -63,7 +63,7 @@ def test_the_agent_may_choose_the_task_and_other_tasks_stand_still():
     assert env.action_spec() == {"task_id": specs.discrete(2), "action": specs.discrete(10)}
     chosen = np.array([[1], [0], [1], [0], [1]], np.int32)
     r = unrolled(env, {"task_id": chosen, "action": np.full((5, 1), 7, np.int32)})
-    # Task 0 ends at its second step; then both begin anew.
+    # Task 0 ends at its second step; then both tasks restart.
     assert lanes(r.step_type) == [[0, 1, 1, 1, 2, 0]]
     assert lanes(r.observation) == [[0, 1, 1, 2, 2, 10]]
     assert lanes(r.reward) == [[0, 0, 7, 0, 7, 0]]

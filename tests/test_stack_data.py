@@ -1,4 +1,4 @@
-"""Stacks as plain data."""
+"""Stacks of wrappers as plain data."""
 
 import json
 
@@ -12,7 +12,7 @@ from jaxenv.wrappers import RewardWrapper, from_data, to_data
 
 
 class Halved(RewardWrapper):
-    """A wrapper of somebody else's."""
+    """A custom wrapper."""
 
     def reward(self, reward):
         return reward / 2

@@ -1,4 +1,4 @@
-"""Every wrapper on a toy that fits it: what the conformance tests of wrappers go through."""
+"""Every wrapper with a toy environment that fits it, for the conformance tests of wrappers."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ from tests.wrappers.paying import paying
 
 
 class Entry(NamedTuple):
-    """A wrapper with its arguments bound, and an environment without restarts that it fits on."""
+    """A wrapper with its arguments bound, and an environment without restarts that it accepts."""
 
     wrapper: Callable[[Environment], Environment]
     env: Callable[[], Environment] = Walk
@@ -39,7 +39,7 @@ def mirrored(action):
     return 1 - action
 
 
-# Where to walk to: uniform in [-1, 1].
+# Goals of the walk, uniform in [-1, 1].
 goal_of_walk = (
     lambda stream: random.uniform(stream, (1,), -1, 1),
     lambda achieved, goal: -jnp.abs(achieved - goal)[:, 0],
@@ -140,12 +140,12 @@ def main(names: list[str]) -> None:
     )
     for name in names or WRAPPERS:
         entry = WRAPPERS[name]
-        begun, inner = time.perf_counter(), entry.env()
+        started, inner = time.perf_counter(), entry.env()
         report = check_wrapper(entry.wrapper, inner)
         of = {s: [r.name for r in report if r.status is s] for s in Status}
-        told = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
-        seconds = time.perf_counter() - begun
-        print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(told)} | {seconds:.0f} |", flush=True)
+        others = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
+        seconds = time.perf_counter() - started
+        print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(others)} | {seconds:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A toy that reports the actions which reach it."""
+"""A toy environment that reports the actions it receives."""
 
 import dataclasses
 
@@ -8,12 +8,12 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.testing import Counting
 
-# Lanes of which the middle one ends after two steps, again and again, while the others go on.
+# Three lanes; the middle one ends after every two steps, the others continue.
 LENGTHS = np.array([[9], [2], [9]])
 
 
 class Echo(Counting):
-    """Counts as `Counting` does and puts the action that it takes, one of any spec, into ``env_info["executed"]``."""
+    """Counts like `Counting`, accepts actions of any spec, and reports them in ``env_info["executed"]``."""
 
     accepts: tree.Static = tree.static(kw_only=True)
 

@@ -1,4 +1,4 @@
-"""A toy whose rewards and flags can be written down by hand."""
+"""A toy environment whose rewards and flags are simple functions of step and action."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from jaxenv.testing import Counting
 
 
 class Paying(Counting):
-    """`Counting` that says what its reward is made of.
+    """`Counting` that reports terms of a reward.
 
     ``env_info``: ``reward_dist`` (minus the step), ``reward_ctrl`` (minus the square of the action), ``cost`` (twice
     the action), all float32, and the flag ``life_lost`` where the action is 9.
@@ -28,6 +28,6 @@ class Paying(Counting):
 
 
 def paying(num_envs: int = 1) -> Paying:
-    """Lanes of lengths 9, 2 and 9; lane 1 ends and restarts while the others go on."""
+    """Lanes of lengths 9, 2 and 9; lane 1 ends and restarts while the others continue."""
     lengths = np.array([[9], [2], [9]]) if num_envs == 3 else np.array([1, 3, 2])
     return Paying(lengths, stride=10, num_envs=num_envs)

@@ -1,4 +1,4 @@
-"""Actions that arrive disturbed or late, and what a new episode knows of the one before: nothing."""
+"""ActionNoise and ActionDelay: disturbed and delayed actions, and no memory across episodes."""
 
 import functools
 
@@ -18,13 +18,13 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 def noise(rows):
-    """What was added to actions that were all 0, ``[T, B]``; 0 at FIRST."""
+    """The noise added to zero actions, ``[T, B]``; 0 at FIRST."""
     return rows.env_info["executed"]
 
 
 @functools.cache
 def noise_of_three(past_weight, mode="next_step", outside=False):
-    """Rows of three lanes of which the middle one restarts; the last one has no noise."""
+    """A trajectory of three lanes; the middle one restarts, the last one has no noise."""
 
     def wrapper(env):
         return ActionNoise(env, np.array([1, 2, 0]), past_weight)
@@ -52,7 +52,7 @@ def test_a_restarted_lane_redraws_its_past_while_other_lanes_continue(outside):
     assert past[[3, 6], 1].tolist() == [0, 0]  # ignored actions
     np.testing.assert_allclose(past[2:, 0], noise(draws)[1:-1, 0], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(past[[2, 5], 1], noise(draws)[[1, 4], 1], rtol=1e-5, atol=1e-5)
-    # Neither nothing nor the last draw of the episode before, nor that of another episode's start.
+    # It is neither 0 nor the last draw of the previous episode, nor that of another episode's start.
     started = past[[1, 4, 7], 1]
     assert (np.abs(started) > 1e-3).all()
     assert (np.abs(np.diff(started)) > 1e-3).all()

@@ -1,4 +1,4 @@
-"""Several steps with one action: sums, ends amid the repeats, counts of frames, and the maximum of two of them."""
+"""ActionRepeat and MaxAndSkip: sums, ends between repeats, frame counts, and the maximum of two frames."""
 
 import dataclasses
 from typing import Any
@@ -45,7 +45,7 @@ class Priced(Counting):
 
 
 class Halved(Wrapper):
-    """Multiplies discounts by a half."""
+    """Multiplies discounts by 0.5."""
 
     owns = frozenset({"discount"})
 
@@ -55,7 +55,7 @@ class Halved(Wrapper):
 
 
 class Negative(ObservationWrapper):
-    """The count below 0, so that of two frames the earlier one is the larger."""
+    """Shows the negated count, so that the earlier of two frames is the larger."""
 
     def observation(self, observation):
         return -observation
@@ -134,7 +134,7 @@ def test_repeats_equal_the_same_number_of_single_steps(num):
 
 
 class Between(RewardWrapper):
-    """Clips rewards to bounds and says so."""
+    """Clips rewards to bounds and declares them."""
 
     low: float = -1.0
     high: float = 1.0
@@ -165,7 +165,7 @@ def test_the_maximum_is_taken_over_the_last_two_frames_or_the_only_one():
     assert rows.step_type[:, 1].tolist() == [FIRST, LAST, FIRST, LAST, FIRST]
     assert rows.observation[:, 0].tolist() == [0, -2, -5, -8, -10]
     assert rows.observation[:, 1].tolist() == [0, -1, -10, -11, -20]
-    # The third lane ends on the first of three repeats: one frame, not the one of the row before.
+    # The third lane ends on the first of three repeats: it shows one frame, not that of the previous row.
     assert rows.step_type[:, 2].tolist() == [FIRST, MID, LAST, FIRST, MID]
     assert rows.observation[:, 2].tolist() == [0, -2, -4, -10, -12]
     assert rows.reward[:, 2].tolist() == [0, 3, 2, 0, 12]
@@ -185,7 +185,7 @@ def test_max_and_skip_equals_action_repeat_except_for_the_observation():
     assert MaxAndSkip(counting(), 2).observation_spec() == counting().observation_spec()
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------------
 
 
 class Seen(BatchWrapper):

@@ -1,4 +1,8 @@
-"""Wrappers that map the agent's action by itself: what reaches the environment, and what the agent is told."""
+"""Stateless action wrappers: the action that the environment receives, specs and ``prev_action``.
+
+Covers ActionOffset, AffineAction, ClipAction, DiscreteActions, DiscretizeAction, FlattenAction, NormalizeAction,
+OneHotAction, RescaleAction and TransformAction.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
+from jaxenv.task import Task, Transition
 from jaxenv.testing import random_environment
 from jaxenv.wrappers import (
     ActionOffset,
@@ -19,6 +24,7 @@ from jaxenv.wrappers import (
     NormalizeAction,
     OneHotAction,
     RescaleAction,
+    TimeLimit,
     TransformAction,
 )
 from tests.rows import unrolled
@@ -162,7 +168,7 @@ TABLE = {
 
 
 def batch(spec, values):
-    """Nested lists as arrays of the dtypes of a tree of specs."""
+    """Nested lists as arrays with the dtypes of a tree of specs."""
     return jax.tree.map(lambda s, v: np.asarray(v, s.dtype), spec, values, is_leaf=specs.is_spec)
 
 
@@ -225,6 +231,72 @@ def test_a_tree_of_actions_is_mapped_and_reported_leaf_by_leaf():
     assert rows.env_info["executed"]["gear"][1].tolist() == [3] * 3
     assert rows.prev_action["force"][:, 1].tolist() == [[0, 0], [0.5, 0.5], [0.5, 0.5], [0, 0]]
     assert rows.prev_action["gear"][:, 1].tolist() == [0, 9, 9, 0]
+
+
+# --- RescaleAction and ClipAction ------------------------------------------------------------------------------------
+
+
+class PaysAction(Task):
+    """Pays the action that it receives."""
+
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.float32)
+
+    def transition(self, state, action, stream):
+        return Transition(state, action[:, 0], jnp.zeros(state.shape, bool))
+
+    def observe(self, state):
+        return state
+
+    def observation_spec(self):
+        return specs.Array((), np.float32)
+
+    def action_spec(self):
+        return specs.Bounded((1,), np.float32, -2.0, 2.0)
+
+
+def test_rescaled_actions_0_half_1_reach_the_environment_as_minus_2_0_2():
+    env = RescaleAction(PaysAction(num_envs=3), 0, 1)
+    assert env.action_spec() == specs.Bounded((1,), np.float32, 0.0, 1.0)
+    rows = unrolled(env, jnp.array([[[0.0], [0.5], [1.0]]]))
+    assert rows.reward[1].tolist() == [-2, 0, 2]
+    assert rows.prev_action[1, :, 0].tolist() == [0, 0.5, 1]
+    assert rows.prev_action[0, :, 0].tolist() == [0, 0, 0]
+
+
+def test_clipped_actions_stay_within_bounds_and_prev_action_is_the_one_given():
+    rows = unrolled(ClipAction(PaysAction(num_envs=3)), jnp.array([[[-5.0], [0.5], [jnp.inf]]]))
+    assert rows.reward[1].tolist() == [-2, 0.5, 2]
+    assert rows.prev_action[1, :, 0].tolist() == [-5, 0.5, 0]
+
+
+def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
+    env = RescaleAction(AutoReset(TimeLimit(PaysAction(num_envs=1), 1)), 0, 1)
+    rows = unrolled(env, jnp.full((3, 1, 1), 0.7))
+    assert rows.step_type[:, 0].tolist() == [FIRST, LAST, FIRST, LAST]
+    np.testing.assert_allclose(rows.prev_action[:, 0, 0], [0, 0.7, 0, 0.7], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ((1, 1), "minimum must be below maximum"),
+        ((0, np.inf), "minimum must be below maximum, both finite"),
+        (((0.0, 0.0), (1.0, 1.0)), "does not broadcast"),
+    ],
+)
+def test_rescaling_refuses_invalid_bounds(bounds, message):
+    env = PaysAction()
+    with pytest.raises(ValueError, match=message):
+        RescaleAction(env, *bounds).action_spec()
+
+
+def test_rescaling_refuses_discrete_actions():
+    with pytest.raises(ValueError, match="one continuous array with finite bounds"):
+        RescaleAction(jaxenv.spec("CartPole-v1").make(), 0, 1)
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 def made(spec):

@@ -1,4 +1,4 @@
-"""Auto-reset: the rows that each mode returns, and that every way of computing them is the same."""
+"""AutoReset: the rows of each mode, equality of the restart strategies (`jaxenv._restart`), and ``reset_where``."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ def counting(lengths, mode="next_step", strategy="select", **kwargs):
     return AutoReset(Counting(lengths, num_envs=len(lengths), **kwargs), mode, strategy)
 
 
-# --- the rows, written down ------------------------------------------------------------------------------------------
+# --- documented rows -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
@@ -77,7 +77,7 @@ def test_carried_values_survive_episodes(strategy):
 
 
 class Regret(Counting):
-    """Carries the sum of its actions over episodes and shows it."""
+    """Carries the sum of its actions across episodes and shows it."""
 
     def transition(self, state, action, stream):
         out = super().transition(state, action, stream)
@@ -106,13 +106,13 @@ def test_an_episode_of_one_step_ends_on_its_first_step():
     assert rows.step_type[:, 0].tolist() == [FIRST, LAST, FIRST, LAST, FIRST]
 
 
-# --- every way of computing is the same ------------------------------------------------------------------------------
+# --- all strategies are equal ----------------------------------------------------------------------------------------
 
 LANES = 37
 
 
 def out_of_phase(mode, strategy, block=8):
-    """Integer lanes of all lengths from 1 on, many ending at once: more than one block of ``compact``."""
+    """Integer lanes of several lengths from 1 on; more lanes end at once than one block of ``compact`` holds."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 6, (LANES, 7))
     lengths[:20, 0] = 2
@@ -152,7 +152,7 @@ def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_bat
     actions = jnp.ones((20, LANES), jnp.int32)
 
     def played(strategy, more, limit):
-        # A batch has lengths of its own for each lane, a batch of batches one limit for all of them.
+        # Lengths differ per lane of a batch; one limit applies to all lanes of a batch of batches.
         env = AutoReset(
             TimeLimit(Counting(lengths + more, stride=100, num_envs=LANES), limit), "next_step", strategy, 8
         )
@@ -172,14 +172,14 @@ def test_vmap_keeps_the_branch_on_ended_lanes(strategy):
     env = out_of_phase("next_step", strategy)
     states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
     text = str(jax.make_jaxpr(jax.vmap(env.step))(states, jnp.zeros((3, LANES), jnp.int32)))
-    assert "cond[" in text  # JAX's own rule turns branches into selections
+    assert "cond[" in text  # JAX's own batching rule turns branches into selections
 
 
 def test_same_step_equals_next_step_without_first_rows():
     env = out_of_phase("next_step", "select")
     actions = random_actions(env, 60)
     longer = unrolled(env, actions)
-    # Each lane's actions in same_step are those of next_step but for the ignored ones, those of its FIRST rows.
+    # Each lane's same_step actions are those of next_step without the ignored ones, which led to FIRST rows.
     kept = [[] for _ in range(LANES)]
     for t in range(60):
         for lane in range(LANES):
@@ -233,7 +233,7 @@ def test_a_strategy_per_platform_resolves_to_the_current_platform():
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
 def test_gradients_stop_at_the_start_of_an_episode(strategy, param, value):
-    """Lane 0 begins anew on the third row: neither its past nor how it was started may have a slope there."""
+    """Lane 0 restarts on the third row, so neither its past nor its start may contribute a gradient there."""
     env = jaxenv.make("CartPole-v1", num_envs=3, max_episode_steps=np.array([2, 9, 9]), reset=strategy)
 
     def final(x):
@@ -278,7 +278,7 @@ def test_episodes_of_a_lane_start_differently():
     assert len(np.unique(starts, axis=0)) == len(starts) == 25
 
 
-# --- resetting by hand -----------------------------------------------------------------------------------------------
+# --- reset_where -----------------------------------------------------------------------------------------------------
 
 
 def test_reset_where_restarts_the_marked_lanes_only():
@@ -293,7 +293,7 @@ def test_reset_where_restarts_the_marked_lanes_only():
     assert env.clock(new_state).step.tolist() == [0, 1, 0, 1]
     for a, b in zip(jax.tree.leaves(new_state), jax.tree.leaves(state), strict=True):
         assert a[1::2].tolist() == b[1::2].tolist()
-    # The next episode of the lane's own stream is the one that AutoReset would have begun.
+    # The next episode of a lane equals the one that AutoReset would start.
     auto = unrolled(jaxenv.make("CartPole-v1", num_envs=4, max_episode_steps=1), jnp.ones((2, 4), jnp.int32))
     np.testing.assert_allclose(row.observation[::2], auto.observation[2, ::2], rtol=1e-6)
 
@@ -317,7 +317,7 @@ def test_reset_where_outside_auto_reset_clears_its_flag():
     state, timestep = jaxenv.reset_where(env, state, timestep, timestep.is_last())
     assert timestep.step_type.tolist() == [FIRST, MID]
     _, timestep = env.step(state, jnp.zeros(2, jnp.int32))
-    assert timestep.step_type.tolist() == [LAST, MID], "the lane must step, not begin a second time"
+    assert timestep.step_type.tolist() == [LAST, MID], "the lane must step, not restart a second time"
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_without_auto_reset_stepping_past_the_end_stays_finite():
     assert np.isfinite(rows.observation).all()
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 class Identity(BatchWrapper):

@@ -1,4 +1,7 @@
-"""Wrappers of ends and discounts. Lane 1 has episodes of two steps, the others of nine."""
+"""Wrappers that change ends and discounts. Episodes of lane 1 have two steps, those of other lanes nine.
+
+Covers Discount, NonEpisodic, NonTerminating, RandomFirstEpisodeLength, TerminalOnInfo and TerminateOn.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +36,7 @@ def rows(env, steps=5, action=1):
 
 
 def lanes(values):
-    """One list a lane."""
+    """One list per lane."""
     return np.asarray(values).T.tolist()
 
 
@@ -125,7 +128,7 @@ def test_make_puts_the_time_limit_outside():
     ],
 )
 def test_terminate_on_ends_episodes_and_wins_against_a_limit_on_the_same_step(mode, kinds, discounts):
-    # Lane 0 is ended by the function at 2, lane 1 by its task at 2 as well, lane 2 by the limit alone.
+    # The function ends lane 0 at step 2, its task ends lane 1 at step 2 as well, and only the limit ends lane 2.
     limited = TimeLimit(counting(), np.array([2, 9, 3]))
     r = rows(AutoReset(TerminateOn(limited, lambda t: (t.observation % 10 == 2) & (t.env_id < 2)), mode))
     assert lanes(r.step_type) == kinds
@@ -159,7 +162,7 @@ def first_lengths(env, steps):
     """Lengths of the first three episodes of every lane, in agent steps: ``[3, B]``."""
     r = rows(AutoReset(env), steps)
     ends = [np.flatnonzero(kinds == LAST)[:3] for kinds in r.step_type.T]
-    # A FIRST row stands between two episodes.
+    # Episodes are separated by a FIRST row.
     return np.array([[e[0], e[1] - e[0] - 1, e[2] - e[1] - 1] for e in ends]).T
 
 

@@ -1,4 +1,4 @@
-"""FrameStack and History: what lies behind, lane by lane, and nothing of the episode before."""
+"""FrameStack and History: past observations per lane, none from the previous episode."""
 
 import functools
 from typing import Any
@@ -24,7 +24,7 @@ def rows(env, num_steps):
     return unrolled(env, jnp.zeros((num_steps, env.num_envs), jnp.int32))
 
 
-# --- three lanes, written down ---------------------------------------------------------------------------------------
+# --- three lanes -----------------------------------------------------------------------------------------------------
 
 OUTER = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
 
@@ -49,7 +49,7 @@ def test_a_same_step_last_row_shows_the_next_stack_and_keeps_the_final_one():
 
 
 class Ticking(Task):
-    """Shows the number of the row, over episodes; lane i starts anew every ``periods[i]`` rows."""
+    """Shows the number of the row across episodes; lane i restarts every ``periods[i]`` rows."""
 
     periods: Any = tree.leaf(dtype=np.int32)
 
@@ -181,7 +181,7 @@ def test_zero_padding_widens_the_bounds_of_older_frames_only():
 
 
 class Looking(Counting):
-    """Counting, seen by an eye of four pixels, beside its speed."""
+    """`Counting` whose observation is an image of four pixels and a speed."""
 
     def observe(self, state):
         count = super().observe(state)

@@ -1,4 +1,4 @@
-"""A goal for every episode."""
+"""GoalConditioned: goals per episode, rewards and specs."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ GOAL = specs.Bounded((1,), np.float32, 0, 100)
 
 
 def by_episode(key):
-    """2 in the first episode, 4 in the second and so on: the counter of a stream leads with the episode."""
+    """2 in the first episode, 4 in the second and so on: the first counter word of a stream is the episode."""
     return 2 * (key.c0 + 1).astype(jnp.float32)[:, None]
 
 

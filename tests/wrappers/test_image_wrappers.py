@@ -1,4 +1,8 @@
-"""Image wrappers: values, specs, and windows and mirrors that a lane keeps for an episode."""
+"""Image wrappers: values, specs, and windows and mirrors that a lane keeps for an episode.
+
+Covers ChannelFirst, CropObservation, FlipObservation, GrayscaleObservation, RandomCrop, ResizeObservation and
+ScaleImage.
+"""
 
 import functools
 
@@ -37,14 +41,14 @@ def bytes_(*shape):
 
 
 def image(dtype, rows):
-    """One image with one channel, as a batch, from its rows of pixels."""
+    """A batch of one image with one channel, given as rows of pixels."""
     return np.array(rows, dtype)[None, :, :, None]
 
 
 COLOURS = np.array([[[[255, 255, 255], [255, 0, 0]], [[0, 255, 0], [0, 0, 255]]]], U8)
-SHADE = F32([0, 70, 140, 210])  # what a row of a 4 by 4 image shows, from top to bottom
+SHADE = F32([0, 70, 140, 210])  # pixel values of a 4 by 4 image by row, from top to bottom
 
-# Wrapper of an environment, spec of its observation, observations of a batch; what these become, and their spec.
+# Wrapper, inner spec, inner observations of a batch, and the expected observations and spec.
 TABLE = {
     "channel first": (
         ChannelFirst,
@@ -96,7 +100,7 @@ TABLE = {
         (F32([[0, 5]]), F32([1])),
         (Bounded((2,), F32, 0, 5), Bounded((), F32, 0, 1)),
     ),
-    # Twice as small: the three pixels under the triangle weigh 3, 3 and 1 sevenths.
+    # At half the size, the three pixels under the triangle kernel weigh 3/7, 3/7 and 1/7.
     "resize": (
         lambda e: ResizeObservation(e, (2, 1)),
         Bounded((4, 4, 1), F32, 0, 210),
@@ -163,14 +167,14 @@ def test_an_atari_stack_gives_small_grey_channel_first_floats():
 # --- once an episode ------------------------------------------------------------------------------------------------
 
 COUNTING = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
-# What the lanes count, row by row; the middle one ends after 2 steps.
+# The count of each lane by row; the middle lane ends after 2 steps.
 COUNTS = [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 10, 3], [4, 11, 4], [5, 12, 5], [6, 20, 6]]
 TYPES = [[FIRST] * 3, [MID] * 3, [MID, LAST, MID], [MID, FIRST, MID], [MID] * 3, [MID, LAST, MID], [MID, FIRST, MID]]
 STEPS = jnp.zeros((6, 3), jnp.int32)
 
 
 def place(count):
-    """An image of 4 rows and 3 columns in which every pixel says where it is: 100 * count + 10 * row + column."""
+    """An image of 4 rows and 3 columns whose pixels encode their position: 100 * count + 10 * row + column."""
     pixels = 10 * np.arange(4, dtype=I32)[:, None] + np.arange(3, dtype=I32)[None]
     return 100 * count[:, None, None, None] + pixels[None, :, :, None]
 
@@ -184,7 +188,7 @@ def cropping(env):
 
 
 def flipping(env):
-    # The outer lanes always one way, the middle one by chance.
+    # The outer lanes have a fixed orientation, the middle one a random one.
     return FlipObservation(env, vertical=np.array([1, 0.5, 0], F32), horizontal=np.array([0, 0.5, 1], F32))
 
 
@@ -195,8 +199,8 @@ def traced(wrap, outside, mode):
     return unrolled(env, STEPS, jax.random.key(4))
 
 
-# The top left pixel of what is seen, without the count: 10 * row + column, of the corner of the window or of the corner
-# that a mirror brings there. Numbers come from the lanes' words of key 4, so they are the same everywhere.
+# The top left pixel of each observation without the count, 10 * row + column: the corner of the window, or the corner
+# that a mirror moves there. The values follow from key 4 and are the same on every platform.
 CORNERS = {
     cropping: [[1, 1, 21]] * 3 + [[1, 11, 21]] * 3 + [[1, 21, 21]],
     flipping: [[30, 0, 2]] * 3 + [[30, 30, 2]] * 3 + [[30, 32, 2]],
@@ -224,7 +228,7 @@ def test_a_same_step_last_row_keeps_the_old_window_and_shows_the_new_one(wrap):
     corners = np.array(CORNERS[wrap])
     counts = np.array(COUNTS)
     final, shown = (x[:, 1, 0, 0, 0] for x in (r.env_info["final_observation"], r.observation))
-    # The middle lane's rows are those of next_step without its FIRST rows 3 and 6.
+    # The rows of the middle lane are those of next_step without the FIRST rows 3 and 6.
     assert final[:5].tolist() == (100 * counts + corners)[[0, 1, 2, 4, 5], 1].tolist()
     assert shown[:5].tolist() == (100 * counts + corners)[[0, 1, 3, 4, 6], 1].tolist()
 
@@ -269,7 +273,7 @@ def both(count):
 def test_images_share_a_window_if_asked(shared):
     env = RandomCrop(TransformObservation(Counting(np.array([9])), both), width=2, height=3, shared=shared)
     _, timestep = jax.jit(lambda key: env.reset(key, jnp.arange(64)))(jax.random.key(0))
-    # The small image has one place for the window to stand in from top to bottom, both have two from left to right.
+    # The window has one vertical position in the small image, and two horizontal positions in both images.
     large, small = (np.asarray(timestep.observation[name])[:, 0, 0, 0] for name in ("large", "small"))
     assert set(small.tolist()) == {10, 11}
     assert bool((large % 10 == small % 10).all()) is shared
@@ -287,7 +291,7 @@ def test_bounds_cover_every_window_and_both_orientations():
     assert FlipObservation(showing(Array((3, 2, 1), F32))).observation_spec() == Array((3, 2, 1), F32)
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------------
 
 VECTOR, IMAGE = Array((2,), F32), bytes_(4, 3, 3)
 BAD = [

@@ -1,4 +1,4 @@
-"""Forbidden actions are replaced by legal ones, and said to have been."""
+"""MaskedActions: forbidden actions are replaced by legal ones and reported."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 class Alternating(Counting):
-    """Actions 1, 2, 3; 1 and 3 are legal ahead of the first, third, ... step of an episode, 2 ahead of the others."""
+    """Actions 1, 2, 3; 1 and 3 are legal before the first, third, ... step of an episode, 2 before the others."""
 
     def action_spec(self):
         return specs.discrete(3, start=1)
@@ -86,7 +86,7 @@ def test_random_replacement_plays_all_legal_actions_equally_often():
         np.testing.assert_allclose((replaced == 1).mean(), 0.5, atol=0.06)
         kept = ~rows.env_info["action_was_illegal"][t]
         np.testing.assert_array_equal(rows.reward[t][kept], given[t - 1][kept])
-    assert (rows.reward[1] != rows.reward[3]).any(), "every step draws anew"
+    assert (rows.reward[1] != rows.reward[3]).any(), "every step draws independently"
 
 
 def test_the_action_passes_through_if_no_action_is_legal():

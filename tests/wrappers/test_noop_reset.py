@@ -1,4 +1,4 @@
-"""No-ops at the start of episodes."""
+"""NoopReset: no-ops at the start of episodes."""
 
 import dataclasses
 
@@ -72,12 +72,12 @@ def test_the_number_of_no_ops_is_drawn_per_lane_and_episode_from_1_to_the_maximu
 
 
 def test_a_lane_that_ends_during_no_ops_plays_the_rest_from_its_start():
-    # The task ends at 3: of 1 to 5 no-ops the third leads back to the start, and two are left at most.
+    # The task ends at 3: the third of 1 to 5 no-ops returns the lane to its start, and at most two remain.
     core = Counting(np.array([3]), stride=10, num_envs=300)
     r = rows(AutoReset(TimeLimit(NoopReset(core, 5), 1)), 2)
     assert set(r.step_type[0]) == {0}
     assert (np.abs(np.bincount(r.observation[0]) - [60, 120, 120]) < 30).all()
-    assert set(r.observation[2]) == {10, 11, 12}  # one episode further, not more
+    assert set(r.observation[2]) == {10, 11, 12}  # one episode later, no more
 
 
 def test_transition_entries_are_zero_and_state_entries_follow_the_no_ops():

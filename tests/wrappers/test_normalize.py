@@ -1,4 +1,4 @@
-"""NormalizeObservation and NormalizeReward: statistics of all lanes that count every row once."""
+"""NormalizeObservation and NormalizeReward: statistics over all lanes that count every row once."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 class Floats(Counting):
-    """Counting in float32, from ``{"x": ..., "n": ...}``: x counts, n does too, as an integer."""
+    """`Counting` that shows ``{"x": ..., "n": ...}``: the count as a float and as an integer."""
 
     def observe(self, state):
         count = super().observe(state)
@@ -39,7 +39,7 @@ def counting():
 
 @jax.jit
 def rolled(env, state, actions):
-    """The states and rows behind ``actions`` ``[T, B, ...]``."""
+    """The states and rows after ``actions`` ``[T, B, ...]``."""
 
     def one(state, action):
         state, timestep = env.step(state, action)
@@ -53,7 +53,7 @@ def end(states):
 
 
 class Varied(Counting):
-    """Numbers that jump about, two rewards of which the second is never negative."""
+    """Irregular numbers, and two rewards, the second of which is never negative."""
 
     def transition(self, state, action, stream):
         out = super().transition(state, action, stream)
@@ -76,7 +76,7 @@ class Varied(Counting):
 
 @functools.cache
 def varied(mode="next_step"):
-    """The environment, actions, and the rows as they are; lanes end at different times."""
+    """The environment, actions, and the raw rows; lanes end at different times."""
     env = AutoReset(Varied(np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]]), stride=3, num_envs=3), mode)
     actions = random_actions(env, 20)
     return env, actions, unrolled(env, actions)
@@ -232,7 +232,7 @@ def moments(env, state):
 
 @functools.cache
 def learned(wrapper):
-    """A wrapper, its state behind ten steps, and ten more."""
+    """A wrapper, its state after ten steps, and ten more actions."""
     env, actions, _ = varied()
     env = wrapper(env)
     state, _ = jax.jit(env.reset)(jax.random.key(0))

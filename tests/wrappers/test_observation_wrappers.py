@@ -1,4 +1,8 @@
-"""Stateless observation wrappers: values, specs and bounds, field paths, and both observations of a same-step row."""
+"""Stateless observation wrappers: values, specs and bounds, field paths, and both observations of a same-step row.
+
+Covers ClipObservation, DiscretizeObservation, DtypeObservation, FilterObservation, FlattenObservation,
+RescaleObservation, ReshapeObservation, StandardizeObservation, TransformObservation and custom wrappers.
+"""
 
 import dataclasses
 
@@ -49,7 +53,7 @@ FREE = Array((2,), F32)
 DIE = discrete(6, start=1)
 ROBOT = {"goal": FREE, "robot": {"gear": DIE, "pose": BOX}}
 
-# Wrapper of an environment, spec of its observation, observations of a batch; what these become, and their spec.
+# Wrapper, inner spec, inner observations of a batch, and the expected observations and spec.
 TABLE = {
     "transform": (
         lambda e: TransformObservation(e, lambda o: o["goal"] - o["robot"]["pose"]),
@@ -265,13 +269,13 @@ def test_observations_and_their_specs_are_mapped_as_tabulated(case):
 
 
 def nested(env, observation):
-    """What a stack of two wrappers makes of an observation."""
+    """The observation of a stack of two wrappers."""
     return env.observation(env.env.observation(jax.tree.map(jnp.asarray, observation)))
 
 
 # --- through reset, step and restarts --------------------------------------------------------------------------------
 
-# Per row: what three lanes show of Counting with a stride of 10, clipped to 1 .. 19; the middle one ends after 2 steps.
+# Observations of three lanes of Counting with a stride of 10, clipped to 1 .. 19; the middle one ends after 2 steps.
 COUNTING = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
 ROWS = [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 10, 3], [4, 11, 4], [5, 12, 5]]
 TYPES = [[FIRST, FIRST, FIRST], [MID, MID, MID], [MID, LAST, MID], [MID, FIRST, MID], [MID, MID, MID], [MID, LAST, MID]]
@@ -297,7 +301,7 @@ def test_rows_of_every_episode_are_mapped_inside_and_outside_auto_reset(env):
 def test_both_observations_of_a_same_step_row_are_mapped(env):
     r = unrolled(env, jnp.zeros((4, 3), jnp.int32))
     assert r.observation.tolist() == [[1, 1, 1], [1, 1, 1], [2, 10, 2], [3, 11, 3], [4, 19, 4]]
-    # The middle lane's second episode ends on the last row, with 12; the third begins with 20, clipped.
+    # The second episode of the middle lane ends on the last row with 12; the third starts with 20, clipped.
     assert r.env_info["final_observation"].tolist() == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 11, 3], [4, 12, 4]]
 
 
@@ -326,11 +330,11 @@ def test_the_velocities_of_cart_pole_can_be_masked():
     np.testing.assert_array_equal(timestep.observation, env.env.observation_of(state)[:, np.array([0, 2])])
 
 
-# --- wrappers that users write ---------------------------------------------------------------------------------------
+# --- custom wrappers -------------------------------------------------------------------------------------------------
 
 
 class RelativePosition(ObservationWrapper):
-    """The way from the agent to its target."""
+    """The vector from the agent to its target."""
 
     def check(self):
         if set(self.env.observation_spec()) != {"agent", "target"}:
@@ -381,7 +385,7 @@ def test_a_leaf_wrapper_without_map_spec_has_unbounded_specs():
     assert Doubled(showing(BOX)).observation_spec() == Array((4,), F32)
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------------
 
 BAD = [
     (TransformObservation, BOX, {"fn": 3}, "fn must be a function, got 3"),

@@ -1,4 +1,4 @@
-"""Which wrappers may change places, which may not, and that `make` sorts out or refuses the rest."""
+"""Order of wrappers: which commute, which do not, and how `make` sorts or refuses them."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jaxenv.wrappers import AutoReset
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.wrappers.catalogue import bound
 
-# Pairs of which neither reads what the other rewrites.
+# Pairs in which neither reads a field that the other rewrites.
 COMMUTE = [
     (("TimeLimit", 4), ("ClipReward", -0.5, 0.5)),
     (("TimeLimit", 4), ("RescaleAction", 0, 1)),

@@ -1,4 +1,4 @@
-"""PreviousActionAndReward: the action that led to a row and what it was paid, neither a step late nor left over."""
+"""PreviousActionAndReward: the action that led to a row and its reward, none of them from another step or episode."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from tests.rows import assert_equal, unrolled
 
 
 def counting():
-    """Three lanes; only the middle one ends, after two steps. Pays 100 less the action."""
+    """Three lanes; only the middle one ends, after two steps. Pays 100 minus the action."""
     return TransformReward(Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3), hundred_less)
 
 

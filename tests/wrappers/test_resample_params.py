@@ -1,4 +1,4 @@
-"""Params drawn anew for every episode of every lane."""
+"""ResampleParams: params redrawn for every episode of every lane."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,11 +24,11 @@ def walking(num_envs=3, **distributions):
 
 
 def by_episode(key):
-    """0.75 in the first episode, 1.5 in the second and so on: the counter of a stream leads with the episode."""
+    """0.75 in the first episode, 1.5 in the second and so on: the first counter word of a stream is the episode."""
     return 0.75 * (key.c0 + 1).astype(jnp.float32)
 
 
-# Lane 1 walks to the right and falls off, the others go to and fro.
+# Lane 1 walks to the right until its episode ends; the others move back and forth.
 TO_AND_FRO = np.array([[1, 1, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0], [1, 1, 1]], np.int32)
 
 
@@ -99,7 +99,7 @@ def test_make_puts_resample_params_inside_auto_reset():
 
 @tree.struct
 class TableParams:
-    """A whole number and a table, with a rule that the environment checks."""
+    """An integer and a table, with a rule that the environment checks."""
 
     count: int = 3
     table: jnp.ndarray = tree.leaf(rank=1, default=(1.0, 2.0))
@@ -139,7 +139,7 @@ def test_integers_include_both_ends_and_tables_are_drawn_elementwise():
     assert r.observation["table"].shape == (3, 90, 2)
     assert len(np.unique(r.observation["table"])) > 340
     assert_equal(r.observation, r.env_info["params"])
-    assert (r.observation["count"][0] == r.observation["count"][1]).all()  # shown at LAST as they were
+    assert (r.observation["count"][0] == r.observation["count"][1]).all()  # LAST shows those of its own episode
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Wrappers of the reward: what they pay, what their specs say, and that FIRST rows pay nothing."""
+"""Reward wrappers: rewards, specs, and 0 at FIRST.
+
+Covers ClipReward, DelayReward, RewardFromInfo, ScalarizeReward, SignReward, SparseReward, TransformReward and
+VectorReward.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +90,7 @@ def test_clipping_a_reward_keeps_nan():
     assert np.isnan(ClipReward(counting(), -1, 1).reward(jnp.array([np.nan, 0], jnp.float32))).tolist() == [True, False]
 
 
-# --- streams: lane 1 has episodes of two steps, the others go on -----------------------------------------------------
+# --- trajectories: lane 1 has episodes of two steps, others longer ---------------------------------------------------
 
 PLAYED = np.array([[1, 1, 1], [2, 2, 1], [3, 3, 1], [4, 4, 1], [5, 5, 1], [6, 6, 1]], np.int32)
 NEXT, SAME = "next_step", "same_step"

@@ -1,4 +1,4 @@
-"""What episodes came to: traces by hand, the middle one of three lanes ending and beginning anew."""
+"""EpisodeStatistics, EvalReturn and RunStats on three lanes, the middle one of which ends and restarts."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ F, T = False, True
 
 
 def env(lanes=3):
-    """Lanes 0 and 2 never end, lane 1 does after two steps; the reward is the action."""
+    """Lanes 0 and 2 never end, lane 1 ends after two steps; the reward is the action."""
     return Counting(np.array([[0], [2], [0]]), num_envs=lanes)
 
 

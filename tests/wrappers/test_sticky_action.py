@@ -1,4 +1,4 @@
-"""Replays of the last action: when they begin, how long they last, and that no episode knows of another."""
+"""StickyAction: start and duration of repetitions, and none across episodes."""
 
 import functools
 
@@ -43,7 +43,7 @@ def test_the_probability_may_be_per_lane():
 
 @functools.cache
 def replays(probability, duration):
-    """Which steps of many lanes executed the action before, bool ``[T, B]``; the agent never gives one twice."""
+    """Steps of many lanes that repeated the previous action, bool ``[T, B]``; the agent never gives one twice."""
     lanes, steps = 200, 60
     env = StickyAction(echo(specs.discrete(100), np.array([0]), lanes), probability, duration)
     rows = unrolled(env, np.broadcast_to(np.arange(1, steps + 1)[:, None], (steps, lanes)))
@@ -55,7 +55,7 @@ def replays(probability, duration):
 
 
 def runs(again):
-    """Lengths of the replays in a row that were over before the rollout was."""
+    """Lengths of the runs of repetitions that ended before the rollout."""
     found = []
     for lane in again.T:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], lane.astype(int)])))
@@ -67,7 +67,7 @@ def test_one_step_in_four_is_a_repetition_and_never_the_first():
     again = replays(0.25, 1)
     assert not again[0].any()
     np.testing.assert_allclose(again[1:].mean(), 0.25, atol=0.02)
-    # Each step decides for itself: a second replay is as likely as a first one.
+    # Steps are independent: a second repetition is as likely as a first one.
     np.testing.assert_allclose(again[2:][again[1:-1]].mean(), 0.25, atol=0.04)
 
 
@@ -81,7 +81,7 @@ def test_a_repetition_lasts_the_given_duration():
 def test_durations_are_uniform_with_both_ends_included():
     lengths = runs(replays(0.125, (2, 4)))
     assert lengths.min() == 2
-    for n in (2, 3):  # no two replays in a row add up to these
+    for n in (2, 3):  # no two consecutive repetitions add up to these
         np.testing.assert_allclose((lengths == n).mean(), 0.875 / 3, atol=0.05)
 
 

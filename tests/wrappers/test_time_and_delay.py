@@ -13,7 +13,7 @@ from tests.rows import assert_equal, random_actions, unrolled
 
 
 class FromFive(Counting):
-    """Counts from 5 within [3, 99]; an episode adds 10."""
+    """Counts from 5 within [3, 99]; every episode adds 10."""
 
     def observe(self, state):
         return 5 + super().observe(state)
@@ -142,7 +142,7 @@ def test_noise_is_gaussian_of_the_given_scale_and_independent():
     raw, noisy = unrolled(base, actions), unrolled(NoisyObservation(base, scale), actions)
     np.testing.assert_array_equal(raw.observation["n"], noisy.observation["n"])
     noise = (noisy.observation["x"] - raw.observation["x"]) / scale[None, :, None]
-    columns = noise.transpose(0, 2, 1).reshape(4, 10_000)  # two rows of two numbers, FIRST among them
+    columns = noise.transpose(0, 2, 1).reshape(4, 10_000)  # two rows of two numbers, one row being FIRST
     assert (np.abs(columns.mean(1)) < 5 / np.sqrt(10_000)).all()
     assert (np.abs(columns.std(1) - 1) < 5 / np.sqrt(20_000)).all()
     assert (np.abs((columns**3).mean(1)) < 5 * np.sqrt(15 / 10_000)).all()

@@ -1,4 +1,4 @@
-"""Time limits: exact, per lane, and no business of the discount."""
+"""TimeLimit: exact, per lane, and without effect on the discount."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def test_a_terminal_limit_gives_discount_0():
 
 
 class TwoSteps(LaneWrapper):
-    """Steps twice: for the count of a limit around it."""
+    """Steps twice, for the count of a limit outside."""
 
     owns = frozenset()
     multi_step = True

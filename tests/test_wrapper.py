@@ -1,0 +1,63 @@
+"""Wrapper: what it forwards, which specs it has, and what a subclass must declare."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import Wrapper, specs
+from jaxenv.testing import Counting
+from jaxenv.wrappers import AutoReset, LaneWrapper
+from tests.wrapper_bases.toys import Return, RewardMean
+
+
+def test_overriding_step_without_declaring_owned_fields_is_refused():
+    with pytest.raises(TypeError, match="Silent: a wrapper that overrides step must declare the fields that it owns"):
+
+        class Silent(Wrapper):
+            def step(self, state, action):
+                return self.env.step(state, action)
+
+
+def test_a_wrapper_that_keeps_specs_has_those_of_its_environment():
+    class Kept(LaneWrapper):
+        owns = frozenset({"reward", "observation"})
+        keeps_specs = frozenset({"observation"})
+
+        def init(self, timestep, stream):
+            return ()
+
+    env = jaxenv.spec("CartPole-v1").make(num_envs=3)
+    assert Kept(env).observation_spec() == env.observation_spec()
+    assert Kept(env).reward_spec() == specs.Array((), np.float32)
+
+
+def test_specs_follow_what_a_wrapper_owns():
+    class Twice(LaneWrapper):
+        owns = frozenset({"reward", "observation"})
+
+        def init(self, timestep, stream):
+            return ()
+
+        def after(self, own, timestep, stream):
+            reward = jnp.stack([timestep.reward] * 2, axis=-1)
+            return own, dataclasses.replace(timestep, reward=reward, observation=timestep.observation * 2.0)
+
+    env = Twice(jaxenv.spec("CartPole-v1").make(num_envs=3))
+    assert env.reward_spec() == specs.Array((2,), np.float32)
+    assert env.observation_spec() == specs.Array((4,), np.float32)
+
+
+def test_with_params_and_close_reach_through_wrappers():
+    class Closing(Counting):
+        closed = []
+
+        def close(self):
+            self.closed.append(True)
+
+    with RewardMean(AutoReset(Return(Closing(np.array([2]), num_envs=1)))) as env:
+        assert env.unwrapped.closed == []
+    assert env.unwrapped.closed == [True]
+    assert jaxenv.make("CartPole-v1").with_params(gravity=1.0).unwrapped.params.gravity == 1
