@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up: a module imports from levels below its own (render stands beside wrappers and envs).
 LEVELS = [
     {"tree", "_numeric", "_checks"},
-    {"_declared", "_xla"},
+    {"_declared", "_xla", "_count"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},
     {"_actions", "_bounds", "_fields", "_observation", "_task_checks"},

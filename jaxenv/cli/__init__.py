@@ -1,6 +1,6 @@
-"""The command ``jaxenv``: what there is, how fast it runs, and whether it keeps its promises.
+"""The command ``jaxenv``: list environments, roll them out, train on them, check their properties, run benchmarks.
 
-Results go to stdout, the progress bar and errors to stderr. Faulty input ends with one line and exit code 2.
+Results go to stdout; the progress bar and errors go to stderr. Wrong input is reported in one line with exit code 2.
 """
 
 import os
@@ -11,34 +11,34 @@ from typing import NoReturn
 
 import jaxenv
 from jaxenv.cli import bench, check, listing, rollout, train
-from jaxenv.cli.arguments import Parser
+from jaxenv.cli._arguments import Parser
 
-# Each adds its parser by ``add(commands)``, in this order in the help.
+# In the order of the help. The function ``add(commands)`` of each module adds its parser.
 COMMANDS = (listing, rollout, train, check, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
 
-    It is 0, 1 for a failed check, 2 for faulty input, 130 for Ctrl-C, 141 for a closed pipe.
+    The code is 0 for success, 1 for a failed check, 2 for wrong input, 130 for Ctrl-C and 141 for a closed pipe.
 
     Args:
-        argv: the arguments, those of the process by default.
+        argv: the arguments; those of the process by default.
     """
     if argv is None:
         signal.signal(signal.SIGINT, _quit)
     try:
         try:
-            args = parser().parse_args(argv)
+            args = make_parser().parse_args(argv)
             args.run(args)
         finally:
             sys.stdout.flush()
-    except SystemExit as stop:  # argparse: --help, --version and faulty usage
+    except SystemExit as stop:  # argparse: --help, --version and wrong usage
         return int(stop.code or 0)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `jaxenv list | head -1`
-        # Python flushes stdout once more on its way out; what is left has to go somewhere.
+        # Python flushes stdout once more at exit; the rest of the output needs a place to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0
@@ -54,11 +54,13 @@ def _quit(*_) -> NoReturn:
     os._exit(130)
 
 
-def parser() -> Parser:
-    """The parser of all commands."""
-    whole = Parser(prog="jaxenv", description="Batched JAX environments from the command line.")
-    whole.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+def make_parser() -> Parser:
+    """The parser with all commands."""
+    parser = Parser(
+        prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
+    )
+    parser.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         command.add(commands)
-    return whole
+    return parser

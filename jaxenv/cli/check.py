@@ -10,9 +10,9 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli.arguments import Help, Parser, integer, one_line
+from jaxenv.cli._arguments import Help, Parser, integer, one_line
 from jaxenv.environment import Environment
-from jaxenv.rollout.progress import progress
+from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
 from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status

@@ -1,4 +1,4 @@
-"""``jaxenv rollout``: speed and episode statistics of random actions."""
+"""``jaxenv rollout``: speed and episode statistics under random actions."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from typing import Any, get_args
 import jax
 
 import jaxenv
-from jaxenv.cli.arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
 
@@ -22,93 +22,91 @@ def add(commands) -> None:
         epilog="example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --set gravity=3.7",
         formatter_class=Help,
     )
-    command.add_argument(
-        "id", metavar="ID", help="which environment, as `jaxenv list` names it, or one of a suite: gymnax:ID"
-    )
-    command.add_argument("--num-envs", metavar="N", type=integer(1), default=1024, help="how many lanes")
-    command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="how many steps a lane")
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="where all randomness comes from")
-    command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
+    command.add_argument("--num-envs", metavar="N", type=integer(1), default=1024, help="number of lanes")
+    command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="steps of every lane")
+    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+    command.add_argument("--json", action="store_true", help="print a JSON object")
     command.add_argument(
         "--set",
         metavar="NAME=VALUE",
         nargs="+",
         action="extend",
         default=[],
-        help="parameters of the environment: a number, true or false, or N numbers with commas, one per lane",
+        help="options and params of the environment: a number, true, false, or N comma-separated numbers, one per lane",
     )
     command.add_argument(
         "--autoreset",
         choices=("next_step", "same_step"),
         default="next_step",
-        help="whether an episode begins on the step after the last one or on that very step",
+        help="whether an episode starts on the step after the previous one ends, or on the same step",
     )
     command.add_argument(
         "--reset",
         choices=get_args(ResetStrategy),
-        help="how lanes are restarted: all computed and some kept, the same where any ended, or only those that ended "
-        "(default: what the environment declares)",
+        help="restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
+        "or reset only the lanes that ended (default: the one that the environment declares)",
     )
     command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs a `ChunkedRollout` of random actions and prints its figures."""
+    """Runs a `ChunkedRollout` of random actions and prints its metrics."""
     params = dict(assignment(text, args.parser) for text in args.set)
     if unknown := {"num_envs", "self"} & params.keys():
-        args.parser.error(f"argument --set: {unknown.pop()} is no parameter of an environment")
+        args.parser.error(f"argument --set: {unknown.pop()} is not a parameter of an environment")
     try:
-        if ":" not in args.id:  # of this library: no keyword of `make` may pass for a parameter
+        if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
         env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
-        program = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
-    except (ImportError, ValueError) as fault:
-        args.parser.error(one_line(fault))
-    except TypeError as fault:
-        # A constructor argument of the wrong type shows only where it is used.
-        args.parser.error(f"{args.id} cannot run with {params}: {one_line(fault)}")
-    figures = {"compile_seconds": program.compile_seconds, **program()}
+        rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
+    except (ImportError, ValueError) as error:
+        args.parser.error(one_line(error))
+    except TypeError as error:
+        # An argument of the wrong type may fail only where it is used.
+        args.parser.error(f"{args.id} cannot run with {params}: {one_line(error)}")
+    metrics = {"compile_seconds": rollout.compile_seconds, **rollout()}
 
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"
     if args.json:
         given = {n: getattr(args, n) for n in ("id", "num_envs", "num_steps", "seed", "autoreset", "reset")}
-        print(json.dumps({**given, "params": params, "device": name, **finite(figures)}))
+        print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     print(f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {name}, random actions, seed {args.seed}")
-    print(block(figures, args.num_envs * args.num_steps))
+    print(format_metrics(metrics, args.num_envs * args.num_steps))
 
 
-def block(figures: dict[str, Any], rows: int) -> str:
-    """The figures as aligned text."""
+def format_metrics(metrics: dict[str, Any], rows: int) -> str:
+    """The metrics of a rollout of ``rows`` rows in all lanes as aligned text."""
 
-    def number(value: Any, form: str = ".2f") -> str:
-        if isinstance(value, list):  # of a vector reward
-            return ", ".join(number(x, form) for x in value)
-        return format(value, form)
+    def number(value: Any, spec: str = ".2f") -> str:
+        if isinstance(value, list):  # a vector reward
+            return ", ".join(number(x, spec) for x in value)
+        return format(value, spec)
 
-    def spread(what: str) -> str:
-        if not figures["episodes"]:
+    def mean_and_std(name: str) -> str:
+        if not metrics["episodes"]:
             return "no episode finished"
-        return f"{number(figures[f'{what}_mean'])}, standard deviation {number(figures[f'{what}_std'])}"
+        return f"{number(metrics[f'{name}_mean'])}, standard deviation {number(metrics[f'{name}_std'])}"
 
-    starts = rows - figures["steps"]
+    restarts = rows - metrics["steps"]
     lines = {
-        "compile time": f"{figures['compile_seconds']:.2f} s",
-        "run time": f"{figures['run_seconds']:.3f} s",
-        "environment steps": f"{figures['steps']:,}" + (f" ({starts:,} more rows began an episode)" if starts else ""),
-        "steps per second": f"{figures['steps_per_second']:,.0f}",
-        "episodes finished": f"{figures['episodes']:,}",
-        "  by termination": f"{figures['terminated']:,}",
-        "  by truncation": f"{figures['truncated']:,}",
-        "mean return": spread("return"),
-        "mean length": spread("length"),
-        "reward per step": number(figures["reward_per_step"], ".4g") if figures["steps"] else "no step",
+        "compile time": f"{metrics['compile_seconds']:.2f} s",
+        "run time": f"{metrics['run_seconds']:.3f} s",
+        "environment steps": f"{metrics['steps']:,}" + (f" (and {restarts:,} restarts)" if restarts else ""),
+        "steps per second": f"{metrics['steps_per_second']:,.0f}",
+        "episodes finished": f"{metrics['episodes']:,}",
+        "  by termination": f"{metrics['terminated']:,}",
+        "  by truncation": f"{metrics['truncated']:,}",
+        "mean return": mean_and_std("return"),
+        "mean length": mean_and_std("length"),
+        "reward per step": number(metrics["reward_per_step"], ".4g") if metrics["steps"] else "no step",
     }
     width = max(map(len, lines))
     return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in lines.items())
 
 
-def finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows no NaN and no infinity: null stands for them."""
-    return {n: None if isinstance(x, float) and not math.isfinite(x) else x for n, x in figures.items()}
+def finite(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The metrics with ``None`` for NaN and infinity, which JSON does not have."""
+    return {n: None if isinstance(x, float) and not math.isfinite(x) else x for n, x in metrics.items()}

@@ -1,4 +1,4 @@
-"""``jaxenv train``: several seeds of a learner, with checkpoints, a table, and the learning curve as CSV and PNG."""
+"""``jaxenv train``: train from several seeds, with checkpoints, a table, and the learning curve as CSV and PNG."""
 
 import argparse
 import dataclasses
@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 import jaxenv
-from jaxenv.cli.arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.rollout import Table
-from jaxenv.rollout.progress import progress
+from jaxenv.rollout._progress import progress
 
 
 def add(commands) -> None:
@@ -19,26 +19,29 @@ def add(commands) -> None:
     command = commands.add_parser(
         "train",
         help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
-        description="Trains a policy by PPO, all seeds in one compiled function. After each evaluation a folder holds "
-        "curve.csv, curve.png, config.json and checkpoint.npz, from which a run that was killed goes on.",
+        description="Trains a policy by PPO, all seeds in one compiled function. After each evaluation it writes "
+        "curve.csv, curve.png, config.json and checkpoint.npz to a folder. A run that was killed can be resumed.",
         epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
         formatter_class=Help,
     )
-    command.add_argument("id", metavar="ID", help="which environment, as `jaxenv list` names it")
-    command.add_argument("--seeds", metavar="N", type=integer(1), default=1, help="how many seeds, side by side")
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="where all randomness comes from")
-    command.add_argument("--total-steps", metavar="T", type=integer(1), default=300_000, help="steps of each seed")
+    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
+    command.add_argument(
+        "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
+    )
+    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+    command.add_argument(
+        "--total-steps", metavar="T", type=integer(1), default=300_000, help="environment steps of each seed"
+    )
     command.add_argument("--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID)")
-    command.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint, if there is one")
-    command.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    command.add_argument("--resume", action="store_true", help="resume from the checkpoint in the folder, if any")
+    command.add_argument("--json", action="store_true", help="print a JSON object")
     command.add_argument(
         "--set",
         metavar="NAME=VALUE",
         nargs="+",
         action="extend",
         default=[],
-        help="settings of the learner, those of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
-        "wrappers=NormalizeReward, ...",
+        help="fields of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, wrappers=NormalizeReward, ...",
     )
     command.set_defaults(run=run, parser=command)
 
@@ -50,48 +53,50 @@ def run(args: argparse.Namespace) -> None:
     except ImportError as missing:
         args.parser.error(one_line(missing))
     folder = args.out or pathlib.Path("runs") / args.id
-    begun = time.perf_counter()
-    rows: list[dict[str, Any]] = []
+    started = time.perf_counter()
+    curve: list[dict[str, Any]] = []
     table = Table(None)
     try:
         threshold = None if ":" in args.id else jaxenv.spec(args.id).reward_threshold
         given = dict(assignment(text, args.parser) for text in args.set)
         settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
         if unknown := sorted(given.keys() - settings):
-            args.parser.error(f"argument --set: no setting {unknown[0]!r}, there are {', '.join(sorted(settings))}")
-        config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_of_tuples(given)})
+            args.parser.error(
+                f"argument --set: no setting {unknown[0]!r}, the settings are {', '.join(sorted(settings))}"
+            )
+        config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_with_tuples(given)})
         with progress(config.num_evaluations, "evaluations") as done:
             for progressed in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):
-                count = int(progressed.iterations) - len(rows) // args.seeds
-                rows = seeds.rows(progressed)
+                count = int(progressed.iterations) - len(curve) // args.seeds
+                curve = seeds.rows(progressed)
                 done(count)
                 if not args.json:
-                    table(rows[-1]["steps"], _summary(rows[-args.seeds :], threshold))
-    except (ImportError, ValueError, TypeError) as fault:
-        args.parser.error(one_line(fault))
-    seconds = time.perf_counter() - begun
+                    table(curve[-1]["steps"], _summary(curve[-args.seeds :], threshold))
+    except (ImportError, ValueError, TypeError) as error:
+        args.parser.error(one_line(error))
+    seconds = time.perf_counter() - started
     if args.json:
         given = {"id": args.id, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
-        print(json.dumps({**given, "seconds": seconds, "curve": rows}))
+        print(json.dumps({**given, "seconds": seconds, "curve": curve}))
         return
     print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
 
 
-def _of_tuples(given: dict[str, Any]) -> dict[str, Any]:
-    """Lists, and single values of what takes several, as tuples."""
+def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings with tuples for those that take several values, also where only one is given."""
     several = {n: x if isinstance(x, list) else [x] for n, x in given.items() if n in ("hidden", "wrappers")}
     return {**given, **{n: tuple(x) for n, x in several.items()}}
 
 
-def _summary(rows: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
-    """One evaluation of all seeds."""
+def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
+    """Means and extremes over the seeds, given one evaluation of each."""
     trained, returns = (
-        [row[name] for row in rows if row[name] is not None] for name in ("train_return", "eval_return")
+        [found[name] for found in evaluations if found[name] is not None] for name in ("train_return", "eval_return")
     )
-    figures: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "train_return": statistics.fmean(trained) if trained else None,
         "eval_return": statistics.fmean(returns) if returns else None,
         "worst_seed": min(returns, default=None),
         "best_seed": max(returns, default=None),
     }
-    return figures if threshold is None else {**figures, "solved": sum(x >= threshold for x in returns)}
+    return summary if threshold is None else {**summary, "solved": sum(x >= threshold for x in returns)}

@@ -1,4 +1,4 @@
-"""Rollouts of any length: compiled chunk by chunk, figures on the host after each, memory that does not grow."""
+"""Rollouts of any length: compiled in chunks, with metrics on the host after each, in constant memory."""
 
 import contextlib
 import dataclasses
@@ -9,28 +9,27 @@ from typing import Any
 
 import jax
 
+from jaxenv._checks import check_integer
 from jaxenv.environment import Environment
-from jaxenv.rollout.checks import check_whole
-from jaxenv.rollout.metrics import Metrics, to_host
-from jaxenv.rollout.policy import random_policy
-from jaxenv.rollout.progress import progress
-from jaxenv.rollout.totals import merge_totals
-from jaxenv.rollout.walk import Walk
+from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout._progress import progress
+from jaxenv.rollout.metrics import Metrics, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
 
-# Rows that are measured together: their episodes go from row to row, but the sums are touched once for all.
+# Rows that are measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What is known on the host after a chunk of a `ChunkedRollout`.
+    """What the host knows after a chunk of a `ChunkedRollout`.
 
     Attributes:
-        rows: how many rows each lane has behind it.
-        seconds: how long that took on the device, compilation and the reset not counted.
-        figures: of this chunk: its steps, and the episodes that ended in it.
-        so_far: the same from the start.
+        rows: rows completed per lane since the start.
+        seconds: the time they took, without compilation and reset.
+        metrics: metrics of this chunk: of its steps, and of the episodes that ended in it.
+        cumulative: the same metrics since the start.
     """
 
     rows: int
@@ -40,33 +39,33 @@ class Chunk:
 
 
 class ChunkedRollout:
-    """A rollout of all lanes over any number of steps, of which nothing is kept but figures.
+    """A rollout of any number of steps that keeps only metrics.
 
-    The constructor compiles; iterating runs, from the start each time, and gives a `Chunk` after each chunk, while the
-    device is at work on the next one. Calling it runs to the end with a progress bar and returns the last ``so_far``.
+    The constructor compiles. Iterating runs from the start and yields a `Chunk` after each chunk, while the device
+    computes the next one. Calling runs to the end with a progress bar and returns the metrics of the whole rollout.
 
     Args:
-        env: the environment, an ``AutoReset`` in it. Its params are arguments of the compiled program.
-        num_steps: rows of each lane.
+        env: the environment, with an ``AutoReset`` in its stack. Its params are arguments of the compiled program.
+        num_steps: rows per lane.
         key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
-        policy: as in `jaxenv.unroll`, random by default.
-        metrics: what to measure. In a ``same_step`` environment no entries of `Environment.state_info`: LAST rows show
-            those of the next episode.
-        chunk_steps: rows of a chunk; by default as many as take moments, of equal size where that is possible.
+        policy: as in `jaxenv.unroll`; random by default.
+        metrics: what to measure. In ``same_step`` mode it cannot include entries of `Environment.state_info`, because
+            LAST rows show those of the next episode.
+        chunk_steps: rows per lane of a chunk. By default a chunk takes moments, and all are of equal size if possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
 
     Attributes:
-        chunks: rows of each chunk.
-        compile_seconds: how long that took.
+        chunks: rows per lane of each chunk.
+        compile_seconds: how long compilation took.
 
     Raises:
-        ValueError: for numbers that are not whole or below 1, an environment without ``AutoReset``, or metrics that it
-            cannot take.
+        ValueError: if a number is not an integer of at least 1, the environment has no ``AutoReset``, or ``metrics``
+            measures what the environment does not have.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
-    >>> run = ChunkedRollout(env, 30, jax.random.key(0), chunk_steps=10)
-    >>> [chunk.rows for chunk in run]
+    >>> rollout = ChunkedRollout(env, 30, jax.random.key(0), chunk_steps=10)
+    >>> [chunk.rows for chunk in rollout]
     [10, 20, 30]
     """
 
@@ -81,17 +80,15 @@ class ChunkedRollout:
         chunk_steps: int | None = None,
         initial_memory: Any = (),
     ):
-        check_whole("ChunkedRollout", "num_steps", num_steps, 1)
-        check_whole("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
+        check_integer("ChunkedRollout", "num_steps", num_steps, 1)
+        check_integer("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
         metrics = Metrics() if metrics is None else metrics
         if not isinstance(metrics, Metrics):
             raise ValueError(f"ChunkedRollout: metrics must be a Metrics, got {metrics!r}")
         if env.autoreset is None:
-            raise ValueError(
-                f"ChunkedRollout: {env} has no AutoReset, so its lanes would not go on to the next episode"
-            )
+            raise ValueError(f"ChunkedRollout: {env} has no AutoReset, so its lanes would not start another episode")
         self.chunks = chunk_lengths(num_steps, env.num_envs, chunk_steps)
-        begun = time.perf_counter()
+        started = time.perf_counter()
         program = _Program(random_policy(env) if policy is None else policy, metrics, initial_memory)
         lowered = jax.jit(program.start).lower(env, key)
         _check_names(env, lowered.out_info[0], metrics)
@@ -100,42 +97,43 @@ class ChunkedRollout:
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(program.advance, num_steps=length), donate_argnums=1)
             self._advance[length] = functools.partial(chunk.lower(env, lowered.out_info).compile(), env)
-        self.compile_seconds = time.perf_counter() - begun
+        self.compile_seconds = time.perf_counter() - started
 
     def __iter__(self) -> Iterator[Chunk]:
         carry = jax.block_until_ready(self._start())
-        begun = time.perf_counter()
+        started = time.perf_counter()
         rows = 0
-        before: Any = None
+        previous: Any = None
         for length in [*self.chunks, 0]:
-            # One chunk is under way while the one before is fetched, so that the device never waits for the host.
-            after = None
+            # The next chunk runs while the previous one is fetched, so the device never waits for the host.
+            current = None
             if length:
-                carry, figures = self._advance[length](carry)
+                carry, metrics = self._advance[length](carry)
                 rows += length
-                after = rows, figures
-            if before is not None:
-                done, found = before[0], to_host(before[1])
-                yield Chunk(done, time.perf_counter() - begun, *found)
-            before = after
+                current = rows, metrics
+            if previous is not None:
+                completed, metrics = previous[0], to_host(previous[1])
+                yield Chunk(completed, time.perf_counter() - started, *metrics)
+            previous = current
 
     def __call__(self, writers: Sequence[Callable[[int, dict[str, Any]], None]] = ()) -> dict[str, Any]:
-        """Runs to the end and returns the figures of the whole run, with ``run_seconds`` and ``steps_per_second``.
+        """Runs to the end and returns the metrics of the whole rollout, ``run_seconds`` and ``steps_per_second``.
 
         Args:
-            writers: each is called after every chunk with the steps of all lanes so far and the figures of the chunk:
-                `Table`, `CSV`, `TensorBoard`, or a function of your own. Those three are closed at the end.
+            writers: each is called as ``writer(step, metrics)`` after every chunk, with the steps of all lanes so far
+                and the metrics of the chunk: a `Table`, `CSV`, `TensorBoard`, or any function. Those three are closed
+                at the end.
         """
         with contextlib.ExitStack() as stack:
             for writer in writers:
                 if isinstance(writer, Writer):
                     stack.enter_context(writer)
-            done = stack.enter_context(progress(sum(self.chunks)))
+            advance = stack.enter_context(progress(sum(self.chunks)))
             rows = 0
             for chunk in self:
                 for writer in writers:
                     writer(chunk.cumulative["steps"], chunk.metrics)
-                done(chunk.rows - rows)
+                advance(chunk.rows - rows)
                 rows = chunk.rows
         return {
             "run_seconds": chunk.seconds,
@@ -144,37 +142,37 @@ class ChunkedRollout:
         }
 
 
-def chunk_lengths(num_steps: int, num_envs: int, most: int | None = None) -> list[int]:
-    """Chunk lengths that add up to ``num_steps``: all alike where a divisor allows it, else all but the last."""
-    given, most = most, min(num_steps, most or min(10_000, max(200, 2**20 // num_envs)))
+def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None) -> list[int]:
+    """Chunk lengths that add up to ``num_steps``: equal if a divisor allows it, otherwise with a shorter last one."""
+    most = min(num_steps, chunk_steps or min(10_000, max(200, 2**20 // num_envs)))
     length = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    if given or length < most / 4:  # a prime, say
+    if chunk_steps or length < most / 4:  # for example, if num_steps is a prime
         length = most
     rest = num_steps % length
     return [length] * (num_steps // length) + ([rest] if rest else [])
 
 
-def blocks(num_steps: int) -> tuple[int, int]:
-    """Rows of each block that a chunk is cut into, and of the shorter one at its end; 0 where there is none.
+def block_lengths(num_steps: int) -> tuple[int, int]:
+    """Rows of each block of a chunk, and of the shorter one at its end; 0 if there is none.
 
-    >>> blocks(200), blocks(60), blocks(101)
+    >>> block_lengths(200), block_lengths(60), block_lengths(101)
     ((50, 0), (30, 0), (50, 1))
     """
     most = min(num_steps, _BLOCK)
     size = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    # Another block compiles the environment's step once more: worth it only where all blocks would be short.
+    # A shorter block compiles the environment's step a second time: only worth it if all blocks were short otherwise.
     return (size, 0) if size >= most / 4 else (most, num_steps % most)
 
 
 def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
-    """Refuses to measure what an environment shows of the next episode where one ends."""
+    """Raises a ``ValueError`` for ``env_info`` entries that show the next episode on LAST rows."""
     if env.autoreset != "same_step":
         return
     of_state = jax.eval_shape(env.info_of_state, state)
     for name in metrics.env_info:
         if {name, name.partition("@")[0].partition(".")[0]} & of_state.keys():
             raise ValueError(
-                f"ChunkedRollout: env_info {name!r} describes the state, and LAST rows of same_step streams show the "
+                f"ChunkedRollout: env_info {name!r} describes the state, and in same_step mode LAST rows show the "
                 "state of the next episode: use AutoReset(mode='next_step')"
             )
 
@@ -188,32 +186,33 @@ class _Program:
     initial_memory: Any
 
     def start(self, env: Environment, key: jax.Array) -> Any:
+        """The carry before the first chunk."""
         state, timestep = env.reset(key)
-        sums = self.metrics.init(timestep)
-        return state, timestep, self.initial_memory, sums, self.metrics.totals(sums)
+        measured = self.metrics.init(timestep)
+        return state, timestep, self.initial_memory, measured, self.metrics.totals(measured)
 
     def advance(self, env: Environment, carry: Any, *, num_steps: int) -> Any:
-        """Steps all lanes: the carry to go on from; and the figures of these steps, and of all so far."""
-        state, timestep, memory, sums, so_far = carry
+        """Steps all lanes; returns the next carry, and the metrics of these steps and of all so far."""
+        state, timestep, memory, measured, cumulative = carry
         recurrent = bool(jax.tree.leaves(self.initial_memory))
-        walk = Walk.of(
+        loop = PolicyLoop.create(
             "ChunkedRollout", env, self.policy, state, None, self.initial_memory, memory if recurrent else None
         )
 
         def step(carry, _):
-            carry, _ = walk.step(carry)
-            return carry, self.metrics.measured(carry[1])
+            carry, _ = loop.step(carry)
+            return carry, self.metrics.select(carry[1])
 
         def block(carry, _, size):
-            carry, sums = carry
+            carry, measured = carry
             carry, rows = jax.lax.scan(step, carry, length=size)
-            return (carry, self.metrics.update_rows(sums, rows)), None
+            return (carry, self.metrics.update_rows(measured, rows)), None
 
-        size, rest = blocks(num_steps)
-        begun = (state, timestep, walk.memory), sums
-        done, _ = jax.lax.scan(functools.partial(block, size=size), begun, length=num_steps // size)
-        carry, sums = block(done, None, size=rest)[0] if rest else done
-        totals = self.metrics.totals(sums)
-        so_far = merge_totals(so_far, totals)
-        figures = self.metrics.compute(totals), self.metrics.compute(so_far)
-        return (*carry, self.metrics.clear_finished(sums), so_far), figures
+        size, rest = block_lengths(num_steps)
+        carry = (state, timestep, loop.memory), measured
+        carry, _ = jax.lax.scan(functools.partial(block, size=size), carry, length=num_steps // size)
+        carry, measured = block(carry, None, size=rest)[0] if rest else carry
+        totals = self.metrics.totals(measured)
+        cumulative = merge_totals(cumulative, totals)
+        metrics = self.metrics.compute(totals), self.metrics.compute(cumulative)
+        return (*carry, self.metrics.clear_finished(measured), cumulative), metrics

@@ -1,4 +1,4 @@
-"""Rollouts that keep no rows: a function folded over them, for so many rows, steps or episodes."""
+"""Rollouts that keep no trajectory: a function folded over the rows, up to a number of rows, steps or episodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,25 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_integer
+from jaxenv._count import Count
 from jaxenv.environment import Environment
-from jaxenv.rollout.checks import check_whole
-from jaxenv.rollout.sums import Count, over_lanes
-from jaxenv.rollout.walk import Walk
+from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.timestep import TimeStep
 
 
 @tree.struct
 class Fold:
-    """Where a fold ended, ready for the next one, and what it went through.
+    """The result of a fold; the next fold can continue from it.
 
     Attributes:
-        value: what was folded.
-        state: of the environment.
-        timestep: the TimeStep that goes with it, ``[B]``: the first row of the next fold.
-        memory: recurrent state, ``()`` where there is none.
-        rows: int32 ``()``, rows of each lane.
-        steps: `Count` ``()``, rows after FIRST that all lanes together went on to.
-        episodes: `Count` ``()``, those of them that were LAST.
+        value: the folded value.
+        state: the environment's state.
+        timestep: the TimeStep that belongs to it, ``[B]``; the next fold starts with it.
+        memory: recurrent state, ``()`` for a policy without one.
+        rows: int32 ``()``, how often the lanes were stepped.
+        steps: `Count` ``()``, environment steps of all lanes together; a restart is not a step.
+        episodes: `Count` ``()``, episodes that ended, in all lanes together.
     """
 
     value: Any
@@ -51,25 +51,26 @@ def fold(
     initial_memory: Any = (),
     memory: Any = None,
 ) -> Fold:
-    """Steps all lanes ``[B]`` ``num_steps`` times, as `jaxenv.unroll` does, and keeps nothing but a value.
+    """Steps all lanes ``[B]`` ``num_steps`` times, as `jaxenv.unroll` does, and keeps only a value.
 
     Args:
         env: the environment.
         policy: as in `jaxenv.unroll`.
-        fn: ``fn(value, row, next_timestep)`` gives the next value, of the same structure, shapes and dtypes. ``row`` is
-            an `Experience` of one row ``[B]``, ``next_timestep`` what its action led to: metrics are updated with the
-            latter. Several functions are one over a tuple of values.
-        value: what to begin with. Inside ``jax.shard_map`` each shard has its own; what they share stands in a
-            ``jaxenv.tree.Shared``.
+        fn: ``fn(value, row, next_timestep)`` returns the next value, of the same structure, shapes and dtypes. ``row``
+            is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads to; update
+            metrics with the latter. To fold several functions, write one over a tuple of values.
+        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put what the shards share into a
+            `jaxenv.tree.Shared`.
         state: the environment's state.
-        timestep: the TimeStep that goes with it.
+        timestep: the TimeStep that belongs to it.
         num_steps: static; the loop is a ``jax.lax.scan`` and can be differentiated.
         key: as in `jaxenv.unroll`.
-        initial_memory: likewise.
-        memory: likewise.
+        initial_memory: as in `jaxenv.unroll`.
+        memory: as in `jaxenv.unroll`.
 
     Raises:
-        ValueError: if ``num_steps`` is no whole number from 0, or where `jaxenv.unroll` raises one.
+        ValueError: if ``num_steps`` is not an integer of at least 0, if ``fn`` changes the structure, a shape or a
+            dtype of the value, or where `jaxenv.unroll` raises one.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -77,15 +78,15 @@ def fold(
     >>> @jax.jit
     ... def play(key):
     ...     start = env.reset(key)
-    ...     update = lambda sums, row, timestep: metrics.update(sums, timestep)
-    ...     return fold(env, jaxenv.rollout.random_policy(env), update, metrics.init(start[1]), *start, 8)
+    ...     update = lambda state, row, timestep: metrics.update(state, timestep)
+    ...     return fold(env, jaxenv.rollout._random_policy(env), update, metrics.init(start[1]), *start, 8)
     >>> found = play(jax.random.key(0))
     >>> int(found.steps), int(found.episodes), found.timestep.observation.tolist()
     (6, 3, [2])
     """
-    check_whole("fold", "num_steps", num_steps, 0)
-    begun, one_row = _loop("fold", env, policy, fn, value, state, timestep, key, initial_memory, memory)
-    return _folded(jax.lax.scan(lambda carry, _: (one_row(carry), None), begun, length=num_steps)[0])
+    check_integer("fold", "num_steps", num_steps, 0)
+    init, body = _make_loop("fold", env, policy, fn, value, state, timestep, key, initial_memory, memory)
+    return _as_fold(jax.lax.scan(lambda carry, _: (body(carry), None), init, length=num_steps)[0])
 
 
 def fold_steps(
@@ -101,30 +102,29 @@ def fold_steps(
     initial_memory: Any = (),
     memory: Any = None,
 ) -> Fold:
-    """Steps all lanes ``[B]`` until they took ``num_steps`` steps together: the sum over lanes of rows after FIRST.
+    """Steps all lanes ``[B]`` until they have taken at least ``num_steps`` steps together; a restart is not a step.
 
-    All lanes go on to the end, so that the sum may overshoot by less than ``B``, and never falls short. As TF-Agents'
-    ``DynamicStepDriver``.
+    All lanes are stepped until the end, so the sum may exceed ``num_steps`` by less than ``B``.
 
     Args:
         env: the environment.
         policy: as in `jaxenv.unroll`.
         fn: as in `fold`.
-        value: what to begin with.
+        value: as in `fold`.
         state: the environment's state.
-        timestep: the TimeStep that goes with it.
-        num_steps: a number or int32 ``()``, it may be traced, and is then taken for 0 where it is negative; the loop is
-            a ``jax.lax.while_loop``.
+        timestep: the TimeStep that belongs to it.
+        num_steps: an integer or int32 ``()``. It may be traced; a negative traced number counts as 0. The loop is a
+            ``jax.lax.while_loop``.
         key: as in `jaxenv.unroll`.
-        initial_memory: likewise.
-        memory: likewise.
+        initial_memory: as in `jaxenv.unroll`.
+        memory: as in `jaxenv.unroll`.
 
     Raises:
-        ValueError: as `fold`.
+        ValueError: as in `fold`.
     """
-    begun, one_row = _loop("fold_steps", env, policy, fn, value, state, timestep, key, initial_memory, memory)
-    goal = _goal("fold_steps", "num_steps", num_steps)
-    return _folded(jax.lax.while_loop(lambda carry: carry[-2].below(goal), one_row, begun))
+    init, body = _make_loop("fold_steps", env, policy, fn, value, state, timestep, key, initial_memory, memory)
+    limit = _limit("fold_steps", "num_steps", num_steps)
+    return _as_fold(jax.lax.while_loop(lambda carry: carry[-2].is_below(limit), body, init))
 
 
 def fold_episodes(
@@ -140,78 +140,80 @@ def fold_episodes(
     initial_memory: Any = (),
     memory: Any = None,
 ) -> Fold:
-    """Steps all lanes ``[B]`` until they ended ``num_episodes`` episodes together, at least: LAST rows are counted.
+    """Steps all lanes ``[B]`` until they have ended at least ``num_episodes`` episodes together.
 
-    The episodes that come first in a batch are the short ones, so figures over them favour short episodes. Whoever
-    wants to know how good a policy is takes `jaxenv.rollout.evaluate`, in which every lane has the same quota.
+    The first episodes to end in a batch are the short ones, so metrics over them favour short episodes. To measure how
+    good a policy is, use `jaxenv.rollout.evaluate`, which plays the same number of episodes in every lane.
 
     Args:
         env: the environment.
         policy: as in `jaxenv.unroll`.
         fn: as in `fold`.
-        value: what to begin with.
+        value: as in `fold`.
         state: the environment's state.
-        timestep: the TimeStep that goes with it.
-        num_episodes: as ``num_steps`` of `fold_steps`; the loop does not end where no episode does.
+        timestep: the TimeStep that belongs to it.
+        num_episodes: as ``num_steps`` in `fold_steps`. The loop does not terminate if episodes never end.
         key: as in `jaxenv.unroll`.
-        initial_memory: likewise.
-        memory: likewise.
+        initial_memory: as in `jaxenv.unroll`.
+        memory: as in `jaxenv.unroll`.
 
     Raises:
-        ValueError: as `fold`.
+        ValueError: as in `fold`.
     """
-    begun, one_row = _loop("fold_episodes", env, policy, fn, value, state, timestep, key, initial_memory, memory)
-    goal = _goal("fold_episodes", "num_episodes", num_episodes)
-    return _folded(jax.lax.while_loop(lambda carry: carry[-1].below(goal), one_row, begun))
+    init, body = _make_loop("fold_episodes", env, policy, fn, value, state, timestep, key, initial_memory, memory)
+    limit = _limit("fold_episodes", "num_episodes", num_episodes)
+    return _as_fold(jax.lax.while_loop(lambda carry: carry[-1].is_below(limit), body, init))
 
 
-def _loop(name, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
-    """What a loop begins with and the body that all three share."""
-    walk = Walk.of(name, env, policy, state, key, initial_memory, memory)
+def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
+    """The initial carry of a fold, and the loop body from carry to carry."""
+    loop = PolicyLoop.create(owner, env, policy, state, key, initial_memory, memory)
     value = _xla.vary_like(timestep.step_type, tree.strong(value))
 
-    def one_row(carry):
-        *there, value, rows, steps, episodes = carry
-        there, row = walk.step(tuple(there))
-        timestep = there[1]
+    def body(carry):
+        *inner, value, rows, steps, episodes = carry
+        inner, row = loop.step(tuple(inner))
+        timestep = inner[1]
         new = tree.strong(fn(value, row, timestep))
-        _check(name, value, new)
+        _check_value(owner, value, new)
         new = _xla.vary_like(timestep.step_type, new)
-        return *there, new, rows + 1, _more(steps, ~timestep.is_first()), _more(episodes, timestep.is_last())
+        return *inner, new, rows + 1, steps + _count(~timestep.is_first()), episodes + _count(timestep.is_last())
 
-    # Inside shard_map each shard counts its own.
+    # Inside shard_map each shard has its own counts.
     counts = _xla.vary_like(timestep.step_type, (jnp.zeros((), jnp.int32), Count.zeros(), Count.zeros()))
-    return (state, timestep, walk.memory, value, *counts), one_row
+    return (state, timestep, loop.memory, value, *counts), body
 
 
-def _more(count: Count, mask: jax.Array) -> Count:
-    return count.plus(Count.sum(mask.astype(jnp.uint32), over_lanes))
+def _as_fold(carry: tuple) -> Fold:
+    state, timestep, memory, value, rows, steps, episodes = carry
+    return Fold(value, state, timestep, memory, rows, steps, episodes)
 
 
-def _check(name: str, old: Any, new: Any) -> None:
+def _count(mask: jax.Array) -> Count:
+    return Count.sum(mask.astype(jnp.uint32), lambda x: jnp.sum(x, axis=0, dtype=x.dtype))
+
+
+def _check_value(owner: str, old: Any, new: Any) -> None:
     if tree.structure(old) != tree.structure(new):
-        raise ValueError(f"{name}: fn must keep the value's structure {tree.structure(old)}, got {tree.structure(new)}")
+        raise ValueError(
+            f"{owner}: fn must keep the value's structure {tree.structure(old)}, got {tree.structure(new)}"
+        )
     for (path, x), y in zip(tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             where = f" of {tree.path_name(path)}" if path else ""
             raise ValueError(
-                f"{name}: fn must keep the value's type {x.dtype}{list(x.shape)}{where}, got {y.dtype}{list(y.shape)}"
+                f"{owner}: fn must keep the value's type {x.dtype}{list(x.shape)}{where}, got {y.dtype}{list(y.shape)}"
             )
 
 
-def _goal(name: str, argument: str, number: Any) -> jax.Array:
-    if isinstance(number, jax.Array) and not isinstance(number, jax.core.Tracer):
-        number = np.asarray(number)
-    whole = isinstance(number, int) or jnp.issubdtype(jnp.result_type(number), jnp.integer)
-    if isinstance(number, bool) or not whole or np.ndim(number):
-        raise ValueError(f"{name}: {argument} must be one whole number, got {number!r}")
-    if isinstance(number, jax.core.Tracer):  # what is not below 0 fits, and a loop to a wrapped -1 would never end
+def _limit(owner: str, argument: str, number: Any) -> jax.Array:
+    """The number of steps or episodes after which a loop stops, uint32 ``()``."""
+    if isinstance(number, jax.core.Tracer):
+        if number.ndim or not jnp.issubdtype(number.dtype, jnp.integer):
+            raise ValueError(f"{owner}: {argument} must be an integer, got {number!r}")
+        # A wrapped negative number would be huge, and the loop would not end.
         return jnp.maximum(number, jnp.zeros_like(number)).astype(jnp.uint32)
-    if not 0 <= number < 2**31:
-        raise ValueError(f"{name}: {argument} must be from 0 to {2**31 - 1}, got {number}")
+    if isinstance(number, jax.Array | np.ndarray) and number.ndim == 0:
+        number = np.asarray(number)[()]
+    check_integer(owner, argument, number, 0)
     return jnp.asarray(int(number), jnp.uint32)
-
-
-def _folded(carry: tuple) -> Fold:
-    state, timestep, memory, value, rows, steps, episodes = carry
-    return Fold(value, state, timestep, memory, rows, steps, episodes)

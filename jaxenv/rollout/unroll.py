@@ -1,4 +1,4 @@
-"""Many steps of a whole batch in one compiled loop."""
+"""Rollouts that keep their trajectory."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -7,9 +7,10 @@ from typing import Any
 import jax
 
 from jaxenv import tree
+from jaxenv._checks import check_integer
 from jaxenv.environment import Environment
-from jaxenv.rollout.checks import check_whole
-from jaxenv.rollout.walk import Experience, Walk
+from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
 
 
@@ -25,43 +26,43 @@ def unroll(
     memory: Any = None,
     fields: Sequence[str] | None = None,
 ) -> tuple[tuple[Any, TimeStep, Any], Experience]:
-    """Steps all lanes ``num_steps`` times: ``num_steps * B`` environment steps, by ``jax.lax.scan``.
+    """Steps all lanes ``num_steps`` times in a ``jax.lax.scan``.
 
-    The first row is the ``timestep`` passed in, and the one returned is the first row of the next unroll, so that
-    consecutive unrolls neither lose nor repeat a row.
+    The trajectory starts with the ``timestep`` passed in. The one returned starts the next unroll, so consecutive
+    unrolls neither lose nor repeat a TimeStep.
 
     Args:
         env: the environment.
-        policy: ``policy(timestep, key)``, or ``policy(timestep, key, memory)`` where ``initial_memory`` is given;
-            returns an action or a `PolicyStep`. ``key`` is a stream per lane (see ``jaxenv.random``).
+        policy: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)`` if ``initial_memory`` is given;
+            returns an action or a `PolicyStep`. ``stream`` is a `jaxenv.random.Stream`, one per lane.
         state: the environment's state.
-        timestep: the TimeStep that goes with it.
+        timestep: the TimeStep that belongs to it.
         num_steps: T, static.
-        key: a typed key (or ``Key[B]``) for the policy's draws; by default they come from the lanes' own streams.
-        initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; it is put back by mask
+        key: a typed key (or ``Key[B]``) for the policy's random numbers; by default the lanes' own keys.
+        initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; a lane's memory is reset to it
             wherever ``env.starts(timestep)``.
-        memory: recurrent state to go on with, ``initial_memory`` by default.
-        fields: what to stack: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
+        memory: recurrent state to continue with, ``initial_memory`` by default.
+        fields: what to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
             such as ``"observation.camera"``. Everything by default.
 
     Returns:
-        ``(state, timestep, memory)`` to go on from, and an `Experience`.
+        ``(state, timestep, memory)`` to continue from, and an `Experience`.
 
     Raises:
-        ValueError: for an unknown field, a policy whose memory changes its structure, or ``num_steps`` that is no whole
-            number from 0.
+        ValueError: if a field is unknown, ``num_steps`` is not an integer of at least 0, ``memory`` is given without
+            ``initial_memory``, or the policy changes the structure of its memory.
     """
-    check_whole("unroll", "num_steps", num_steps, 0)
+    check_integer("unroll", "num_steps", num_steps, 0)
     if isinstance(fields, str):
-        raise ValueError(f"unroll: fields must be a sequence of names, got the text {fields!r}: write [{fields!r}]")
+        raise ValueError(f"unroll: fields must be a sequence of names, got the string {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]
-    walk = Walk.of("unroll", env, policy, state, key, initial_memory, memory)
+    loop = PolicyLoop.create("unroll", env, policy, state, key, initial_memory, memory)
 
     def one_step(carry, _):
-        carry, row = walk.step(carry)
+        carry, row = loop.step(carry)
         return carry, row if paths is None else tree.select_fields(row, paths)
 
-    return jax.lax.scan(one_step, (state, timestep, walk.memory), length=num_steps)
+    return jax.lax.scan(one_step, (state, timestep, loop.memory), length=num_steps)
 
 
 def _full_path(field: str) -> str:

@@ -1,7 +1,8 @@
-"""Where figures go: lines of text, a CSV file, TensorBoard. Each is called as ``writer(step, figures)``.
+"""Writers of metrics: lines of text, a CSV file, TensorBoard. Each is called as ``writer(step, metrics)``.
 
-``figures`` maps names to numbers, ``None`` where there is none, and lists of them (the components of a vector reward),
-as `jaxenv.rollout.to_host` gives them; arrays are fetched. Sinks are context managers, which close what they opened.
+``metrics`` maps names to numbers, to ``None`` where there is no value, or to lists of them (the components of a vector
+reward), as returned by `jaxenv.rollout.to_host`; arrays are fetched from the device. Writers are context managers and
+close what they open.
 """
 
 import csv
@@ -18,10 +19,10 @@ COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_s
 
 
 class Writer:
-    """What writers have in common: they can be closed, by hand or by ``with``."""
+    """The base of writers, which can be closed by a call or by ``with``."""
 
     def close(self) -> None:
-        """Closes what was opened; nothing by default."""
+        """Closes what the writer has opened; nothing by default."""
 
     def __enter__(self) -> "Writer":
         return self
@@ -31,11 +32,11 @@ class Writer:
 
 
 class Table(Writer):
-    """Aligned lines of text, with the names above the first.
+    """Aligned lines of text below a header.
 
     Args:
-        columns: which figures, in which order; all where it is ``None``.
-        stream: stdout by default.
+        columns: the metrics to print, in this order; all of them if ``None``.
+        stream: where to print, stdout by default.
 
     >>> table = Table(["episodes", "return_mean"])
     >>> table(1000, {"episodes": 12, "return_mean": 21.52})
@@ -50,31 +51,31 @@ class Table(Writer):
         self._stream = stream
         self._names: tuple[str, ...] = ()
 
-    def __call__(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Writes one line; a figure that is missing is an error."""
-        found = _flat(figures, self._columns, "Table")
+    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Prints one line. Raises a ``ValueError`` if a column is not among the metrics."""
+        row = _flatten(metrics, self._columns, "Table")
         stream = sys.stdout if self._stream is None else self._stream
-        widths = [13, *(max(10, len(name)) for name in found)]
-        lines = [[f"{step:,}", *map(_text, found.values())]]
-        if tuple(found) != self._names:
-            lines.insert(0, ["step", *found])
-            self._names = tuple(found)
+        widths = [13, *(max(10, len(name)) for name in row)]
+        lines = [[f"{step:,}", *map(_text, row.values())]]
+        if tuple(row) != self._names:
+            lines.insert(0, ["step", *row])
+            self._names = tuple(row)
         for cells in lines:
             print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)), file=stream)
         stream.flush()
 
 
 class CSV(Writer):
-    """A file with one line per call, below a line with the names; a number that is not there is an empty cell.
+    """A CSV file with one line per call below a header; ``None`` is an empty cell.
 
-    A file that is there already goes on if its names are the same: then a last line without an end, which a killed run
-    left, is dropped. Any other file stays as it is.
+    An existing file with the same columns is continued. If its last line is unfinished, because the run that wrote it
+    was killed, that line is removed. A file with other columns is left untouched.
 
     Args:
-        path: of the file; its folder must be there.
+        path: the file, in an existing folder.
 
     Raises:
-        ValueError: when it is called with other names than before or than in the file, or a figure is named ``step``.
+        ValueError: when called with other names than before or than in the file, or with a metric named ``step``.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -82,14 +83,14 @@ class CSV(Writer):
         self._file: TextIO | None = None
         self._names: list[str] = []
 
-    def __call__(self, step: int, figures: Mapping[str, Any]) -> None:
+    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Writes one line."""
-        found = _flat(figures)
-        if "step" in found:
-            raise ValueError("CSV: no figure may be named 'step', the first column's name")
-        row = {"step": step, **found}
+        flat = _flatten(metrics)
+        if "step" in flat:
+            raise ValueError("CSV: no metric may be named 'step', the name of the first column")
+        row = {"step": step, **flat}
         if self._file is None:
-            self._file = self._opened(row)
+            self._file = self._open(row)
         self._check(row)
         self._file.write(_line([row[name] for name in self._names]))
         self._file.flush()
@@ -99,36 +100,36 @@ class CSV(Writer):
             self._file.close()
             self._file = None
 
-    def _opened(self, row: dict[str, Any]) -> TextIO:
-        """The file, once it is known to be empty or of these columns; until then nothing of it is touched."""
+    def _open(self, row: dict[str, Any]) -> TextIO:
+        """Opens the file after checking that it is empty or has these columns; until then it is not modified."""
         content = self.path.read_bytes() if self.path.exists() else b""
-        names = _line(list(row))
-        whole = content.rfind(b"\n") + 1
-        if names.encode().startswith(content):  # empty, or a run was killed while it wrote the names
-            whole, self._names = 0, list(row)
+        header = _line(list(row))
+        complete = content.rfind(b"\n") + 1  # bytes of complete lines
+        if header.encode().startswith(content):  # empty, or a run was killed while it wrote the header
+            complete, self._names = 0, list(row)
         else:
             first = content.partition(b"\n")[0].decode(errors="replace").rstrip("\r")
-            if not whole:
-                raise ValueError(f"CSV: {self.path} is no file of these columns, it holds {first[:80]!r}")
+            if not complete:
+                raise ValueError(f"CSV: {self.path} must have these columns, it starts with {first[:80]!r}")
             self._names = next(csv.reader([first]), [])
             self._check(row)
-        if whole < len(content):  # a line that a killed run did not finish
-            os.truncate(self.path, whole)
+        if complete < len(content):
+            os.truncate(self.path, complete)
         file = self.path.open("a", newline="", encoding="utf-8")
-        file.write("" if whole else names)
+        file.write("" if complete else header)
         return file
 
     def _check(self, row: dict[str, Any]) -> None:
-        new, gone = sorted(row.keys() - set(self._names)), sorted(set(self._names) - row.keys())
-        if new or gone:
-            raise ValueError(f"CSV: the columns of {self.path} must stay the same, new are {new}, missing are {gone}")
+        new, missing = sorted(row.keys() - set(self._names)), sorted(set(self._names) - row.keys())
+        if new or missing:
+            raise ValueError(f"CSV: the columns of {self.path} must stay the same, new: {new}, missing: {missing}")
 
 
 class TensorBoard(Writer):
-    """Event files for TensorBoard, one curve per figure.
+    """Event files for TensorBoard, one curve per metric.
 
     Args:
-        path: of the folder, made where it is not there.
+        path: the folder; it is created if it does not exist.
 
     Raises:
         ImportError: if tensorboardX is not installed.
@@ -141,9 +142,9 @@ class TensorBoard(Writer):
             raise ImportError("TensorBoard needs tensorboardX: pip install 'jaxenv[tensorboard]'") from missing
         self._writer = SummaryWriter(str(path))
 
-    def __call__(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Adds a point to the curve of every number that is there."""
-        for name, value in _flat(figures).items():
+    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Adds a point to the curve of every metric that has a value."""
+        for name, value in _flatten(metrics).items():
             if value is not None:
                 self._writer.add_scalar(name, value, step)
         self._writer.flush()
@@ -152,16 +153,16 @@ class TensorBoard(Writer):
         self._writer.close()
 
 
-def _flat(figures: Mapping[str, Any], columns: Sequence[str] | None = None, writer: str = "") -> dict[str, Any]:
-    """Figures on the host, the elements of lists as ``name.0``, ``name.1``."""
-    names = tuple(figures) if columns is None else columns
+def _flatten(metrics: Mapping[str, Any], columns: Sequence[str] | None = None, writer: str = "") -> dict[str, Any]:
+    """Metrics on the host; the elements of lists are named ``name.0``, ``name.1``."""
+    names = tuple(metrics) if columns is None else columns
     for name in names:
-        if name not in figures:
-            raise ValueError(f"{writer}: no figure {name!r}, the figures are {', '.join(figures)}")
-    found: dict[str, Any] = {}
-    for name, value in to_host({name: figures[name] for name in names}).items():
-        found |= _elements(name, value)
-    return found
+        if name not in metrics:
+            raise ValueError(f"{writer}: no metric {name!r}, the metrics are {', '.join(metrics)}")
+    flat: dict[str, Any] = {}
+    for name, value in to_host({name: metrics[name] for name in names}).items():
+        flat |= _elements(name, value)
+    return flat
 
 
 def _elements(name: str, value: Any) -> dict[str, Any]:

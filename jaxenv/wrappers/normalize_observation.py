@@ -42,7 +42,7 @@ class NormalizeObservation(BatchWrapper):
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.NormalizeObservation(jaxenv.make("Pendulum-v1", num_envs=4))
     >>> state, timestep = env.reset(jax.random.key(0))
-    >>> env.statistics(state).count
+    >>> int(env.statistics(state).count)
     4
     """
 

@@ -1,4 +1,4 @@
-"""Long runs: chunks that add up to the whole, one always under way, and memory that does not grow."""
+"""Chunked rollouts: chunks add up to the whole, one is always running, and memory does not grow."""
 
 import functools
 import gc
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxenv.rollout import ChunkedRollout, Metrics, PolicyStep, unroll
-from jaxenv.rollout.chunked_rollout import blocks, chunk_lengths
+from jaxenv.rollout.chunked_rollout import block_lengths, chunk_lengths
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset
 
@@ -19,7 +19,7 @@ def env():
     return AutoReset(Counting(LENGTHS, num_envs=3))
 
 
-def remembering(timestep, key, memory):
+def remembering(timestep, stream, memory):
     return PolicyStep(memory % 10, memory + 1)
 
 
@@ -33,7 +33,7 @@ def run():
 
 @functools.cache
 def episodes_by_loop():
-    """(row of the end, return, length) of every episode among 180 rows after the first."""
+    """(LAST row, return, length) of every episode in 180 rows after the first."""
     play = jax.jit(lambda key: unroll(env(), remembering, *env().reset(key), 181, initial_memory=MEMORY)[1].timestep)
     rows, found = jax.device_get(play(jax.random.key(3))), []
     for lane in range(3):
@@ -48,23 +48,24 @@ def episodes_by_loop():
     return np.array(found), np.sum(rows.step_type != 0)
 
 
-def test_chunks_hold_the_episodes_that_ended_in_them_and_add_up_to_the_unroll(run):
+def test_chunks_measure_the_episodes_that_end_in_them_and_add_up_to_the_unroll(run):
     episodes, steps = episodes_by_loop()
     chunks = list(run)
     assert [chunk.rows for chunk in chunks] == [60, 120, 180]
     assert [c.seconds for c in chunks] == sorted(c.seconds for c in chunks)
-    for chunk, begin in zip(chunks, (0, 60, 120), strict=True):
-        ended = episodes[(episodes[:, 0] > begin) & (episodes[:, 0] <= chunk.rows)]
+    for chunk, start in zip(chunks, (0, 60, 120), strict=True):
+        ended = episodes[(episodes[:, 0] > start) & (episodes[:, 0] <= chunk.rows)]
         assert chunk.metrics["episodes"] == len(ended) > 0
         assert chunk.metrics["return_mean"] == pytest.approx(ended[:, 1].mean())
-    so_far = chunks[-1].cumulative
-    assert so_far["steps"] == sum(c.figures["steps"] for c in chunks) == steps
-    assert so_far["return_mean"] == pytest.approx(episodes[:, 1].mean())
-    assert so_far["length_std"] == pytest.approx(episodes[:, 2].std())
+    cumulative = chunks[-1].cumulative
+    assert cumulative["steps"] == sum(c.metrics["steps"] for c in chunks) == steps
+    assert cumulative["return_mean"] == pytest.approx(episodes[:, 1].mean())
+    assert cumulative["length_std"] == pytest.approx(episodes[:, 2].std())
 
 
 def test_a_chunk_of_a_prime_number_of_rows_has_a_shorter_block_at_its_end():
-    assert [blocks(n) for n in (7, 50, 59, 60, 101, 9973)] == [(7, 0), (50, 0), (50, 9), (30, 0), (50, 1), (50, 23)]
+    lengths = {7: (7, 0), 50: (50, 0), 59: (50, 9), 60: (30, 0), 101: (50, 1), 9973: (50, 23)}
+    assert {n: block_lengths(n) for n in lengths} == lengths
     episodes, _ = episodes_by_loop()
     (chunk,) = ChunkedRollout(env(), 59, jax.random.key(3), policy=remembering, initial_memory=MEMORY)
     ended = episodes[episodes[:, 0] <= 59]
@@ -72,23 +73,23 @@ def test_a_chunk_of_a_prime_number_of_rows_has_a_shorter_block_at_its_end():
     assert chunk.metrics["return_mean"] == pytest.approx(ended[:, 1].mean())
 
 
-def test_a_run_can_be_run_again_and_tells_sinks_of_every_chunk(run):
-    told = []
-    figures = run(writers=[lambda step, figures: told.append((step, figures["episodes"]))])
+def test_a_rollout_can_be_repeated_and_calls_its_writers_after_every_chunk(run):
+    written = []
+    found = run(writers=[lambda step, metrics: written.append((step, metrics["episodes"]))])
     chunks = list(run)
-    assert told == [(c.cumulative["steps"], c.figures["episodes"]) for c in chunks]
-    assert figures.items() >= chunks[-1].cumulative.items()
-    assert figures["steps_per_second"] == pytest.approx(figures["steps"] / figures["run_seconds"])
+    assert written == [(c.cumulative["steps"], c.metrics["episodes"]) for c in chunks]
+    assert found.items() >= chunks[-1].cumulative.items()
+    assert found["steps_per_second"] == pytest.approx(found["steps"] / found["run_seconds"])
 
 
-def test_the_next_chunk_is_under_way_before_the_last_one_is_told_of(run):
-    begun = []
-    advance = {n: lambda carry, n=n, fn=fn: (begun.append(n), fn(carry))[1] for n, fn in run._advance.items()}
+def test_the_next_chunk_is_running_before_the_previous_one_is_yielded(run):
+    started = []
+    advance = {n: lambda carry, n=n, fn=fn: (started.append(n), fn(carry))[1] for n, fn in run._advance.items()}
     chunks = iter(run)
     run._advance, kept = advance, run._advance
     try:
         next(chunks)
-        assert begun == [60, 60]
+        assert started == [60, 60]
     finally:
         run._advance = kept
 
@@ -99,7 +100,7 @@ def test_memory_does_not_grow_with_the_number_of_steps(run):
         gc.collect()
         alive.append(len(jax.live_arrays()))
     assert alive[0] >= alive[1] >= alive[2]
-    # 59 times as many blocks of the same size in a chunk.
+    # A chunk of 59 times as many blocks of the same size.
     longer = ChunkedRollout(env(), 3540, jax.random.key(3), policy=remembering, initial_memory=MEMORY, chunk_steps=3540)
     sizes = set()
     for one in (run, longer):
@@ -110,13 +111,13 @@ def test_memory_does_not_grow_with_the_number_of_steps(run):
     assert sizes.pop() < 20_000
 
 
-def test_a_chunk_overwrites_what_the_one_before_left(run):
+def test_a_chunk_reuses_the_buffers_of_the_previous_one(run):
     carry = run._start()
     run._advance[60](carry)
     assert all(x.is_deleted() for x in jax.tree.leaves(carry))
 
 
-def test_ten_million_steps_a_lane_are_as_many_chunks_as_they_need():
+def test_ten_million_steps_per_lane_are_cut_into_equal_chunks_of_moderate_size():
     lengths = chunk_lengths(10_000_000, 64)
     assert sum(lengths) == 10_000_000
     assert len(set(lengths)) == 1
@@ -127,31 +128,31 @@ def test_ten_million_steps_a_lane_are_as_many_chunks_as_they_need():
     ("arguments", "message"),
     [
         ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
-        ({"num_steps": True}, "num_steps must be a whole number, got True"),
+        ({"num_steps": True}, "num_steps must be an integer, got True"),
         ({"num_steps": 10, "chunk_steps": 0}, "chunk_steps must be at least 1, got 0"),
-        ({"num_steps": 10, "chunk_steps": 2.5}, "chunk_steps must be a whole number, got 2.5"),
+        ({"num_steps": 10, "chunk_steps": 2.5}, "chunk_steps must be an integer, got 2.5"),
         ({"num_steps": 10, "metrics": 0.9}, "metrics must be a Metrics, got 0.9"),
         ({"num_steps": 10, "metrics": Metrics(env_info=("speed",))}, "no 'speed' here"),
     ],
 )
-def test_faulty_arguments_are_refused(arguments, message):
+def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ChunkedRollout(env(), key=jax.random.key(0), **arguments)
 
 
-class Shown(Counting):
-    """Its state is in env_info."""
+class StateShown(Counting):
+    """Counting with its state in env_info."""
 
     def state_info(self, state):
         return {"height": state.step}
 
 
-def test_what_same_step_rows_show_of_the_next_episode_is_not_measured():
-    env, metrics = AutoReset(Shown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
+def test_entries_that_show_the_next_episode_on_last_rows_are_refused():
+    env, metrics = AutoReset(StateShown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
     with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next episode"):
         ChunkedRollout(env, 10, jax.random.key(0), metrics=metrics)
 
 
-def test_lanes_that_do_not_begin_anew_are_refused():
+def test_an_environment_without_autoreset_is_refused():
     with pytest.raises(ValueError, match="ChunkedRollout: <Counting> has no AutoReset"):
         ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

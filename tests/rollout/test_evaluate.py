@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, an equal number from every lane."""
+"""Evaluation: whole episodes, equally many in every lane."""
 
 import dataclasses
 import itertools
@@ -17,8 +17,8 @@ from jaxenv.wrappers import AutoReset, GuardNonFinite, TimeLimit
 MODES = ["next_step", "same_step"]
 
 
-def echo(timestep, key):
-    """The observation as the action: Counting pays 0 + 1 + ... + (n - 1) for an episode of n steps."""
+def echo(timestep, stream):
+    """Returns the observation as the action: Counting then pays 0 + 1 + ... + (n - 1) for an episode of n steps."""
     return jnp.minimum(timestep.observation, 9)
 
 
@@ -32,7 +32,7 @@ def played(env, policy=echo, num_episodes=None, **kwargs):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_lane_plays_its_quota_and_the_episodes_are_those_written_down_by_hand(mode):
+def test_every_lane_plays_its_quota_of_the_episodes_computed_by_hand(mode):
     result = played(counting([[2, 3], [1, 1], [4, 2]], mode), num_episodes=6)
     assert result.lengths.tolist() == [2, 3, 1, 1, 4, 2]
     assert result.returns.tolist() == [1, 3, 0, 0, 6, 1]
@@ -41,12 +41,12 @@ def test_every_lane_plays_its_quota_and_the_episodes_are_those_written_down_by_h
     assert (result.returns.dtype, result.lengths.dtype) == (np.float32, np.int32)
 
 
-def test_one_episode_a_lane_is_the_default():
+def test_one_episode_per_lane_is_the_default():
     assert played(counting([[2], [5]])).lengths.tolist() == [2, 5]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_short_episodes_are_not_favoured_as_the_first_to_finish_would_be(mode):
+def test_short_episodes_are_not_favoured(mode):
     env = counting([[1], [9]], mode)
     assert np.mean(played(env, num_episodes=10).lengths) == 5
     rows = jax.jit(lambda key: unroll(env, echo, *env.reset(key), 40, fields=["step_type"])[1])(jax.random.key(0))
@@ -55,11 +55,11 @@ def test_short_episodes_are_not_favoured_as_the_first_to_finish_would_be(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_first_two_episodes_of_two_lanes_are_short_by_a_fifth_and_the_quota_is_right(mode):
-    # Episodes of 1 or 9 steps are equally likely, so the truth is 5. Two lanes, the first two episodes that finish:
-    #   both begin with 1 (1/4): 1 and 1; both begin with 9 (1/4): 9 and 9;
-    #   else (1/2) the first is 1, and the second 1 if the lane that has finished draws it again (1/2), otherwise 9.
-    # That makes 1/4 * 1 + 1/4 * 9 + 1/2 * (1/2 * 1 + 1/2 * 5) = 4.
+def test_the_first_two_episodes_of_two_lanes_are_too_short_by_a_fifth_and_the_quota_is_unbiased(mode):
+    # Episodes of 1 and 9 steps are equally likely, so the true mean is 5. The first two to end in two lanes are
+    #   1 and 1 if both lanes start with 1 (probability 1/4), 9 and 9 if both start with 9 (1/4); otherwise (1/2) the
+    #   first is 1, and the second is 1 if the lane that has ended draws 1 again (1/2), and 9 if not.
+    # Their mean is 1/4 * 1 + 1/4 * 9 + 1/2 * (1/2 * 1 + 1/2 * 5) = 4.
     lengths = np.array(list(itertools.product([1, 9], repeat=4))).reshape(32, 2)  # all pairs of lanes
     env = counting(lengths, mode)
     truth = to_host(played(env, num_episodes=64).summary())
@@ -68,15 +68,15 @@ def test_the_first_two_episodes_of_two_lanes_are_short_by_a_fifth_and_the_quota_
     ends = np.asarray(rows.timestep.step_type) == 2
     naive = []
     for pair in range(0, 32, 2):
-        begun = [0, 0]
+        finished = [0, 0]
         for _, lane in np.argwhere(ends[:, pair : pair + 2])[:2]:
-            naive.append(lengths[pair + lane, begun[lane]])
-            begun[lane] += 1
+            naive.append(lengths[pair + lane, finished[lane]])
+            finished[lane] += 1
     assert np.mean(naive) == 4
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_episodes_that_the_step_limit_cuts_off_are_not_finished(mode):
+def test_episodes_cut_off_by_max_steps_are_not_finished(mode):
     result = played(counting([[2], [50]], mode), lambda t, k: jnp.ones_like(t.observation), 4, max_steps=10)
     assert result.finished.tolist() == [True, True, False, False]
     assert result.terminated.tolist() == [True, True, False, False]
@@ -85,7 +85,7 @@ def test_episodes_that_the_step_limit_cuts_off_are_not_finished(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_episode_that_a_time_limit_ends_is_finished_and_not_terminated(mode):
+def test_an_episode_truncated_by_a_time_limit_is_finished_and_not_terminated(mode):
     env = AutoReset(TimeLimit(Counting(np.array([[5], [2], [3]]), num_envs=3), 3), mode)
     result = played(env)
     assert result.lengths.tolist() == [3, 2, 3]
@@ -94,7 +94,7 @@ def test_an_episode_that_a_time_limit_ends_is_finished_and_not_terminated(mode):
 
 
 class Breaking(Counting):
-    """The reward is no number on step 2 of lane 1's first episode."""
+    """The reward is NaN on step 2 of lane 1's first episode."""
 
     def transition(self, state, action, stream):
         out = super().transition(state, action, stream)
@@ -111,7 +111,7 @@ def test_an_episode_that_ends_abnormally_is_marked(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_memory_begins_anew_with_every_episode(mode):
+def test_memory_is_reset_at_the_start_of_every_episode(mode):
     def policy(timestep, stream, memory):
         return PolicyStep(memory, memory + 1)
 
@@ -132,7 +132,7 @@ def test_a_vector_reward_gives_vector_returns():
 
 @pytest.fixture(scope="module", params=MODES)
 def cart_pole(request):
-    """Five episodes, and the rows of the same random play."""
+    """Five episodes, and the trajectory of the same random policy from the same key."""
     env = jaxenv.make("CartPole-v1", num_envs=5, autoreset=request.param)
     policy = random_policy(env)
 
@@ -144,7 +144,7 @@ def cart_pole(request):
     return jax.device_get(play(jax.random.key(0)))
 
 
-def test_five_cart_pole_episodes_earn_one_for_every_step(cart_pole):
+def test_five_cart_pole_episodes_pay_one_for_every_step(cart_pole):
     result, _ = cart_pole
     assert result.returns.shape == (5,)
     assert result.finished.all()
@@ -152,7 +152,7 @@ def test_five_cart_pole_episodes_earn_one_for_every_step(cart_pole):
     assert np.mean(result.returns, dtype=np.float64) == np.mean(result.lengths) > 8
 
 
-def test_lengths_are_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_key(cart_pole):
+def test_lengths_equal_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_key(cart_pole):
     result, rows = cart_pole
     assert np.any(rows.step_type == 2, axis=0).all()
     episode = np.cumsum(rows.step_type == 2, axis=0) - (rows.step_type == 2) == 0  # up to the first LAST row
@@ -160,22 +160,22 @@ def test_lengths_are_the_numbers_of_rows_after_first_in_the_rollout_of_the_same_
     assert result.lengths.sum() == np.sum(episode & (rows.step_type != 0))
 
 
-# --- figures ---------------------------------------------------------------------------------------------------------
+# --- summary ---------------------------------------------------------------------------------------------------------
 
 
-def of_returns(returns, terminated=True, finished=True, abnormal=False):
+def evaluation(returns, terminated=True, finished=True, abnormal=False):
     returns = np.array(returns, np.float32)
     flags = (np.broadcast_to(flag, len(returns)) for flag in (terminated, finished, abnormal))
     return Evaluation(returns, np.arange(1, 1 + len(returns), dtype=np.int32), *flags)
 
 
 @jax.jit
-def summary(evaluation, key):
-    return evaluation.summary(key, num_resamples=2000)
+def summary(played, key):
+    return played.summary(key, num_resamples=2000)
 
 
-def test_figures_are_mean_spread_and_how_episodes_ended():
-    found = to_host(of_returns([1, 2, 3, 6], [True, False, True, True]).summary())
+def test_a_summary_has_means_deviations_and_counts_by_ending():
+    found = to_host(evaluation([1, 2, 3, 6], [True, False, True, True]).summary())
     assert (found["return_mean"], found["return_max"], found["return_min"], found["length_mean"]) == (3, 6, 1, 2.5)
     assert found["return_std"] == pytest.approx(np.std([1, 2, 3, 6]))
     assert found["return_standard_error"] == pytest.approx(np.std([1, 2, 3, 6], ddof=1) / 2)
@@ -183,8 +183,8 @@ def test_figures_are_mean_spread_and_how_episodes_ended():
     assert "return_low" not in found
 
 
-def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
-    whole, cut = of_returns([4, 6, 8]), of_returns([4, 1000, 6, 8], finished=[True, False, True, True])
+def test_episodes_that_were_cut_off_count_only_as_unfinished():
+    whole, cut = evaluation([4, 6, 8]), evaluation([4, 1000, 6, 8], finished=[True, False, True, True])
     a, b = (to_host(summary(e, jax.random.key(1))) for e in (whole, cut))
     assert (b["episodes"], b["unfinished"], b["terminated"]) == (3, 1, 3)
     for name in ("return_mean", "return_std", "return_max", "return_standard_error"):
@@ -192,49 +192,44 @@ def test_episodes_that_were_cut_off_are_counted_and_nothing_else():
     assert 4 <= b["return_low"] < 6 < b["return_high"] <= 8
 
 
-def test_abnormal_episodes_are_counted_apart_and_nothing_else():
+def test_abnormal_episodes_count_only_as_abnormal():
     normal, odd = [True, False, True, True], [False, True, False, False]
-    found = to_host(summary(of_returns([4, 1000, 6, 8], normal, abnormal=odd), jax.random.key(1)))
-    assert [found[name] for name in ("episodes", "terminated", "truncated", "abnormal", "unfinished")] == [
-        3,
-        3,
-        0,
-        1,
-        0,
-    ]
+    found = to_host(summary(evaluation([4, 1000, 6, 8], normal, abnormal=odd), jax.random.key(1)))
+    counts = {"episodes": 3, "terminated": 3, "truncated": 0, "abnormal": 1, "unfinished": 0}
+    assert found.items() >= counts.items()
     assert (found["return_mean"], found["return_max"], found["length_mean"]) == (6, 8, pytest.approx(8 / 3))
     assert 4 <= found["return_low"] < 6 < found["return_high"] <= 8
-    cut = to_host(summary(of_returns([4, 1000, 6, 8], normal, normal, odd), jax.random.key(1)))
+    cut = to_host(summary(evaluation([4, 1000, 6, 8], normal, normal, odd), jax.random.key(1)))
     assert (cut["abnormal"], cut["unfinished"]) == (0, 1)
 
 
-def test_the_interval_is_that_of_resampled_means_of_finished_episodes():
+def test_the_interval_covers_the_resampled_means_of_finished_episodes():
     returns = np.random.default_rng(0).normal(100, 5, 50).astype(np.float32)
-    both = np.stack([returns, np.full_like(returns, 1e6)], axis=1).ravel()  # every other one is unfinished
-    found = to_host(summary(of_returns(both, finished=both < 1e6), jax.random.key(0)))
+    both = np.stack([returns, np.full_like(returns, 1e6)], axis=1).ravel()  # every second episode is unfinished
+    found = to_host(summary(evaluation(both, finished=both < 1e6), jax.random.key(0)))
     means = np.random.default_rng(1).choice(returns, (20_000, 50)).mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     assert found["return_low"] == pytest.approx(low, abs=0.1)
     assert found["return_high"] == pytest.approx(high, abs=0.1)
 
 
-def test_counts_are_int32_whatever_the_width_of_numbers():
+def test_counts_are_int32_with_64_bit_types_enabled_too():
     with jax.enable_x64(True):
-        found = jax.eval_shape(Evaluation.summary, of_returns([4, 6, 8]), jax.random.key(1))
+        found = jax.eval_shape(Evaluation.summary, evaluation([4, 6, 8]), jax.random.key(1))
     assert {str(x.dtype) for x in found.values()} == {"int32", "float32"}
 
 
-def test_one_episode_has_no_spread_to_speak_of_and_none_no_mean():
-    one = to_host(summary(of_returns([7]), jax.random.key(0)))
+def test_one_episode_has_no_standard_error_and_no_episode_has_no_mean():
+    one = to_host(summary(evaluation([7]), jax.random.key(0)))
     assert (one["return_mean"], one["return_max"], one["episodes"]) == (7, 7, 1)
     assert one["return_standard_error"] is one["return_low"] is one["return_high"] is None
-    none = to_host(of_returns([7, 8], finished=False).summary())
+    none = to_host(evaluation([7, 8], finished=False).summary())
     assert none["return_mean"] is none["return_max"] is none["length_mean"] is None
     assert none["unfinished"] == 2
 
 
-def test_a_vector_return_has_figures_per_component():
-    found = to_host(summary(of_returns([[1, 10], [3, 30]]), jax.random.key(0)))
+def test_a_vector_return_is_summarised_per_component():
+    found = to_host(summary(evaluation([[1, 10], [3, 30]]), jax.random.key(0)))
     assert found["return_mean"] == [2, 20]
     assert found["return_standard_error"] == [1, 10]
     assert found["return_low"] == [1, 10]
@@ -242,38 +237,41 @@ def test_a_vector_return_has_figures_per_component():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"num_resamples": 0}, "num_resamples must be at least 1, got 0"), ({"level": 1.0}, "level must lie .* got 1.0")],
+    [
+        ({"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
+        ({"level": 1.0}, r"level must be in \(0, 1\), got 1.0"),
+    ],
 )
-def test_faulty_arguments_of_figures_are_refused(arguments, message):
+def test_wrong_arguments_of_summary_are_refused(arguments, message):
     with pytest.raises(ValueError, match=f"Evaluation: {message}"):
-        of_returns([1, 2]).summary(**arguments)
+        evaluation([1, 2]).summary(**arguments)
 
 
-def test_episodes_of_several_calls_are_told_of_vmap():
-    several = jax.tree.map(lambda x: x[None], of_returns([1, 2]))
-    with pytest.raises(ValueError, match=r"figures are of the episodes \[N\] .* shape \(1, 2\): jax.vmap"):
+def test_a_summary_of_several_calls_is_refused_with_a_hint_at_vmap():
+    several = jax.tree.map(lambda x: x[None], evaluation([1, 2]))
+    with pytest.raises(ValueError, match=r"summary takes the episodes \[N\] .* shape \(1, 2\): use jax.vmap"):
         several.summary()
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_episodes", [0, -3, 4, 3.0, True])
-def test_a_number_of_episodes_that_lanes_cannot_share_equally_is_refused(num_episodes):
+def test_a_number_of_episodes_that_is_no_multiple_of_the_lanes_is_refused(num_episodes):
     with pytest.raises(ValueError, match=f"positive multiple of num_envs = 3, got {num_episodes}"):
         evaluate(counting([[1], [2], [3]]), echo, jax.random.key(0), num_episodes)
 
 
 @pytest.mark.parametrize(
     ("max_steps", "message"),
-    [(0, "at least 1, got 0"), (2.5, "a whole number, got 2.5"), (2**31, "at most 2147483647, got 2147483648")],
+    [(0, "at least 1, got 0"), (2.5, "an integer, got 2.5"), (2**31, "at most 2147483647, got 2147483648")],
 )
-def test_a_limit_that_is_no_whole_number_from_1_is_refused(max_steps, message):
+def test_a_wrong_number_of_max_steps_is_refused(max_steps, message):
     with pytest.raises(ValueError, match=f"evaluate: max_steps must be {message}"):
         evaluate(counting([[1]]), echo, jax.random.key(0), max_steps=max_steps)
 
 
-def test_lanes_that_do_not_begin_anew_are_refused():
+def test_an_environment_without_autoreset_is_refused():
     with pytest.raises(ValueError, match=r"<Counting> has no AutoReset"):
         evaluate(Counting(np.array([2])), echo, jax.random.key(0))
 

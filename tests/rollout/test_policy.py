@@ -1,4 +1,4 @@
-"""Random policies: within bounds, over the whole range, legal actions only."""
+"""Random policies: actions within bounds, over the whole range, and legal."""
 
 import functools
 
@@ -28,7 +28,7 @@ def actions(action_spec):
     return action
 
 
-def test_a_discrete_action_takes_every_value_from_the_first_to_the_last():
+def test_a_discrete_action_takes_every_value():
     assert np.unique(actions(specs.discrete(5, start=-2))).tolist() == [-2, -1, 0, 1, 2]
 
 
@@ -43,7 +43,7 @@ def test_a_continuous_action_fills_its_bounds():
     np.testing.assert_allclose(action.max(0), [1, 5], atol=0.05)
 
 
-def test_the_leaves_of_a_dict_action_are_drawn_each_by_itself():
+def test_the_leaves_of_a_dict_action_are_drawn_independently():
     spec = {"a": specs.discrete(100), "b": specs.discrete(100), "c": {"d": specs.Bounded((2,), np.float32, 0, 1)}}
     action = actions(spec)
     assert abs(np.corrcoef(action["a"], action["b"])[0, 1]) < 0.1
@@ -58,15 +58,15 @@ def tic_tac_toe(mode, masked):
     env = jaxenv.make("TicTacToe-v0", num_envs=32, autoreset=mode)
     policy = random_policy(env)
 
-    def blind(timestep, key):
-        return specs.sample(env.action_spec(), key)
+    def blind(timestep, stream):
+        return specs.sample(env.action_spec(), stream)
 
     state, timestep = env.reset(jax.random.key(0))
     return unroll(env, policy if masked else blind, state, timestep, 100)[1]
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_a_random_policy_never_makes_a_move_that_the_mask_forbids(mode):
+def test_a_random_policy_never_takes_an_action_that_the_mask_forbids(mode):
     play = jax.device_get(tic_tac_toe(mode, True))
     assert np.sum(play.timestep.step_type == 2) > 100
     assert not np.any(play.timestep.env_info["invalid_move"])
@@ -74,12 +74,12 @@ def test_a_random_policy_never_makes_a_move_that_the_mask_forbids(mode):
     assert np.all(chosen)
 
 
-def test_without_the_mask_a_random_policy_would_make_such_moves():
+def test_a_policy_that_ignores_the_mask_takes_forbidden_actions():
     play = jax.device_get(tic_tac_toe("next_step", False))
     assert np.any(play.timestep.env_info["invalid_move"])
 
 
-def test_masked_play_still_chooses_among_all_legal_actions():
+def test_a_masked_policy_chooses_among_all_legal_actions():
     play = jax.device_get(tic_tac_toe("next_step", True))
     opening = play.action[play.timestep.step_type == 0]
     assert np.unique(opening).tolist() == list(range(9))

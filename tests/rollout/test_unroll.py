@@ -1,4 +1,4 @@
-"""Unrolls: which rows come out, what is kept of them, and when a policy's memory begins anew."""
+"""Unrolls: the trajectory they return, the fields they keep, and when a policy's memory is reset."""
 
 import functools
 
@@ -55,7 +55,7 @@ def assert_same(a, b):
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_unroll_steps_every_lane_t_times():
+def test_an_unroll_steps_every_lane_num_steps_times():
     env = Counting(np.array([0]), num_envs=3)  # never ends
     state, timestep = env.reset(jax.random.key(0))
     (state, timestep, _), experience = unroll(env, random_policy(env), state, timestep, 5)
@@ -64,13 +64,13 @@ def test_an_unroll_steps_every_lane_t_times():
     assert experience.timestep.observation.tolist() == [[t] * 3 for t in range(5)]
 
 
-def test_every_leaf_of_an_unroll_leads_with_time_and_lanes(rows):
+def test_every_leaf_of_a_trajectory_has_leading_time_and_lane_axes(rows):
     for leaf in jax.tree.leaves(rows[1]):
         assert leaf.shape[:2] == (40, 4)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_row_holds_what_the_policy_saw_and_the_action_that_leads_to_the_next_row(mode):
+def test_each_row_has_the_timestep_that_the_policy_saw_and_the_action_that_leads_to_the_next(mode):
     env = counting(mode)
     state, timestep = start = env.reset(jax.random.key(0))
     end, experience = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 12))(*start)
@@ -81,17 +81,17 @@ def test_each_row_holds_what_the_policy_saw_and_the_action_that_leads_to_the_nex
     assert_same(end[:2], (state, timestep))
 
 
-def test_two_unrolls_of_half_the_length_are_bitwise_one_of_the_whole(cart_pole, start, rows):
+def test_two_unrolls_of_half_the_length_equal_one_of_the_whole_bit_for_bit(cart_pole, start, rows):
     assert_same(in_halves(cart_pole, start, None, 40), rows)
 
 
-def test_a_policy_key_serves_two_halves_as_it_serves_the_whole():
+def test_a_policy_key_gives_two_halves_the_actions_of_the_whole():
     env, key = counting("next_step"), jax.random.key(7)
     start = env.reset(jax.random.key(0))
     assert_same(in_halves(env, start, key, 12), advance(env, *start, key, 12))
 
 
-def test_an_unroll_of_no_steps_gives_back_what_it_got():
+def test_an_unroll_of_no_steps_returns_its_arguments():
     env = counting("next_step")
     start = env.reset(jax.random.key(0))
     (*end, _), experience = unroll(env, random_policy(env), *start, 0)
@@ -100,9 +100,9 @@ def test_an_unroll_of_no_steps_gives_back_what_it_got():
 
 
 @pytest.mark.parametrize(
-    ("num_steps", "message"), [(-1, "at least 0, got -1"), (3.0, "a whole number, got 3.0"), (True, "number, got True")]
+    ("num_steps", "message"), [(-1, "at least 0, got -1"), (3.0, "an integer, got 3.0"), (True, "integer, got True")]
 )
-def test_a_number_of_steps_that_is_not_whole_or_negative_is_refused(num_steps, message):
+def test_a_number_of_steps_that_is_not_an_integer_or_negative_is_refused(num_steps, message):
     env = counting("next_step")
     with pytest.raises(ValueError, match=f"unroll: num_steps must be .*{message}"):
         unroll(env, random_policy(env), *env.reset(jax.random.key(0)), num_steps)
@@ -121,10 +121,10 @@ def test_a_policy_key_changes_the_actions_and_not_the_starts(cart_pole, start, r
         both = min(len(a), len(b))
         np.testing.assert_array_equal(a[:both], b[:both])
         compared += both
-    assert compared >= 6, "the four first starts, and some after episodes that went another way"
+    assert compared >= 6, "the four first starts, and some after episodes that differ"
 
 
-def test_without_a_policy_key_the_actions_follow_from_the_reset_key():
+def test_without_a_policy_key_the_actions_depend_on_the_reset_key():
     env = counting("next_step")
     a, b, c = (advance(env, *env.reset(jax.random.key(seed)), None, 12)[1].action for seed in (0, 0, 1))
     np.testing.assert_array_equal(a, b)
@@ -132,9 +132,8 @@ def test_without_a_policy_key_the_actions_follow_from_the_reset_key():
 
 
 def test_actions_differ_between_lanes_steps_and_episodes():
-    env = AutoReset(
-        Counting(np.array([1]), num_envs=64)
-    )  # FIRST, LAST, FIRST, LAST: the step within an episode repeats
+    # FIRST, LAST, FIRST, LAST: the step within an episode repeats.
+    env = AutoReset(Counting(np.array([1]), num_envs=64))
     action = np.asarray(advance(env, *env.reset(jax.random.key(0)), None, 4)[1].action)
     for a, b in [(action[0], action[1]), (action[0], action[2]), (action[:, 0], action[:, 1])]:
         assert np.any(a != b)
@@ -145,8 +144,8 @@ def test_actions_differ_between_lanes_steps_and_episodes():
 MEMORY = {"count": np.array([5, 50, 500], np.int32), "trace": np.array([[1, 2], [3, 4], [5, 6]], np.float32)}
 
 
-def remembering(timestep, key, memory):
-    """Acts by its memory, counts, and mixes in what it sees."""
+def remembering(timestep, stream, memory):
+    """Acts on its memory, counts, and mixes in the observation."""
     trace = memory["trace"] * 2 + timestep.observation.astype(jnp.float32)[:, None]
     return PolicyStep(memory["count"] % 10, {"count": memory["count"] + 1, "trace": trace}, info=memory)
 
@@ -164,19 +163,19 @@ def remembered(mode, cuts=(16,)):
     return memory, jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def test_memory_begins_anew_with_every_episode_as_written_down_by_hand():
+def test_memory_is_reset_at_the_start_of_every_episode_as_computed_by_hand():
     _, experience = remembered("next_step")
-    # Lane 0: episodes of 2 and 3 steps, rows F M L F M M L F M L ...; the row after FIRST still remembers it.
+    # Lane 0: episodes of 2 and 3 steps, rows F M L F M M L F M L ...; the row after FIRST remembers it.
     assert experience.timestep.step_type[:10, 0].tolist() == [0, 1, 2, 0, 1, 1, 2, 0, 1, 2]
     assert experience.policy_info["count"][:10, 0].tolist() == [5, 6, 7, 5, 6, 7, 8, 5, 6, 7]
     _, experience = remembered("same_step")
-    # The LAST row shows the next episode's first observation: memory begins anew there.
+    # The LAST row shows the next episode's first observation, so memory is reset there.
     assert experience.timestep.step_type[:8, 0].tolist() == [0, 1, 2, 1, 1, 2, 1, 2]
     assert experience.policy_info["count"][:8, 0].tolist() == [5, 6, 5, 6, 7, 5, 6, 5]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_memory_is_put_back_lane_by_lane_as_a_numpy_loop_does(mode):
+def test_memory_is_reset_lane_by_lane_as_in_a_numpy_loop(mode):
     final, experience = jax.device_get(remembered(mode))
     memory = {name: x.copy() for name, x in MEMORY.items()}
     for t in range(16):
@@ -193,18 +192,18 @@ def test_memory_is_put_back_lane_by_lane_as_a_numpy_loop_does(mode):
     assert_same(final, memory)
 
 
-def test_memory_handed_on_joins_two_unrolls_inside_an_episode():
+def test_memory_passed_on_joins_two_unrolls_inside_an_episode():
     whole, parts = remembered("next_step"), remembered("next_step", cuts=(5, 11))
     assert_same(whole, parts)
 
 
-def test_memory_without_its_start_is_refused():
+def test_memory_without_initial_memory_is_refused():
     env = counting("next_step")
-    with pytest.raises(ValueError, match="without initial_memory"):
+    with pytest.raises(ValueError, match="unroll: memory needs initial_memory"):
         unroll(env, remembering, *env.reset(jax.random.key(0)), 2, memory=MEMORY)
 
 
-def test_a_policy_that_forgets_to_return_its_memory_is_told_so():
+def test_a_policy_that_does_not_return_its_memory_is_refused():
     env = counting("next_step")
     with pytest.raises(ValueError, match=r"return PolicyStep\(action, memory\)"):
         unroll(env, lambda t, k, m: m["count"] % 10, *env.reset(jax.random.key(0)), 2, initial_memory=MEMORY)
@@ -214,7 +213,7 @@ def test_a_policy_that_forgets_to_return_its_memory_is_told_so():
 
 
 def shapes(fields, num_steps=3):
-    """The structure of an unroll over dict observations; nothing is compiled."""
+    """The shapes that an unroll over dict observations returns; nothing is compiled."""
     observation = {"camera": specs.Bounded((2, 2), np.uint8, 0, 255), "speed": specs.Array((), np.float32)}
     env = AutoReset(random_environment(observation, specs.discrete(3), num_envs=5))
 
@@ -227,7 +226,7 @@ def shapes(fields, num_steps=3):
     return jax.eval_shape(run, jax.random.key(0))
 
 
-def test_nothing_but_the_fields_asked_for_is_stacked():
+def test_only_the_fields_asked_for_are_kept():
     e = shapes(["reward", "observation.camera", "action"])
     assert e.timestep.reward.shape == e.action.shape == (3, 5)
     assert list(e.timestep.observation) == ["camera"]
@@ -243,13 +242,13 @@ def test_a_field_has_a_short_and_a_full_name():
     assert sorted(short.timestep.observation) == ["camera", "speed"]
 
 
-def test_policy_info_is_selected_by_dotted_paths_too():
+def test_policy_info_is_selected_by_dotted_paths():
     e = shapes(["policy_info.value"])
     assert e.policy_info["value"].shape == (3, 5)
     assert e.timestep == () == e.action
 
 
-def test_all_fields_are_stacked_by_default_and_none_if_none_is_asked_for():
+def test_all_fields_are_kept_by_default_and_none_for_an_empty_list():
     assert len(jax.tree.leaves(shapes(None))) == 9
     assert jax.tree.leaves(shapes([])) == []
 
@@ -264,6 +263,6 @@ def test_all_fields_are_stacked_by_default_and_none_if_none_is_asked_for():
         ("reward", r"write \['reward'\]"),
     ],
 )
-def test_an_unknown_field_is_refused_with_the_names_there_are(fields, message):
+def test_an_unknown_field_is_refused_with_the_known_names(fields, message):
     with pytest.raises(ValueError, match=message):
         shapes(fields)

@@ -1,4 +1,4 @@
-"""Sinks: lines that are aligned, files that go on, and curves."""
+"""Writers: aligned lines, files that are continued, and curves."""
 
 import csv
 import io
@@ -34,27 +34,27 @@ def test_a_table_is_aligned_and_has_one_header():
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_a_table_shows_the_columns_asked_for_in_their_order():
+def test_a_table_shows_the_given_columns_in_their_order():
     stream = io.StringIO()
     table = Table(["return_mean", "episodes"], stream)
     table(1, {**FIRST, "return_mean": np.array([1.0, np.nan], np.float32)})
     header, line = stream.getvalue().splitlines()
     assert header.split() == ["step", "return_mean.0", "return_mean.1", "episodes"]
     assert line.split() == ["1", "1", "-", "12"]
-    with pytest.raises(ValueError, match="Table: no figure 'return_mean', the figures are episodes"):
+    with pytest.raises(ValueError, match="Table: no metric 'return_mean', the metrics are episodes"):
         table(2, {"episodes": 3})
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_csv_file_has_one_header_and_goes_on_where_it_was_left(tmp_path):
+def test_an_existing_csv_file_is_continued_under_its_header(tmp_path):
     path = tmp_path / "a.csv"
-    with CSV(path) as sink:
-        sink(10, FIRST)
-        sink(20, SECOND)
-    with CSV(path) as sink:
-        sink(30, dict(reversed(FIRST.items())))
+    with CSV(path) as writer:
+        writer(10, FIRST)
+        writer(20, SECOND)
+    with CSV(path) as writer:
+        writer(30, dict(reversed(FIRST.items())))
     header, *lines = read(path)
     assert header == ["step", "episodes", "return_mean", "length_mean"]
     assert lines == [
@@ -65,76 +65,74 @@ def test_a_csv_file_has_one_header_and_goes_on_where_it_was_left(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["step,epis", "step,episodes,return_mean,length_mean\r\n5,1,2.0,3.0\r\n10,1"])
-def test_a_line_that_a_killed_run_did_not_finish_is_dropped(tmp_path, left):
+def test_an_unfinished_line_of_a_killed_run_is_removed(tmp_path, left):
     path = tmp_path / "a.csv"
     path.write_bytes(left.encode())
-    with CSV(path) as sink:
-        sink(10, FIRST)
+    with CSV(path) as writer:
+        writer(10, FIRST)
     assert read(path)[0] == ["step", "episodes", "return_mean", "length_mean"]
     assert read(path)[1:-1] == ([["5", "1", "2.0", "3.0"]] if "5,1" in left else [])
     assert read(path)[-1] == ["10", "12", "21.523456", ""]
 
 
 @pytest.mark.parametrize("left", ["my precious notes", "x,y\n1,2\n3,4", "length_mean,return_mean,episodes,step"])
-def test_a_file_of_somebody_else_stays_as_it_is(tmp_path, left):
+def test_a_file_with_other_content_is_left_untouched(tmp_path, left):
     path = tmp_path / "a.csv"
     path.write_text(left)
-    with pytest.raises(ValueError, match=r"CSV: .*a\.csv"), CSV(path) as sink:
-        sink(10, FIRST)
+    with pytest.raises(ValueError, match=r"CSV: .*a\.csv"), CSV(path) as writer:
+        writer(10, FIRST)
     assert path.read_text() == left
 
 
-def test_a_figure_may_not_take_the_name_of_the_step(tmp_path):
-    with pytest.raises(ValueError, match="CSV: no figure may be named 'step'"):
+def test_a_metric_named_step_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="CSV: no metric may be named 'step'"):
         CSV(tmp_path / "a.csv")(10, {"step": 1})
 
 
-def test_every_line_is_in_the_file_as_soon_as_it_is_written(tmp_path):
-    sink = CSV(tmp_path / "a.csv")
-    sink(10, FIRST)
+def test_every_line_is_flushed(tmp_path):
+    writer = CSV(tmp_path / "a.csv")
+    writer(10, FIRST)
     assert len(read(tmp_path / "a.csv")) == 2
-    sink.close()
+    writer.close()
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_another_set_of_columns_is_refused_and_nothing_is_written(tmp_path, anew):
+@pytest.mark.parametrize("reopened", [False, True])
+def test_other_columns_are_refused_and_nothing_is_written(tmp_path, reopened):
     path = tmp_path / "a.csv"
-    sink = CSV(path)
-    sink(10, FIRST)
-    if anew:
-        sink.close()
-        sink = CSV(path)
+    writer = CSV(path)
+    writer(10, FIRST)
+    if reopened:
+        writer.close()
+        writer = CSV(path)
     changed = {**FIRST, "cost": 1.0}
     del changed["episodes"]
-    with pytest.raises(
-        ValueError, match=r"CSV: the columns of .*a.csv .* new are \['cost'\], missing are \['episodes'\]"
-    ):
-        sink(20, changed)
-    sink.close()
+    with pytest.raises(ValueError, match=r"CSV: the columns of .*a.csv .* new: \['cost'\], missing: \['episodes'\]"):
+        writer(20, changed)
+    writer.close()
     assert len(read(path)) == 2
 
 
 # --- TensorBoard -----------------------------------------------------------------------------------------------------
 
 
-def test_tensorboard_gets_a_point_for_every_number_that_is_there(tmp_path, monkeypatch):
+def test_tensorboard_gets_a_point_for_every_value(tmp_path, monkeypatch):
     tensorboard = pytest.importorskip("tensorboardX")
-    told = []
-    monkeypatch.setattr(tensorboard.SummaryWriter, "add_scalar", lambda _, *point: told.append(point))
-    with TensorBoard(tmp_path) as sink:
-        sink(10, {**FIRST, "cost": [1.0, 2.0]})
-    assert told == [("episodes", 12, 10), ("return_mean", 21.523456, 10), ("cost.0", 1.0, 10), ("cost.1", 2.0, 10)]
+    points = []
+    monkeypatch.setattr(tensorboard.SummaryWriter, "add_scalar", lambda _, *point: points.append(point))
+    with TensorBoard(tmp_path) as writer:
+        writer(10, {**FIRST, "cost": [1.0, 2.0]})
+    assert points == [("episodes", 12, 10), ("return_mean", 21.523456, 10), ("cost.0", 1.0, 10), ("cost.1", 2.0, 10)]
 
 
 def test_tensorboard_writes_an_event_file(tmp_path):
     pytest.importorskip("tensorboardX")
-    with TensorBoard(tmp_path / "new") as sink:
-        sink(10, FIRST)
+    with TensorBoard(tmp_path / "new") as writer:
+        writer(10, FIRST)
     (file,) = (tmp_path / "new").iterdir()
     assert b"return_mean" in file.read_bytes()
 
 
-def test_without_tensorboardx_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_tensorboardx_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match=r"pip install 'jaxenv\[tensorboard\]'"):
         TensorBoard(tmp_path)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import _moments, tree
 from jaxenv._checks import check_choice, check_integer, check_real, is_real
+from jaxenv._count import Count
 from jaxenv._moments import Moments, summable
 from jaxenv._numeric import clip
 from jaxenv.data.transformers._windows import flatten_windows, map_windows
@@ -125,7 +126,7 @@ class Normalizer(Transformer):
         merged = _moments.merge(moments, rows)
         if self.mode == "adaptive":
             return Estimate(merged, ())
-        any_row = (rows.high | rows.low) != 0
+        any_row = ~rows.count.is_zero()
         if self.mode == "window":
             ring, number = memory
             slot = number % np.int32(self.window)
@@ -154,12 +155,12 @@ class Normalizer(Transformer):
 
 def _merge_window(ring: Moments) -> Moments:
     """The moments of the rows of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
-    count = jnp.sum(ring.low, axis=0, dtype=jnp.uint32)
-    weight = tree.expand(ring.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
+    count = jnp.sum(ring.count.low, axis=0, dtype=jnp.uint32)
+    weight = tree.expand(ring.count.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
     mean = jnp.sum(weight * (ring.mean + ring.mean_rest), axis=0)
     variance = jnp.sum(weight * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return Moments(jnp.zeros_like(count), count, mean, variance, zeros, zeros)
+    return Moments(Count(jnp.zeros_like(count), count), mean, variance, zeros, zeros)
 
 
 def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
@@ -168,4 +169,4 @@ def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)
     zeros = jnp.zeros_like(mean)
-    return Moments(counted.high, counted.low, mean, variance, zeros, zeros)
+    return Moments(counted.count, mean, variance, zeros, zeros)

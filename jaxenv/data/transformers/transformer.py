@@ -9,7 +9,7 @@ import jax
 from jaxenv import _xla, tree
 from jaxenv._declared import hashable
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout.policy import act
+from jaxenv.rollout._policy import act
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 

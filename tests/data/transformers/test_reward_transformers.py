@@ -113,7 +113,7 @@ def test_statistics_of_rewards_are_updated_on_replay_and_rewards_are_clipped():
     batch = windows(rows, [0, 1, 2], [0, 1, 2], 2)
     seen = np.array([2, -3, 1], np.float32)  # the steps of rows 0 and 1, 1 and 2, 2 and 3 of the lanes
     state, found = transformer.transform_batch(transformer.init(row()), batch)
-    assert transformer.statistics(state).count == 3
+    assert int(transformer.statistics(state).count) == 3
     np.testing.assert_allclose(transformer.statistics(state).mean, seen.mean(), rtol=1e-6)
     expected = np.clip(np.array([[0, 2], [-3, 0], [1, 0]]) / seen.std(), -1, 1)
     np.testing.assert_allclose(found.experience.timestep.reward, expected, rtol=1e-5)

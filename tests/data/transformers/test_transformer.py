@@ -99,7 +99,7 @@ def test_lane_state_and_memory_restart_with_an_episode_and_statistics_continue()
     assert seen[:9, 1].tolist() == [[0, 0], [0, 1], [1, 2], [20, 20], [20, 21], [21, 22], [22, 23], [40, 40], [40, 41]]
     assert remembered[:9, 1].tolist() == [0, 1, 2, 0, 1, 2, 3, 0, 1]
     assert seen[:5, 2].tolist() == [[0, 0], [0, 1], [1, 2], [2, 3], [3, 4]]
-    assert transformer.transformers[1].statistics(state[1])["place"].count == 36
+    assert int(transformer.transformers[1].statistics(state[1])["place"].count) == 36
 
 
 def test_a_policy_without_memory_remains_without_memory():

@@ -1,4 +1,4 @@
-"""What the arguments of all commands have in common."""
+"""Argument parsing shared by the commands."""
 
 import argparse
 import contextlib
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; the usage is a ``--help`` away."""
+    """A parser that reports errors in one line, without the usage."""
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
@@ -17,35 +17,35 @@ class Parser(argparse.ArgumentParser):
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but no "(default: None)" or "(default: [])"."""
+    """A formatter that shows defaults, except None, False and an empty list."""
 
     def _get_help_string(self, action):
-        untold = action.default is None or action.default is False or action.default == []
-        return action.help if untold else super()._get_help_string(action)
+        hidden = action.default is None or action.default is False or action.default == []
+        return action.help if hidden else super()._get_help_string(action)
 
 
-def integer(least: int) -> Callable[[str], int]:
-    """A type of argument: whole numbers of at least ``least``."""
+def integer(minimum: int) -> Callable[[str], int]:
+    """An argument type: an int32 of at least ``minimum``."""
 
     def integer(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            value = least - 1
-        if not least <= value < 2**31:
-            raise argparse.ArgumentTypeError(f"must be an integer from {least} to {2**31 - 1}, got {text!r}")
+            value = minimum - 1
+        if not minimum <= value < 2**31:
+            raise argparse.ArgumentTypeError(f"must be an integer from {minimum} to {2**31 - 1}, got {text!r}")
         return value
 
     return integer
 
 
-def one_line(fault: Exception) -> str:
-    """The message of an error without its line breaks."""
-    return " ".join(str(fault).split())
+def one_line(error: Exception) -> str:
+    """The message of an error without line breaks."""
+    return " ".join(str(error).split())
 
 
 def assignment(text: str, parser: argparse.ArgumentParser) -> tuple[str, Any]:
-    """Name and value of one ``--set``; text that is no number stays text, for whoever gets it to refuse."""
+    """Name and value of one ``--set``. A value that is not a number stays a string, which the receiver may refuse."""
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
         parser.error(f"argument --set: must be NAME=VALUE, got {text!r}")

@@ -1,4 +1,4 @@
-"""What acts: functions from a TimeStep and a stream to an action."""
+"""Policies: functions from a TimeStep and a stream to an action."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from jaxenv.timestep import TimeStep
 
 @tree.struct
 class PolicyStep:
-    """What a policy may return when an action alone is not enough.
+    """What a policy may return instead of a bare action.
 
     Attributes:
         action: the batch of actions, ``[B, ...]``.
         memory: recurrent state for the next step, leaves ``[B, ...]``.
-        info: what to store with the step: log-probabilities, values.
+        info: what to store with the step, such as log-probabilities and values.
     """
 
     action: Any
@@ -26,25 +26,30 @@ class PolicyStep:
 
 
 def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
-    """A policy that samples the action spec, of legal actions only where ``env_info["action_mask"]`` marks them.
+    """A policy that samples the action spec; only legal actions where ``env_info["action_mask"]`` marks them.
 
     Returns:
-        A function of a TimeStep and a stream per lane.
+        A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
     """
     spec = env.action_spec()
-    single = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
+    maskable = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
 
     def policy(timestep: TimeStep, stream: Stream) -> Any:
-        mask = timestep.env_info.get("action_mask") if single else None
+        mask = timestep.env_info.get("action_mask") if maskable else None
         return specs.sample(spec, stream, mask=mask)
 
     return policy
 
 
 def policy_stream(env: Environment, state: Any, words: Words | None = None) -> Stream:
-    """The numbers that a policy draws in a state: of the lanes' own keys, or of other ``words`` (two ``uint32[B]``).
+    """The stream that a policy draws from in a state, one per lane.
 
-    No environment can draw them too: two salts lie between them and the task's own stream.
+    No environment draws the same numbers: two salts separate this stream from the task's own.
+
+    Args:
+        env: the environment.
+        state: its state.
+        words: two ``uint32[B]`` in place of the lanes' own keys.
     """
     clock = env.clock(state)
     if words is not None:
@@ -53,7 +58,7 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
 
 
 def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
-    """Calls a policy in the way that fits it and gives the answer one form."""
+    """Calls a policy with or without memory and returns a `PolicyStep` either way."""
     out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
     if not isinstance(out, PolicyStep):
         out = PolicyStep(out)

@@ -7,8 +7,8 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress(total: int, what: str = "steps") -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, fed with numbers of ``what``; nothing where stderr is no terminal or rich is not installed."""
+def progress(total: int, unit: str = "steps") -> Iterator[Callable[[int], None]]:
+    """A bar on stderr that the yielded function advances; nothing if stderr is not a terminal or rich is missing."""
     bar: Any = None
     if sys.stderr.isatty():
         with contextlib.suppress(ImportError):
@@ -20,5 +20,5 @@ def progress(total: int, what: str = "steps") -> Iterator[Callable[[int], None]]
         yield lambda count: None
         return
     with bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(unit, total=total)
         yield lambda count: bar.advance(task, count)

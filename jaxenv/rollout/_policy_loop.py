@@ -1,0 +1,64 @@
+"""One step of a policy in an environment, shared by every loop of this package."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from jaxenv import _xla, random, tree
+from jaxenv.environment import Environment
+from jaxenv.random import Words
+from jaxenv.rollout._policy import act, policy_stream
+from jaxenv.rollout.experience import Experience
+from jaxenv.timestep import TimeStep
+
+Carry = tuple[Any, TimeStep, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyLoop:
+    """The body of a loop that steps a policy in an environment.
+
+    Attributes:
+        env: the environment.
+        policy: as in `jaxenv.unroll`.
+        words: two ``uint32[B]``, the keys of the policy's random numbers.
+        initial_memory: recurrent state at the start of an episode; ``()`` for a policy without one.
+        memory: recurrent state at the start of the loop.
+    """
+
+    env: Environment
+    policy: Callable
+    words: Words
+    initial_memory: Any
+    memory: Any
+
+    @classmethod
+    def create(
+        cls, owner: str, env: Environment, policy: Callable, state: Any, key: Any, initial_memory: Any, memory: Any
+    ) -> "PolicyLoop":
+        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
+        if memory is not None and not _is_recurrent(initial_memory):
+            raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
+        initial_memory = tree.strong(initial_memory)
+        clock = env.clock(state)
+        words = clock.key if key is None else random.lane_words(key, clock.env_id)
+        memory = initial_memory if memory is None else tree.strong(memory)
+        # Inside shard_map a loop carry must vary over the mesh from the start.
+        return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))
+
+    def step(self, carry: Carry) -> tuple[Carry, Experience]:
+        """Takes state, timestep and memory to the next ones; also returns the row acted on, leaves ``[B, ...]``."""
+        state, timestep, memory = carry
+        recurrent = _is_recurrent(self.initial_memory)
+        if recurrent:
+            memory = tree.where(self.env.starts(timestep), self.initial_memory, memory)
+        out = act(self.policy, timestep, policy_stream(self.env, state, self.words), memory, recurrent)
+        row = Experience(timestep, out.action, out.info)
+        state, timestep = self.env.step(state, out.action)
+        return (state, timestep, _xla.vary_like(timestep.step_type, out.memory)), row
+
+
+def _is_recurrent(initial_memory: Any) -> bool:
+    return bool(jax.tree.leaves(initial_memory))

@@ -1,0 +1,60 @@
+"""The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+
+
+def check_names(names: Any) -> tuple[str, ...]:
+    """``Metrics.env_info`` as a tuple; raises a ``ValueError`` for names that repeat, are empty or end wrongly."""
+    if isinstance(names, str):
+        raise ValueError(f"Metrics: env_info must be a sequence of names, got the string {names!r}")
+    names = tuple(names)
+    for name in names:
+        path, *suffix = name.split("@") if isinstance(name, str) else ("",)
+        if not path or suffix not in ([], ["step"], ["max"]):
+            raise ValueError(f"Metrics: env_info names must end in @step, @max or neither, got {name!r}")
+        if names.count(name) > 1:
+            raise ValueError(f"Metrics: env_info must not repeat a name, got {name!r} twice")
+    return names
+
+
+def select(env_info: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """The entries by their full names, and ``"abnormal"`` if there is one. Selecting twice changes nothing."""
+    if not isinstance(env_info, dict):
+        if names:
+            raise ValueError(
+                f"Metrics: the rows have no env_info with an entry {names[0]!r}, keep it in unroll(fields=...)"
+            )
+        return {}
+    selected = {"abnormal": env_info["abnormal"]} if "abnormal" in env_info else {}
+    return selected | {name: _entry(env_info, name) for name in names}
+
+
+def _entry(env_info: dict[str, Any], name: str) -> Any:
+    if name in env_info:  # a key may itself end in a suffix
+        return env_info[name]
+    try:
+        return tree.get_field(env_info, name.partition("@")[0])
+    except ValueError as error:
+        raise ValueError(f"Metrics: env_info {error}") from None
+
+
+def initial_value(name: str) -> np.float32:
+    """What the running value of an entry starts from."""
+    return np.float32(-np.inf if name.endswith("@max") else 0)
+
+
+def combine(name: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """How an entry's running value takes the value of one more step."""
+    return jnp.maximum if name.endswith("@max") else jnp.add
+
+
+def episode_value(name: str, value: jax.Array, count: jax.Array) -> jax.Array:
+    """The value of a finished episode whose running value takes ``count`` steps."""
+    return value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value

@@ -1,0 +1,128 @@
+"""Per-lane float32 sums that stay accurate over any number of terms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _moments, tree
+from jaxenv._count import Count
+from jaxenv._moments import Moments
+
+
+@tree.struct
+class Sum:
+    """A float32 sum and its rounding error, which the next addition makes up for; each ``[B, ...]``.
+
+    Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
+    doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
+    """
+
+    value: jax.Array
+    error: jax.Array
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> "Sum":
+        """The empty sum."""
+        return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
+
+    def add(self, x: jax.Array, where: jax.Array | None = None) -> "Sum":
+        """Adds the rows of ``x``, ``[T, B, ...]``; of those in ``where``, bool ``[T, B]`` or with more axes."""
+        if where is not None:
+            x = jnp.where(tree.expand(where, x.ndim), x, np.float32(0))
+        term = sum_axis0(x) - self.error
+        value = self.value + term
+        return Sum(value, (value - self.value) - term)
+
+    def mean(self, count: jax.Array) -> jax.Array:
+        """The mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where there are none."""
+        total = self.value - self.error
+        return total / tree.expand(jnp.maximum(count, np.uint32(1)).astype(jnp.float32), total.ndim)
+
+
+@tree.struct
+class EpisodeSums:
+    """Sums of one quantity over the finished episodes of each lane, float32 ``[B]`` (or ``[B, R]``).
+
+    The terms are distances from an origin close to the values, so that their squares keep their digits.
+
+    Attributes:
+        origin: one of the first values; 0 before the first.
+        terminated: sum of the distances over terminated episodes.
+        truncated: sum of the distances over truncated episodes.
+        squares: sum of the squared distances over both.
+    """
+
+    origin: jax.Array
+    terminated: Sum
+    truncated: Sum
+    squares: Sum
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> "EpisodeSums":
+        """The sums before the first episode."""
+        return cls(jnp.zeros(shape, jnp.float32), Sum.zeros(shape), Sum.zeros(shape), Sum.zeros(shape))
+
+    def add(self, x: jax.Array, terminated: jax.Array, truncated: jax.Array, first: jax.Array) -> "EpisodeSums":
+        """Adds the values of the episodes that end in a block of rows.
+
+        Args:
+            x: ``[T, B]`` or ``[T, B, R]``.
+            terminated: bool ``[T, B]``, rows that terminate an episode.
+            truncated: bool ``[T, B]``, rows that truncate an episode.
+            first: bool ``[B]``, lanes without a finished episode before these rows.
+        """
+        ended = terminated | truncated
+        largest = max_axis0(x, ended)
+        origin = jnp.where(tree.expand(first, largest.ndim) & (largest > -np.inf), largest, self.origin)
+        distance = jnp.where(tree.expand(ended, x.ndim), x - origin[None], np.float32(0))
+        return EpisodeSums(
+            origin=origin,
+            terminated=self.terminated.add(distance, terminated),
+            truncated=self.truncated.add(distance, truncated),
+            squares=self.squares.add(distance * distance),
+        )
+
+    def pool_lanes(self, terminated: jax.Array, truncated: jax.Array) -> tuple[Moments, Moments, Moments]:
+        """The moments over all lanes: of all, of terminated and of truncated episodes.
+
+        Args:
+            terminated: number of terminated episodes, uint32 ``[B]``.
+            truncated: number of truncated episodes, uint32 ``[B]``.
+        """
+        finished = terminated + truncated
+        both = Sum(self.terminated.value + self.truncated.value, self.terminated.error + self.truncated.error)
+        distance = both.mean(finished)
+        variance = jnp.maximum(self.squares.mean(finished) - distance * distance, np.float32(0))
+        return (
+            _pool_lanes(finished, self.origin, distance, variance),
+            _pool_lanes(terminated, self.origin, self.terminated.mean(terminated)),
+            _pool_lanes(truncated, self.origin, self.truncated.mean(truncated)),
+        )
+
+
+def pool_means(total: Sum, count: jax.Array) -> Moments:
+    """Count and mean over all lanes of ``count`` terms in each, uint32 ``[B]``; the variance is unused."""
+    mean = total.mean(count)
+    return _pool_lanes(count, jnp.zeros_like(mean), mean)
+
+
+def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, variance: jax.Array | None = None) -> Moments:
+    """The moments over all lanes; the mean of each is ``origin + distance``."""
+    zeros = jnp.zeros_like(distance)
+    wide = Count(jnp.zeros_like(count), count)
+    return _moments.pool(Moments(wide, origin, zeros if variance is None else variance, distance, zeros), sum_axis0)
+
+
+def sum_axis0(x: jax.Array) -> jax.Array:
+    """The sum over the leading axis, lanes or rows, in the dtype of ``x``."""
+    return jnp.sum(x, axis=0, dtype=x.dtype)
+
+
+def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
+    """The largest masked ``x`` over the leading axis; minus infinity if there is none."""
+    return jnp.max(jnp.where(tree.expand(where, x.ndim), x, np.float32(-np.inf)), axis=0)
+
+
+def min_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
+    """The smallest masked ``x`` over the leading axis; infinity if there is none."""
+    return jnp.min(jnp.where(tree.expand(where, x.ndim), x, np.float32(np.inf)), axis=0)

@@ -1,0 +1,71 @@
+"""What `jaxenv.rollout.Metrics` carries through a loop."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.rollout.metrics._episode import Episode
+from jaxenv.rollout.metrics._sums import EpisodeSums, Sum
+
+
+@tree.struct
+class MetricsState:
+    """Sums over the steps and the finished episodes of each lane, leaves ``[B, ...]``; no lane affects another.
+
+    Attributes:
+        episode: the unfinished episodes.
+        steps: uint32 ``[B]``, steps taken, those of unfinished episodes included.
+        rewards: the sum of their rewards.
+        terminated: uint32 ``[B]``, terminated episodes.
+        truncated: uint32 ``[B]``, truncated episodes.
+        abnormal: uint32 ``[B]``, episodes that ended on a row marked ``env_info["abnormal"]``; they count nowhere else.
+        returns: returns of terminated and truncated episodes.
+        return_max: the largest return, minus infinity before the first.
+        return_min: the smallest return, infinity before the first.
+        lengths: lengths of terminated and truncated episodes.
+        discounted_starts: the sum of the discounted returns of FIRST rows; ``()`` without gamma.
+        discounted_means: the sum of each episode's mean discounted return; ``()`` without gamma.
+        entries: for each name of ``Metrics.env_info`` the `Sum` of its values, or a tree of them.
+        entry_counts: uint32, the number of those values, or a tree of them.
+    """
+
+    episode: Episode
+    steps: jax.Array
+    rewards: Sum
+    terminated: jax.Array
+    truncated: jax.Array
+    abnormal: jax.Array
+    returns: EpisodeSums
+    return_max: jax.Array
+    return_min: jax.Array
+    lengths: EpisodeSums
+    discounted_starts: Any
+    discounted_means: Any
+    entries: tuple
+    entry_counts: tuple
+
+    @classmethod
+    def empty(cls, episode: Episode) -> "MetricsState":
+        """The state with these unfinished episodes and no finished ones."""
+        lanes, reward = episode.length.shape, episode.return_.shape
+        discounted = not isinstance(episode.discounted, tuple)
+        counts = jnp.zeros(lanes, jnp.uint32)
+        return cls(
+            episode=episode,
+            steps=counts,
+            rewards=Sum.zeros(reward),
+            terminated=counts,
+            truncated=counts,
+            abnormal=counts,
+            returns=EpisodeSums.zeros(reward),
+            return_max=jnp.full(reward, np.float32(-np.inf)),
+            return_min=jnp.full(reward, np.float32(np.inf)),
+            lengths=EpisodeSums.zeros(lanes),
+            discounted_starts=Sum.zeros(reward) if discounted else (),
+            discounted_means=Sum.zeros(reward) if discounted else (),
+            entries=jax.tree.map(lambda x: Sum.zeros(x.shape), episode.entries),
+            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.uint32), episode.entries),
+        )

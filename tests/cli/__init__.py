@@ -1,0 +1,1 @@
+"""Tests of `jaxenv.cli`, one file per command; `jaxenv train` is tested in tests/training."""

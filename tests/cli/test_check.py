@@ -1,0 +1,86 @@
+"""`jaxenv check`: a table of properties, JSON or Markdown, and the exit code."""
+
+import json
+
+import pytest
+
+import jaxenv
+from jaxenv import cli
+from tests.cli.commands import refusal
+
+
+def test_check_prints_a_table_of_properties(capsys):
+    assert (
+        cli.main(
+            ["check", "CardGame-v0", "--properties", "same_tree", "wrong_actions_refused", "mask_leaves_an_action"]
+        )
+        == 0
+    )
+    out, err = capsys.readouterr()
+    assert err == ""
+    title, *rows = out.splitlines()
+    assert title == "<AutoReset<CardGame-v0>>: 2 passed, 0 failed, 1 not applicable"
+    assert [row.split()[0] for row in rows] == ["same_tree", "wrong_actions_refused", "mask_leaves_an_action"]
+    assert rows[-1].endswith("env_info has no action_mask")
+
+
+def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
+    class LosesItsLanes(jaxenv.testing.Chain):
+        def transition(self, state, action, stream):
+            raise RuntimeError("lost")
+
+    monkeypatch.setattr(jaxenv, "load", lambda id: LosesItsLanes(name=id))
+    assert cli.main(["check", "Lost-v0", "--properties", "same_tree", "leading_lanes"]) == 1
+    out, _ = capsys.readouterr()
+    assert "<Lost-v0>: 0 passed, 1 failed, 1 not applicable" in out
+    assert "RuntimeError: lost" in out
+
+
+def test_check_all_takes_every_environment(capsys, monkeypatch):
+    monkeypatch.setattr(jaxenv, "ids", lambda: ["CardGame-v0", "Catch-bsuite", "TicTacToe-v0"])
+    assert cli.main(["check", "--all", "--properties", "same_tree"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("1 passed, 0 failed, 0 not applicable") == 3
+
+
+def test_check_prints_json(capsys):
+    assert cli.main(["check", "CardGame-v0", "--properties", "same_tree", "mask_leaves_an_action", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["target"] == "<AutoReset<CardGame-v0>>"
+    assert report["seconds"] >= 0
+    assert report["results"][1] == {
+        "name": "mask_leaves_an_action",
+        "number": 40,
+        "title": "an action mask leaves a legal action",
+        "status": "not applicable",
+        "evidence": "env_info has no action_mask",
+    }
+
+
+def test_check_prints_a_row_per_environment_and_per_property(capsys):
+    assert cli.main(["check", "CardGame-v0", "--properties", "same_tree", "mask_leaves_an_action", "--markdown"]) == 0
+    environments, properties = capsys.readouterr().out.strip().split("\n\n")
+    row = environments.splitlines()[2].strip("| ").split(" | ")
+    assert row[:5] == ["`<AutoReset<CardGame-v0>>`", "1", "-", "mask_leaves_an_action", "-"]
+    assert [line.split(" | ")[:2] for line in properties.splitlines()[2:]] == [
+        ["| `same_tree`", "1"],
+        ["| `mask_leaves_an_action`", "40"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "one ID is required, or --all"),
+        (["CardGame-v0", "--all"], "one ID is required, or --all"),
+        (["CardGame-v9"], "no environment 'CardGame-v9'"),
+        (
+            ["CardGame-v0", "--properties", "lane_independence"],
+            "unknown property 'lane_independence', did you mean lane_independent",
+        ),
+        (["CardGame-v0", "--properties", "56"], "unknown property '56', the properties are same_tree, leading_lanes, "),
+        (["CardGame-v0", "--json", "--markdown"], "not allowed with"),
+    ],
+)
+def test_wrong_input_to_check_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
+    assert message in refusal(capsys, "check", *argv)

@@ -1,0 +1,101 @@
+"""The command ``jaxenv``: help, exit codes and signals."""
+
+import os
+import subprocess
+
+import pytest
+
+import jaxenv
+from jaxenv import cli
+from jaxenv.cli import listing
+from tests.cli.commands import python, refusal
+
+
+@pytest.mark.parametrize("argv", [[], ["list"], ["rollout"], ["check"]])
+def test_every_command_has_a_help(capsys, argv):
+    assert cli.main([*argv, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(" ".join(["usage: jaxenv", *argv]))
+
+
+def test_help_shows_the_defaults(capsys):
+    cli.main(["rollout", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for default in ("lanes (default: 1024)", "lane (default: 1000)", "numbers (default: 0)", "(default: next_step)"):
+        assert default in text
+    assert "default: None" not in text
+    assert "default: False" not in text
+    assert "default: []" not in text
+
+
+def test_version_prints_the_version_of_the_library(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"jaxenv {jaxenv.__version__}\n"
+
+
+# --- wrong input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("argv", "message"), [([], "required: COMMAND"), (["fly"], "invalid choice: 'fly'")])
+def test_a_missing_or_unknown_command_is_refused(capsys, argv, message):
+    assert message in refusal(capsys, *argv)
+
+
+@pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])
+def test_a_missing_library_is_reported_in_one_line_with_exit_code_2(capsys, no_digits, argv):
+    assert "pip install jaxenv[mnist]" in refusal(capsys, *argv)
+
+
+# --- as a process -----------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_a_call_with_130_and_no_output(capsys, monkeypatch):
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "run", interrupt)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_ends_the_process_with_130_even_if_python_code_would_swallow_it():
+    code = """
+import os, signal, sys, jaxenv.cli
+def swallow(args):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        pass
+jaxenv.cli.listing.run = swallow
+sys.argv = ["jaxenv", "list"]
+sys.exit(jaxenv.cli.main())
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_importing_the_command_line_starts_no_backend():
+    code = "import jaxenv.cli, jax._src.xla_bridge as bridge; assert not bridge.backends_are_initialized()"
+    assert python("-c", code).returncode == 0
+
+
+def test_the_package_runs_as_a_module():
+    done = python("-m", "jaxenv", "list", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CartPole-v1" in done.stdout
+
+
+def test_the_process_ends_with_code_2_and_no_traceback():
+    done = python("-m", "jaxenv", "rollout", "CartPole-v9")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_causes_no_traceback():
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = python("-m", "jaxenv", "list", stdout=writer)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -1,0 +1,238 @@
+"""Metrics: compared with trajectories written down by hand and with a loop over the stored rows, in every mode."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv.rollout import Metrics, to_host
+from tests.rollout.metrics.play import GAMMA, MODES, STEPS, play
+from tests.rollout.metrics.trajectories import compiled, computed, initial_state, trajectory
+
+# --- by hand ---------------------------------------------------------------------------------------------------------
+
+
+def test_three_lanes_whose_middle_one_ends_twice_are_measured_as_by_hand():
+    # Lane 1 terminates once and is truncated once; the other lanes have an unfinished episode.
+    rows = trajectory(["FMMMMM", "FMLFMT", "FMMMMM"], [[9, 1, 1, 1, 1, 1], [9, 2, 3, 9, 4, 6], [9, -1, -1, -1, -1, -1]])
+    found = computed(Metrics(), rows)
+    assert (found["steps"], found["episodes"], found["terminated"], found["truncated"]) == (14, 2, 1, 1)
+    assert (found["return_mean"], found["return_std"], found["return_max"], found["return_min"]) == (7.5, 2.5, 10, 5)
+    assert (found["return_mean_terminated"], found["return_mean_truncated"]) == (5, 10)
+    assert (found["length_mean"], found["length_std"]) == (2, 0)
+    assert (found["length_mean_terminated"], found["length_mean_truncated"]) == (2, 2)
+    assert found["reward_per_step"] == pytest.approx((5 + 15 - 5) / 14)
+
+
+def test_an_episode_cut_short_by_a_first_row_counts_only_its_steps():
+    found = computed(Metrics(gamma=GAMMA), trajectory(["FMMFML", "FMMMMM"]))
+    assert (found["steps"], found["episodes"], found["return_mean"], found["length_mean"]) == (9, 1, 2, 2)
+    assert found["discounted_return_start"] == pytest.approx(1.9)
+
+
+def test_a_same_step_last_row_ends_one_episode_and_the_next_starts_after_it():
+    found = computed(Metrics(gamma=GAMMA), trajectory(["FMLMML", "FMMMMM"]))
+    assert (found["steps"], found["episodes"], found["return_mean"], found["return_std"]) == (10, 2, 2.5, 0.5)
+    assert found["discounted_return_start"] == pytest.approx((1.9 + 2.71) / 2)
+
+
+def test_discounted_returns_follow_the_formulas():
+    rewards, gamma = [0, 2, 3, 5], 0.5
+    found = computed(Metrics(gamma=gamma), trajectory(["FMML"], [rewards]))
+    assert found["discounted_return_start"] == pytest.approx(2 + 3 / 2 + 5 / 4)
+    # (1/L) sum_l r_l sum_{k<l} gamma^k
+    assert found["discounted_return"] == pytest.approx((2 * 1 + 3 * 1.5 + 5 * 1.75) / 3)
+
+
+def test_the_discount_of_a_row_is_a_factor_of_gamma():
+    found = computed(Metrics(gamma=0.5), trajectory(["FMML"], [[0, 2, 3, 5]], [[1, 0.4, 0.5, 0]]))
+    of_rows = [2 + 0.2 * (3 + 0.25 * 5), 3 + 0.25 * 5, 5]
+    assert found["discounted_return_start"] == pytest.approx(of_rows[0])
+    assert found["discounted_return"] == pytest.approx(np.mean(of_rows))
+
+
+def test_means_are_nan_before_the_first_episode_ends():
+    metrics = Metrics(gamma=GAMMA, env_info=("speed", "speed@max"))
+    rows = trajectory(["FMM"], speed=[[0, 1, 2]])
+    on_device = jax.device_get(compiled(metrics)(rows))
+    means = [n for n in on_device if n not in ("steps", "episodes", "terminated", "truncated", "abnormal")]
+    means.remove("reward_per_step")
+    assert len(means) == 14
+    assert all(math.isnan(on_device[name]) for name in means)
+    assert all(value is None for name, value in to_host(on_device).items() if name in means)
+    empty = metrics.totals(initial_state(metrics, rows))
+    assert to_host(metrics.compute(empty))["reward_per_step"] is None
+
+
+def test_an_episode_that_ends_abnormally_counts_only_as_abnormal():
+    abnormal = np.array([[0, 0, 1, 0, 0], [0] * 5]) > 0
+    rows = trajectory(["FMTFL", "FMMLF"], [[0, 1, np.inf, 0, 3], [0, 1, 1, 1, 0]], abnormal=abnormal)
+    found = computed(Metrics(), rows)
+    assert (found["episodes"], found["terminated"], found["truncated"], found["abnormal"]) == (2, 2, 0, 1)
+    assert (found["return_mean"], found["return_max"]) == (3, 3)
+
+
+def test_a_vector_reward_has_one_metric_per_component():
+    reward = [[[9, 9], [1, 10], [2, 20]], [[9, 9], [5, 50], [5, 50]]]
+    found = computed(Metrics(gamma=0.5), trajectory(["FML", "FLF"], reward))
+    assert found["return_mean"] == [4.0, 40.0]
+    assert found["return_std"] == [1.0, 10.0]
+    assert found["return_max"] == [5.0, 50.0]
+    assert found["reward_per_step"] == pytest.approx([8 / 3, 80 / 3])
+    assert found["discounted_return_start"] == [3.5, 35.0]
+    assert found["length_mean"] == 1.5
+
+
+# --- compared with a loop over the rows ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=MODES)
+def played(request):
+    return jax.device_get(play(request.param))
+
+
+def episodes_by_loop(rows):
+    """(return, length, terminated, discounted returns of its rows) of every finished episode."""
+    finished = []
+    for lane in range(rows.reward.shape[1]):
+        rewards = []
+        for t in range(STEPS):
+            if rows.step_type[t, lane] == 0:
+                continue
+            rewards.append(float(rows.reward[t, lane]))
+            if rows.step_type[t, lane] == 2:
+                discounted = [sum(GAMMA**k * r for k, r in enumerate(rewards[t:])) for t in range(len(rewards))]
+                finished.append((sum(rewards), len(rewards), rows.discount[t, lane] == 0, discounted))
+                rewards = []
+    return finished
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_metrics_equal_those_of_a_loop_over_the_stored_rows(mode):
+    played = jax.device_get(play(mode))
+    rows, metrics = played.rows, to_host(played.metrics)
+    *columns, discounted = zip(*episodes_by_loop(rows), strict=True)
+    returns, lengths, terminated = map(np.array, columns)
+    assert metrics["episodes"] == len(returns)
+    assert (metrics["terminated"], metrics["truncated"]) == (terminated.sum(), len(terminated) - terminated.sum())
+    for what, values in (("return", returns), ("length", lengths)):
+        assert metrics[f"{what}_mean"] == pytest.approx(values.mean())
+        assert metrics[f"{what}_std"] == pytest.approx(values.std())
+        assert metrics[f"{what}_mean_terminated"] == pytest.approx(values[terminated].mean())
+        assert metrics[f"{what}_mean_truncated"] == pytest.approx(values[~terminated].mean())
+    assert (metrics["return_max"], metrics["return_min"]) == (returns.max(), returns.min())
+    assert metrics["discounted_return_start"] == pytest.approx(np.mean([x[0] for x in discounted]))
+    assert metrics["discounted_return"] == pytest.approx(np.mean([np.mean(x) for x in discounted]))
+    steps = rows.step_type != 0
+    assert metrics["steps"] == steps.sum() == (4 * STEPS - 4 if mode == "same_step" else steps.sum())
+    assert metrics["reward_per_step"] == pytest.approx(rows.reward[steps].mean())
+
+
+def test_the_play_terminates_and_truncates_lanes_out_of_phase(played):
+    whole = played.state
+    assert whole.terminated.tolist() != whole.truncated.tolist()
+    assert whole.terminated[:3].all()
+    assert whole.truncated[:3].all()
+    assert whole.truncated[3] == 0  # the limit coincides with termination, which takes precedence
+    ended = played.rows.step_type == 2
+    assert np.any(ended.any(axis=1) & ~ended.all(axis=1))
+
+
+def test_clear_finished_keeps_the_unfinished_episodes(played):
+    second = played.second_half
+    assert np.any(played.state.episode.length > 0)
+    jax.tree.map(np.testing.assert_array_equal, second.state.episode, played.state.episode)
+    later = played.rows.step_type[STEPS // 2 :]
+    assert to_host(second.metrics)["episodes"] == np.sum(later == 2) > 0
+    assert to_host(second.metrics)["steps"] == np.sum(later != 0)
+
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_keeps_its_types_and_has_a_leading_lane_axis():
+    metrics = Metrics(gamma=GAMMA, env_info=("speed", "speed@max"))
+    rows = trajectory(["FML", "FMM", "FLF"], speed=np.ones((3, 3), np.int32))
+    state = initial_state(metrics, rows)
+    after = jax.eval_shape(metrics.update, state, jax.tree.map(lambda x: x[0], rows))
+    for x, y in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
+        assert (x.shape, x.dtype, x.weak_type) == (y.shape, y.dtype, False)
+        assert x.shape == (3,)
+    shapes = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x[0]), rows))
+    assert jax.tree.structure(metrics.init(shapes)) == jax.tree.structure(state)
+
+
+def test_metrics_are_hashable_and_equal_if_they_measure_the_same():
+    assert {Metrics(0.9, ("a",)): 1}[Metrics(gamma=0.9, env_info=["a"])] == 1
+    assert Metrics(0.9) != Metrics(0.8)
+    assert hash(Metrics(jnp.float32(0.5))) == hash(Metrics(0.5))
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
+        ({"gamma": -0.1}, r"gamma must be in \[0, 1\], got -0.1"),
+        ({"gamma": math.nan}, r"gamma must be in \[0, 1\], got nan"),
+        ({"env_info": "speed"}, "must be a sequence of names, got the string 'speed'"),
+        ({"env_info": ("speed@min",)}, "must end in @step, @max or neither, got 'speed@min'"),
+        ({"env_info": ("",)}, "must end in @step, @max or neither, got ''"),
+        ({"env_info": ("@max",)}, "must end in @step, @max or neither, got '@max'"),
+        ({"env_info": ("x@step@max",)}, "must end in @step, @max or neither, got 'x@step@max'"),
+        ({"gamma": "a"}, r"gamma must be in \[0, 1\], got 'a'"),
+        ({"env_info": ("a", "b", "a")}, "must not repeat a name, got 'a' twice"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"Metrics: .*{message}"):
+        Metrics(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"discount": ()}, r"the rows have no discount, keep it in unroll\(fields=...\)"),
+        ({"reward": ()}, "the rows have no reward"),
+        ({"env_info": ()}, "the rows have no env_info with an entry 'speed'"),
+        ({"env_info": {"sped": np.zeros(2)}}, r"field 'speed': no 'speed' here, the fields are \['sped'\]"),
+        ({"env_info": {"speed": np.zeros((3, 2))}}, r"env_info 'speed' has shape \(3, 2\), in the state \(3,\)"),
+        ({"reward": np.zeros((3, 2), np.float32)}, r"the reward has shape \(3, 2\), in the state \(3,\)"),
+        ({"reward": np.zeros(4, np.float32)}, r"the reward has shape \(4,\), in the state \(3,\)"),
+    ],
+)
+def test_rows_that_do_not_fit_the_state_are_refused_at_trace_time(changes, message):
+    metrics = Metrics(env_info=("speed",))
+    row = jax.tree.map(lambda x: x[0], trajectory(["FM", "FM"], speed=np.zeros((2, 2), np.float32)))
+    state = metrics.init(row)
+    with pytest.raises(ValueError, match=f"Metrics: .*{message}"):
+        jax.eval_shape(lambda state: metrics.update(state, dataclasses.replace(row, **changes)), state)
+
+
+def test_a_state_or_totals_of_other_metrics_are_refused():
+    metrics, row = Metrics(GAMMA), jax.tree.map(lambda x: x[0], trajectory(["FM"]))
+    state = jax.eval_shape(metrics.init, row)
+    totals = jax.eval_shape(metrics.totals, state)
+    for method, sums, message in [
+        (
+            Metrics().totals,
+            state,
+            r"totals got the MetricsState of metrics with a gamma and with 0 .* Metrics\(gamma=None",
+        ),
+        (Metrics(GAMMA, ("a",)).compute, totals, "compute got the Totals of metrics with a gamma and with 0"),
+        (lambda state: Metrics().update(state, row), state, "update got the MetricsState of metrics with a gamma"),
+        (metrics.compute, state, "compute takes Totals, got MetricsState"),
+        (metrics.totals, totals, "totals takes MetricsState, got Totals"),
+    ]:
+        with pytest.raises(ValueError, match=f"Metrics: {message}"):
+            jax.eval_shape(method, sums)
+
+
+def test_a_state_is_initialised_from_one_row():
+    with pytest.raises(ValueError, match=r"init takes one row \[B\], got step_type of shape \(6, 3\)"):
+        Metrics().init(trajectory(["FML"]))

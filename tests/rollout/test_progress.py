@@ -1,0 +1,25 @@
+"""Progress bars: on a terminal with rich, and nowhere else."""
+
+import sys
+
+from jaxenv.rollout._progress import progress
+
+
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    with progress(2) as advance:
+        advance(2)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress(2) as advance:
+        advance(2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err != ""
+
+
+def test_progress_shows_nothing_without_rich(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with progress(2) as advance:
+        advance(2)
+    assert capsys.readouterr() == ("", "")
