@@ -1,31 +1,33 @@
-"""The base class of wrappers: environments made of another environment."""
+"""The base class of wrappers: environments that contain another environment."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jaxenv import specs, tree
 from jaxenv.environment import AutoResetMode, Environment
+from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 
 
 class Wrapper(Environment):
-    """An environment around another one, ``env``, that passes everything through. Arrays lead with its ``[B]`` lanes.
+    """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
-    A wrapper declares the TimeStep fields that it ``owns``, those that it may rewrite. All others pass through
-    bit-identical, and outer levels rely on it: ``AutoReset`` observes a restarted state directly where no wrapper owns
-    the observation. Bases for wrappers of one function and for wrappers with state are in ``jaxenv.wrappers``.
+    A wrapper declares the TimeStep fields that it ``owns``: those that it may rewrite. All other fields pass through
+    bit-identical, and outer levels rely on it. ``AutoReset``, for example, observes a restarted state directly if no
+    wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
+    state.
     """
 
     env: Environment
 
     owns: ClassVar[frozenset[str]] = frozenset()
-    # Owned fields, observation or reward, whose new values fit the spec that ``env`` has for them.
+    # The owned fields among observation and reward whose new values still fit the specs of `env`.
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
-    # Whether one step of the wrapper may take several steps of the environment, which the clock counts.
+    # Whether one step of the wrapper may take several steps of `env`, all of which the clock counts.
     multi_step: ClassVar[bool] = False
-    # Whether the wrapper removes ends that come from inside, so that a time limit must stand outside it.
+    # Whether the wrapper hides ends of `env`, so that a time limit must go outside it.
     removes_ends: ClassVar[bool] = False
-    # Constructor arguments with which the wrapper changes nothing, where there are any: probability 0, repeat 1.
+    # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs):
@@ -36,6 +38,15 @@ class Wrapper(Environment):
     def inner(self, state: Tree) -> Tree:
         """The state of ``env`` in a state of the wrapper."""
         return state
+
+    def _stream(self, clock: Clock, purpose: str) -> Stream:
+        """A stream of this wrapper, distinct from those of other wrappers in the stack, for one ``purpose``.
+
+        It depends on the class and on the number of wrappers of this class further inside, not on other wrappers.
+        """
+        name = type(self).__name__
+        ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
+        return clock.stream("wrapper", f"{name}/{ordinal}/{purpose}")
 
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
@@ -114,7 +125,7 @@ class Wrapper(Environment):
 
 
 def layers(env: Environment) -> list[Environment]:
-    """The levels of a stack, outermost first, the task last."""
+    """The levels of a stack, outermost first and the task last."""
     found = [env]
     while isinstance(env, Wrapper):
         env = env.env

@@ -9,7 +9,7 @@ from jaxenv._wrapper_bases.prev_action import num_lanes, with_prev_action
 from jaxenv.random import Stream
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrapper import Wrapper
 
 
 @tree.struct
@@ -118,8 +118,3 @@ class LaneWrapper(Wrapper):
     def rewrites(self) -> frozenset[str]:
         """The fields among ``observation`` and ``prev_action`` that require a place inside ``same_step`` AutoReset."""
         return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self.rewrites_action else frozenset())
-
-    def _stream(self, clock, hook: str) -> Stream:
-        name = type(self).__name__
-        ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
-        return clock.stream("wrapper", f"{name}/{ordinal}/{hook}")

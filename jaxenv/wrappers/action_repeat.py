@@ -99,7 +99,7 @@ class ActionRepeat(Wrapper):
 
         state, timestep = one(state)
         carry = _xla.vary_like(timestep.env_id, (state, timestep, timestep.observation if two_frames else ()))
-        # An unrolled loop compiles longer and runs longer on CPU, where the compiler recomputes steps that it fuses.
+        # An unrolled loop takes longer to compile, and to run on CPU, where the compiler recomputes steps it fuses.
         return jax.lax.scan(repeated, carry, length=self.num - 1)[0]
 
 

@@ -115,7 +115,7 @@ class AutoReset(Wrapper):
 
     def _next_step(self, state, action):
         stepped, timestep = self.env.step(state.inner, action)
-        # Restarts continue from the state before this step, whose action they ignore.
+        # Values carried across episodes come from the state before this step: the ignored action must not change them.
         fresh, first = self._start_episodes(state.ended, state.inner, timestep)
         inner = tree.where(state.ended, fresh, stepped)
         observation = self._observation_where(state.ended, inner, first, timestep)

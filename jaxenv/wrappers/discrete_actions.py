@@ -45,7 +45,7 @@ class DiscreteActions(ActionWrapper):
             )
         fits = given.dtype.kind in ("b" if spec.dtype.kind == "b" else "iu" if spec.is_discrete else "iuf")
         if spec.is_discrete and fits:
-            fits = np.array_equal(given.astype(spec.dtype), given)  # nothing wraps around
+            fits = np.array_equal(given.astype(spec.dtype), given)  # no value wraps around
         if not fits or not spec.batched(len(given)).contains(given.astype(spec.dtype)):
             raise ValueError(f"DiscreteActions: table must hold actions of {spec}, got {self.table}")
 

@@ -65,7 +65,7 @@ class GuardNonFinite(Wrapper):
 
     def step(self, state, action):
         new, timestep = self.env.step(state, action)
-        # Checking a large observation costs more than the rest of the guard, so finite ones are exempt.
+        # Checking a large observation costs more than the rest of the guard, so tasks may declare theirs finite.
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, specs, tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrapper import Wrapper
 
 
 class NoopReset(Wrapper):
@@ -71,9 +71,7 @@ class NoopReset(Wrapper):
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
-        ordinal = sum(isinstance(layer, NoopReset) for layer in layers(self.env))
-        stream = self.env.clock(state).stream("wrapper", f"NoopReset/{ordinal}/num")
-        num = random.integers(stream, (), 1, self.maximum + 1)
+        num = random.integers(self._stream(self.env.clock(state), "num"), (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
         # An observation that depends on the state alone is computed once, from the last state.
         shown = () if self.shows_state else timestep.observation

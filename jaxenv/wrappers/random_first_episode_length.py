@@ -9,7 +9,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrapper import Wrapper
 
 _NEVER = np.int32(np.iinfo(np.int32).max)
 
@@ -69,8 +69,7 @@ class RandomFirstEpisodeLength(Wrapper):
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        ordinal = sum(isinstance(layer, RandomFirstEpisodeLength) for layer in layers(self.env))
-        stream = self.env.clock(state).stream("wrapper", f"RandomFirstEpisodeLength/{ordinal}/length")
+        stream = self._stream(self.env.clock(state), "length")
         # Drawn once and carried: four bytes per lane cost less than a random word per step.
         length = random.integers(stream, (), 1, self.maximum + np.int32(1))
         left = jnp.where(episode < self.num_episodes, length, _NEVER)

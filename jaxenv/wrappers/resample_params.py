@@ -13,7 +13,7 @@ from jaxenv._declared import Declared, declared_leaves
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrapper import Wrapper
 
 
 class ResampleParams(Wrapper):
@@ -82,9 +82,8 @@ class ResampleParams(Wrapper):
 
     def _drawn(self, clock: Clock) -> dict[str, jax.Array]:
         known, values = self._params(), {}
-        ordinal = sum(isinstance(layer, ResampleParams) for layer in layers(self.env))
         for name, given in self.distributions:
-            stream, shape = clock.stream("wrapper", f"ResampleParams/{ordinal}/{name}"), _shape(known[name])
+            stream, shape = self._stream(clock, name), _shape(known[name])
             if callable(given):
                 value = given(stream)
             elif jnp.issubdtype(jnp.result_type(known[name].value), jnp.floating):
