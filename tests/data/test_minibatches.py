@@ -8,7 +8,7 @@ import pytest
 from jaxenv import data
 
 
-def test_minibatches_contain_every_row_once_and_shuffle_all_leaves_alike():
+def test_minibatches_contain_every_row_once_and_shuffle_all_leaves_in_the_same_order():
     tree = {"a": jnp.arange(264), "b": (jnp.arange(528).reshape(264, 2),)}
     cut = jax.jit(lambda key: data.minibatches(key, tree, size=32))(jax.random.key(0))
     assert cut["a"].shape == (8, 33)

@@ -65,7 +65,7 @@ class FrameStacker(Transformer):
 
     num: int = 4
     axis: int | None = 0
-    fields: tuple[str, ...] | None = None
+    fields: str | tuple[str, ...] | None = None
 
     tier: ClassVar[int] = 2
     reason: ClassVar[str] = (

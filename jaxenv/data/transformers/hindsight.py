@@ -39,9 +39,9 @@ class Hindsight(Transformer):
 
     Andrychowicz et al. (2017), "Hindsight Experience Replay", arXiv:1707.01495, strategy "future". A window is
     relabelled with probability ``proportion``. Its new goal was achieved on a row drawn uniformly from those after the
-    window's first row, up to the end of the episode, or to its newest row if it is unfinished. All rows of the window
-    in the same episode as the first row get this goal, and all but FIRST rows its reward. Other windows, and those that
-    start with a LAST row, do not change. Rollouts see the environment's own goals.
+    window's first row, up to the end of the episode, or to its newest row if it is unfinished. The rows of the window
+    in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and those
+    that start with a LAST row, do not change. Rollouts see the environment's own goals.
 
     Random numbers are drawn from the state: the stream of the key that ``init`` or ``wrap_policy`` is given, advanced
     by one with every batch.
@@ -109,7 +109,7 @@ class Hindsight(Transformer):
         end = replay.episode_end(stored, batch.env_id, batch.position)
         is_relabelled, position = self._draw(state.value, batch, end)
         goal = replay.get(stored, f"timestep.observation.{self.achieved_goal}", batch.env_id, position)
-        self._check_alike(goal, achieved_goal=achieved, desired_goal=desired)
+        self._check_same_kind(goal, achieved_goal=achieved, desired_goal=desired)
 
         mask = is_relabelled[:, None] & episode_mask(timestep)
         goal = jax.tree.map(lambda x, old: jnp.broadcast_to(x[:, None], old.shape), goal, desired)
@@ -157,7 +157,7 @@ class Hindsight(Transformer):
             )
         self.goals(timestep.observation)
 
-    def _check_alike(self, stored, **goals):
+    def _check_same_kind(self, stored, **goals):
         """Raises a ``ValueError`` if goals of windows and stored achieved goals differ in structure, shape or dtype."""
         kind = jax.tree.map(lambda x: (x.shape[1:], x.dtype), stored)
         for name, goal in goals.items():

@@ -31,7 +31,7 @@ class ImageScale(RowTransformer):
 
     low: float = -1.0
     high: float = 1.0
-    fields: tuple[str, ...] | None = None
+    fields: str | tuple[str, ...] | None = None
 
     def check(self):
         for name in ("low", "high"):

@@ -33,7 +33,7 @@ class ObservationNormalizer(Normalizer):
         ValueError: for an option out of range, an unknown field, or an observation without a float array.
     """
 
-    fields: tuple[str, ...] | None = None
+    fields: str | tuple[str, ...] | None = None
 
     def check(self):
         super().check()

@@ -20,10 +20,10 @@ class RewardClipping(RewardTransformer):
 
     Args:
         low: a finite number, or for a vector reward one per component.
-        high: likewise, at least ``low``.
+        high: a finite number, or one per component; at least ``low``.
 
     Raises:
-        ValueError: for other limits, limits out of order, or some that do not fit the reward.
+        ValueError: for limits that are not finite, out of order, or of another shape than the reward.
 
     >>> import numpy as np
     >>> RewardClipping(-1, 1).reward(np.array([-3, 0.5, 5], np.float32)).tolist()

@@ -19,7 +19,7 @@ class RewardScaling(RewardTransformer):
         scale: a finite number other than 0, or for a vector reward one per component.
 
     Raises:
-        ValueError: for another ``scale``, or one that does not fit the reward.
+        ValueError: for a ``scale`` that is 0, not finite, or of another shape than the reward.
     """
 
     scale: Any

@@ -20,7 +20,7 @@ class RewardShifting(RewardTransformer):
         bias: a finite number, or for a vector reward one per component.
 
     Raises:
-        ValueError: for another ``bias``, or one that does not fit the reward.
+        ValueError: for a ``bias`` that is not finite, or of another shape than the reward.
     """
 
     bias: Any

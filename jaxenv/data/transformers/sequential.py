@@ -30,8 +30,8 @@ class Sequential(Transformer):
     >>> try:
     ...     Sequential(clip, stack)
     ... except ValueError as error:
-    ...     print(str(error)[:61])
-    Sequential: FrameStacker must precede RewardClipping: it read
+    ...     print(str(error).partition(": it")[0])
+    Sequential: FrameStacker must precede RewardClipping
     """
 
     transformers: tuple[Transformer, ...]
@@ -46,12 +46,11 @@ class Sequential(Transformer):
         self.check()
 
     def check(self):
-        for index, late in enumerate(self.transformers):
-            for early in self.transformers[:index]:
-                if early.tier > late.tier and not isinstance(early, Identity):
-                    raise ValueError(
-                        f"Sequential: {type(late).__name__} must precede {type(early).__name__}: {late.reason}"
-                    )
+        for index, transformer in enumerate(self.transformers):
+            for earlier in self.transformers[:index]:
+                if earlier.tier > transformer.tier and not isinstance(earlier, Identity):
+                    names = f"{type(transformer).__name__} must precede {type(earlier).__name__}"
+                    raise ValueError(f"Sequential: {names}: {transformer.reason}")
 
     @property
     def is_random(self):

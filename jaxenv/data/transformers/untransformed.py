@@ -31,7 +31,7 @@ class Untransformed(RowTransformer):
     {'reward': 5.0})})
     """
 
-    fields: tuple[str, ...] | None = None
+    fields: str | tuple[str, ...] | None = None
 
     tier: ClassVar[int] = 1
     reason: ClassVar[str] = "it keeps the row as it was stored, so nothing may have changed it"
