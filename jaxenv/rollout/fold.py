@@ -79,7 +79,7 @@ def fold(
     ... def play(key):
     ...     start = env.reset(key)
     ...     update = lambda state, row, timestep: metrics.update(state, timestep)
-    ...     return fold(env, jaxenv.rollout._random_policy(env), update, metrics.init(start[1]), *start, 8)
+    ...     return fold(env, jaxenv.rollout.random_policy(env), update, metrics.init(start[1]), *start, 8)
     >>> found = play(jax.random.key(0))
     >>> int(found.steps), int(found.episodes), found.timestep.observation.tolist()
     (6, 3, [2])
