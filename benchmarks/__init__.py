@@ -1,1 +1,1 @@
-"""Benchmarks: this library beside its peers, in one process, in turn. See README.md."""
+"""Benchmarks of jaxenv and of other libraries, interleaved in one process. See README.md."""

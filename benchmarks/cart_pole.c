@@ -1,11 +1,11 @@
-/* CartPole-v1 as one would write it for speed by hand: what the library's loop is measured against (limit.py).
+/* CartPole-v1, written by hand for speed: the limit that limit.py compares jaxenv with.
  *
- * The same work as the library does: the same streams of Threefry-2x32-13, a random policy, Euler physics, a time limit,
- * and `next_step` restarts by selection: a start is computed for every lane at every step. Each array holds one number
- * of every lane, and the one inner loop over lanes has no branch, so that the compiler vectorises it. One thread.
+ * It does the same work as jaxenv: the same streams of Threefry-2x32-13, a random policy, Euler physics, a time limit,
+ * and `next_step` restarts by selection, which compute a start for every lane at every step. Each array holds one value
+ * per lane, and the single inner loop over lanes has no branch, so the compiler vectorises it. It runs in one thread.
  *
- * cc -O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC
- * with POLICY_0(k) and POLICY_1(k) defined as what the salts of the policy's stream make of a lane's key words.
+ * Compile with cc -O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC, with POLICY_0(k) and POLICY_1(k)
+ * defined as the key words of a lane after the salts of the policy's stream are folded in.
  */
 #include <math.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ typedef struct {
     float *x, *x_dot, *theta, *theta_dot;
     uint32_t *k0, *k1, *episode, *step;
     int32_t *ended, *action;
-    /* Sums over the rollout. */
+    /* Sums over the rollout */
     float *observation, *reward;
     int32_t *steps, *terminated, *truncated;
 } Lanes;
@@ -92,7 +92,7 @@ static void step(Lanes *l, int lanes, int limit) {
         const float masspole = 0.1f, total_mass = 1.1f, polemass_length = 0.05f, length = 0.5f, tau = 0.02f;
         float x = x_[i], x_dot = x_dot_[i], theta = theta_[i], theta_dot = theta_dot_[i];
         uint32_t k0 = k0_[i], k1 = k1_[i], episode = episode_[i], step = step_[i] + 1;
-        int32_t begins = ended_[i];
+        int32_t starts = ended_[i];
 
         float sin, cos;
         sin_cos(theta, &sin, &cos);
@@ -106,17 +106,17 @@ static void step(Lanes *l, int lanes, int limit) {
         int32_t reached = (int32_t)step >= limit;
 
         Words first = threefry_13(k0, k1, episode + 1, 0), second = threefry_13(k0 + GOLDEN, k1, episode + 1, 0);
-        x = begins ? start(first.a) : x, x_dot = begins ? start(second.a) : x_dot;
-        theta = begins ? start(first.b) : theta, theta_dot = begins ? start(second.b) : theta_dot;
-        episode += (uint32_t)begins, step = begins ? 0 : step;
+        x = starts ? start(first.a) : x, x_dot = starts ? start(second.a) : x_dot;
+        theta = starts ? start(first.b) : theta, theta_dot = starts ? start(second.b) : theta_dot;
+        episode += (uint32_t)starts, step = starts ? 0 : step;
 
         x_[i] = x, x_dot_[i] = x_dot, theta_[i] = theta, theta_dot_[i] = theta_dot;
         episode_[i] = episode, step_[i] = step;
-        ended_[i] = !begins & (fallen | reached);
+        ended_[i] = !starts & (fallen | reached);
         action_[i] = random_action(k0, k1, episode, step);
         observation_[i] += (x + x_dot) + (theta + theta_dot);
-        reward_[i] += begins ? 0.0f : 1.0f;
-        steps_[i] += !begins, terminated_[i] += !begins & fallen, truncated_[i] += !begins & !fallen & reached;
+        reward_[i] += starts ? 0.0f : 1.0f;
+        steps_[i] += !starts, terminated_[i] += !starts & fallen, truncated_[i] += !starts & !fallen & reached;
     }
 }
 

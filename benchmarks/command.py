@@ -1,4 +1,4 @@
-"""What the parts share on the command line: arguments that are refused in one line, and the result file."""
+"""The command line of the parts: argument types, one-line error messages, and the result file."""
 
 import argparse
 import pathlib
@@ -10,11 +10,11 @@ from benchmarks import measure
 
 
 class Parser(argparse.ArgumentParser):
-    """The arguments of one part. Bad ones end the program with status 2 and one line.
+    """Argument parser of one part. An invalid argument ends the program with status 2 and a one-line message.
 
     Args:
-        part: its name on the command line.
-        doc: the module's docstring; its first line describes the part.
+        part: Name on the command line.
+        doc: Docstring of the module. Its first line is the description.
     """
 
     def __init__(self, part: str, doc: str):
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_sizes(self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5) -> None:
         """Adds ``--num-envs``, ``--num-steps``, ``--repeats`` and ``--json`` with these defaults."""
-        several = "three mean episodes and 2^20 steps of single lanes, or more" if num_steps is None else None
+        default = "at least three mean episodes and 2^20 steps over all lanes"
         self.add_argument(
             "--num-envs", nargs="+", type=positive, default=list(num_envs), metavar="B", help="numbers of lanes"
         )
@@ -39,18 +39,18 @@ class Parser(argparse.ArgumentParser):
             type=positive,
             default=num_steps,
             metavar="T",
-            help="steps of each lane" + (f"; by default {several}" if several else ""),
+            help="steps of each lane" + (f" (default: {default})" if num_steps is None else ""),
         )
-        self.add_argument("--repeats", type=positive, default=repeats, metavar="R", help="timed runs of each")
+        self.add_argument("--repeats", type=positive, default=repeats, metavar="R", help="timed runs of each side")
         self.add_json()
 
     def add_json(self) -> None:
         """Adds ``--json``."""
-        self.add_argument("--json", type=new_file, metavar="PATH", help="write every figure to this file")
+        self.add_argument("--json", type=new_file, metavar="PATH", help="write all results to this file")
 
 
 class _Help(argparse.HelpFormatter):
-    """Shows defaults where there are some."""
+    """Appends the default value to the help text of an argument that has one."""
 
     def _get_help_string(self, action):
         default = action.default
@@ -61,14 +61,14 @@ class _Help(argparse.HelpFormatter):
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parses a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)
 
 
-def share(text: str) -> float:
-    """A number from 0 to 1."""
+def fraction(text: str) -> float:
+    """Parses a number from 0 to 1."""
     try:
         value = float(text)
     except ValueError:
@@ -79,7 +79,7 @@ def share(text: str) -> float:
 
 
 def id(text: str) -> str:
-    """A registered id."""
+    """Checks that an id is registered."""
     try:
         return jaxenv.spec(text).id
     except ValueError as error:
@@ -87,10 +87,10 @@ def id(text: str) -> str:
 
 
 def new_file(text: str) -> pathlib.Path:
-    """A path that can be written."""
+    """Parses the path of a file in an existing folder."""
     path = pathlib.Path(text)
     if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"cannot write {text!r}: it must be a file in a folder that exists")
+        raise argparse.ArgumentTypeError(f"cannot write {text!r}: it must be a file in an existing folder")
     return path
 
 
@@ -101,7 +101,7 @@ def finish(
     report: Callable[[Sequence[dict[str, Any]]], str],
     **settings: Any,
 ) -> int:
-    """Prints the table, writes the result file where one is asked for, and returns the status of the program."""
+    """Prints the table, writes the result file if ``--json`` is given, and returns exit status 0."""
     print(report(rows))
     if args.json is not None:
         content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}

@@ -1,4 +1,4 @@
-"""Compile time of a rollout, tracing included, for each id, beside gymnax."""
+"""Compile time of a rollout for each id, tracing included, compared with gymnax."""
 
 import argparse
 import statistics
@@ -17,7 +17,10 @@ SIDES = {"jaxenv": ours, "gymnax": peers.gymnax}
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Compiles the rollout of both sides in turn: a row of the result file. The ratio is gymnax's time over ours."""
+    """Compiles the rollouts of both sides, interleaved, and returns a row of the result file.
+
+    The ratio is gymnax's time divided by jaxenv's.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in SIDES}
     notes: list[str] = []
     for i in range(repeats):
@@ -25,8 +28,8 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
             jax.clear_caches()
             try:
                 contestant = SIDES[name](id, num_envs, num_steps, False)
-            except Unavailable as reason:
-                notes = [str(reason)]
+            except Unavailable as error:
+                notes = [str(error)]
             else:
                 seconds[name].append(contestant.compile_seconds)
     medians = {name: statistics.median(values) for name, values in seconds.items() if values}
@@ -41,31 +44,31 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header, lines = ["id", "lanes", "jaxenv", "gymnax", "ratio"], []
     for row in rows:
-        who = row["contestants"]
-        times = [f"{who[name]['compile_seconds']:.2f}" if name in who else "-" for name in SIDES]
+        contestants = row["contestants"]
+        times = [f"{contestants[n]['compile_seconds']:.2f}" if n in contestants else "-" for n in SIDES]
         ratio = f"{row['ratios']['gymnax']:.1f}x" if row["ratios"] else "-"
         lines.append([row["id"], str(row["num_envs"]), *times, ratio])
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join(["Seconds; ratio: gymnax over jaxenv.", measure.table(header, lines), *notes])
+    return "\n".join(
+        ["Seconds; ratio: how many times faster jaxenv compiles than gymnax.", measure.table(header, lines), *notes]
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("compile", __doc__)
-    parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="which tasks, by default all"
-    )
+    parser.add_argument("--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="ids to compile")
     parser.add_sizes(num_envs=[2048], num_steps=100, repeats=3)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compiles, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
-    ours("CartPole-v1", 8, 8, False)  # the first compilation of a process also starts the compiler
+    ours("CartPole-v1", 8, 8, False)  # the first compilation of a process takes longer
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)

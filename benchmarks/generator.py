@@ -1,6 +1,6 @@
-"""Random words a second inside a loop: the library's generator beside JAX's own and Philox.
+"""Random words per second in a compiled loop: this library's generator, those of JAX, and Philox.
 
-Every word of every lane goes into the lane's exclusive or, which is the result.
+The result of a run is the exclusive or of all words of each lane, so the compiler cannot skip any of them.
 """
 
 import argparse
@@ -17,14 +17,14 @@ import numpy as np
 from benchmarks import command, measure
 from jaxenv import random
 
-WORDS = 4  # a lane and step: one block of Philox, two of Threefry
+WORDS = 4  # words per lane and step: one block of Philox, two of Threefry
 
 
-# --- the generators: (seed's key, step) -> WORDS arrays uint32[B] ----------------------------------------------------
+# --- generators: (key of the seed, step) -> WORDS arrays uint32[B] ---------------------------------------------------
 
 
 def threefry(rounds: int, num_envs: int) -> Callable:
-    """Threefry-2x32 as a function of lane and step, as ``jaxenv.random`` uses it with 13 rounds."""
+    """Returns a generator that is Threefry-2x32 of lane and step; ``jaxenv.random`` uses 13 rounds."""
     lane = jnp.arange(num_envs, dtype=jnp.uint32)
 
     def draw(key, step):
@@ -40,7 +40,7 @@ def threefry(rounds: int, num_envs: int) -> Callable:
 
 
 def philox(rounds: int, num_envs: int) -> Callable:
-    """Philox-4x32 as a function of lane and step."""
+    """Returns a generator that is Philox-4x32 of lane and step."""
     lane = jnp.arange(num_envs, dtype=jnp.uint32)
 
     def draw(key, step):
@@ -52,10 +52,10 @@ def philox(rounds: int, num_envs: int) -> Callable:
 
 
 def philox4x32(key: tuple, counter: tuple, rounds: int) -> tuple:
-    """The Philox-4x32 block function: two key words and four counter words to four random words, elementwise.
+    """Philox-4x32 block function: maps two key words and four counter words to four random words, elementwise.
 
-    Salmon and others (2011), doi:10.1145/2063384.2063405. The upper words of products come from 16-bit products, since
-    JAX has no 64-bit integers by default.
+    Salmon et al. (2011), doi:10.1145/2063384.2063405. The upper words of products are computed from 16-bit products,
+    since JAX disables 64-bit integers by default.
     """
     (k0, k1), (x0, x1, x2, x3) = key, counter
     a, b = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
@@ -68,8 +68,8 @@ def philox4x32(key: tuple, counter: tuple, rounds: int) -> tuple:
     return x0, x1, x2, x3
 
 
-def of_jax(impl: str, num_envs: int) -> Callable:
-    """``jax.random.bits`` under a key for each step."""
+def jax_bits(impl: str, num_envs: int) -> Callable:
+    """Returns a generator that calls ``jax.random.bits`` with a key folded with the step."""
 
     def draw(key, step):
         words = jax.random.key_data(key)
@@ -84,19 +84,22 @@ GENERATORS: dict[str, Callable[[int], Callable]] = {
     "Threefry-2x32-20": functools.partial(threefry, 20),
     "Philox-4x32-7": functools.partial(philox, 7),
     "Philox-4x32-10": functools.partial(philox, 10),
-    "jax.random threefry": functools.partial(of_jax, "threefry2x32"),
-    "jax.random rbg": functools.partial(of_jax, "rbg"),
+    "jax.random threefry": functools.partial(jax_bits, "threefry2x32"),
+    "jax.random rbg": functools.partial(jax_bits, "rbg"),
 }
 
 
-# --- the run ---------------------------------------------------------------------------------------------------------
+# --- comparison ------------------------------------------------------------------------------------------------------
 
 
 def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs every generator in turn: a row of the result file. Ratios are those of the library over the others."""
+    """Runs all generators, interleaved, and returns a row of the result file.
+
+    Ratios are the rate of ``jaxenv.random`` divided by the rates of the others.
+    """
     runs = {name: _compiled(make(num_envs), num_envs, num_steps) for name, make in GENERATORS.items()}
     words = num_envs * num_steps * WORDS
-    timed = {n: [seconds for seconds, _ in t] for n, t in measure.times_in_turn(runs, repeats).items()}
+    timed = {n: [seconds for seconds, _ in t] for n, t in measure.time_interleaved(runs, repeats).items()}
     rates = {name: words / statistics.median(seconds) for name, seconds in timed.items()}
     return {
         "num_envs": num_envs,
@@ -124,23 +127,23 @@ def _key(seed: int) -> jax.Array:
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header = ["generator", *(f"{row['num_envs']} lanes" for row in rows)]
     lines = [
         [name, *(measure.millions(row["contestants"][name]["words_per_second"]) for row in rows)] for name in GENERATORS
     ]
-    return "\n".join([f"Million words a second, {WORDS} words a lane and step.", measure.table(header, lines)])
+    return "\n".join([f"Million words per second, {WORDS} words per lane and step.", measure.table(header, lines)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("generator", __doc__)
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the generators, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for num_envs in args.num_envs:
         print(f"{num_envs} lanes ...", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""CartPole beside the same work in hand-written C, one thread each.
+"""CartPole compared with the same work in hand-written C, one thread each.
 
-``cart_pole.c`` is compiled at run with the system's compiler. Both sides draw the same streams, play the same policy
-and restart lanes by the same rule, so that their episodes must agree.
+The system's compiler compiles ``cart_pole.c`` at run time. Both sides draw from the same streams, follow the same
+policy and restart lanes by the same rule, so their episodes must agree.
 """
 
 import argparse
@@ -28,10 +28,10 @@ from benchmarks.ours import default_num_steps, ours
 from benchmarks.peers import Unavailable
 
 ID = "CartPole-v1"
-SALTS = ("rollout", "policy")  # of the stream from which a policy draws
+SALTS = ("rollout", "policy")  # salts of the stream from which a policy draws
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math")
 _SOURCE = pathlib.Path(__file__).with_name("cart_pole.c")
-# The fields of `Lanes` in cart_pole.c, in order.
+# Fields of `Lanes` in cart_pole.c, in order.
 _FIELDS = {
     **dict.fromkeys(("x", "x_dot", "theta", "theta_dot"), np.float32),
     **dict.fromkeys(("k0", "k1", "episode", "step"), np.uint32),
@@ -43,16 +43,16 @@ _FIELDS = {
 
 @functools.cache
 def program() -> ctypes.CDLL:
-    """The compiled rollout.
+    """Compiles the rollout and loads it.
 
     Raises:
-        Unavailable: if there is no C compiler, or it does not compile the source.
+        Unavailable: If there is no C compiler, or the source does not compile.
     """
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     if compiler is None:
-        raise Unavailable("no C compiler is found (cc, gcc, clang)")
+        raise Unavailable("no C compiler found (cc, gcc, clang)")
     salts = [f"-DPOLICY_{word}(k)={_folded(word)}" for word in (0, 1)]
-    # GCC takes half of the vector registers' width where it is not told otherwise.
+    # By default GCC uses only half of the width of AVX-512 registers.
     wide = ["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []
     with tempfile.TemporaryDirectory() as folder:
         library = pathlib.Path(folder) / "cart_pole.so"
@@ -64,7 +64,7 @@ def program() -> ctypes.CDLL:
 
 
 def _folded(word: int) -> str:
-    """The C expression of a key word ``k`` after ``jaxenv.random.fold_in`` of every salt."""
+    """Returns the C expression for a key word ``k`` after ``jaxenv.random.fold_in`` of all salts."""
     folded = "(k)"
     for salt in SALTS:
         folded = f"(({folded} ^ {jaxenv.random._digest(salt)[word]}u) * GOLDEN)"
@@ -72,10 +72,10 @@ def _folded(word: int) -> str:
 
 
 def in_c(num_envs: int, num_steps: int) -> Contestant:
-    """The rollout in C; its result holds the same sums per lane as that of the library.
+    """Returns the rollout in C, whose result has the same sums per lane as that of this library.
 
     Raises:
-        Unavailable: if it cannot be compiled here.
+        Unavailable: If it cannot be compiled.
     """
     rollout = program().rollout
     rollout.restype = None
@@ -92,9 +92,9 @@ def in_c(num_envs: int, num_steps: int) -> Contestant:
 
 @contextlib.contextmanager
 def one_processor() -> Iterator[bool]:
-    """Keeps this thread, and all threads that it starts, on one processor: JAX too, if it has not started yet.
+    """Pins this thread, and all threads that it starts, to one processor.
 
-    Yields whether the system can do so.
+    JAX is pinned as well if its backend has not started. Yields whether the system supports pinning.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield False
@@ -108,57 +108,60 @@ def one_processor() -> Iterator[bool]:
 
 
 def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs both sides in turn: a row of the result file. The ratio is that of C over the library."""
+    """Runs both sides, interleaved, and returns a row of the result file.
+
+    The ratio is the speed of C divided by that of this library.
+    """
     contestants, notes = [ours(ID, num_envs, num_steps, store=False)], []
     try:
         contestants.append(in_c(num_envs, num_steps))
-    except Unavailable as reason:
-        notes.append(f"no comparison: {reason}")
-    samples = measure.in_turn(contestants, repeats)
+    except Unavailable as error:
+        notes.append(f"no comparison: {error}")
+    samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    who = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    for figures in who.values():
-        figures["steps_per_episode"] = sum(figures["steps"]) / max(sum(figures["episodes"]), 1)
+    results = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
+    for result in results.values():
+        result["steps_per_episode"] = sum(result["steps"]) / max(sum(result["episodes"]), 1)
     ratios = {"C": rates["C"] / rates["jaxenv"]} if "C" in rates else {}
     return {
         "id": ID,
         "num_envs": num_envs,
         "num_steps": num_steps,
-        "contestants": who,
+        "contestants": results,
         "ratios": ratios,
         "notes": notes,
     }
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
-    header = ["lanes", "steps", "jaxenv", "C", "ratio", "steps an episode: jaxenv", "C"]
+    """Formats the results as an aligned table."""
+    header = ["lanes", "steps", "jaxenv", "C", "of C", "steps per episode: jaxenv", "C"]
     lines = []
     for row in rows:
         ours, c = row["contestants"]["jaxenv"], row["contestants"].get("C")
         rates = [measure.millions(side["steps_per_second"]) if side else "-" for side in (ours, c)]
         lengths = [f"{side['steps_per_episode']:.3f}" if side else "-" for side in (ours, c)]
-        ratio = f"{row['ratios']['C']:.1f}x" if c else "-"
-        lines.append([str(row["num_envs"]), str(row["num_steps"]), *rates, ratio, *lengths])
-    text = [f"{ID}, million environment steps a second, one thread each; ratio: C over jaxenv."]
+        reached = f"{1 / row['ratios']['C']:.0%}" if c else "-"
+        lines.append([str(row["num_envs"]), str(row["num_steps"]), *rates, reached, *lengths])
+    title = f"{ID}, million environment steps per second, one thread each; of C: jaxenv's percentage of the speed of C."
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join([*text, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *notes])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("limit", __doc__)
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs both sides, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     with one_processor() as pinned, jax.default_device(jax.devices("cpu")[0]):
         for num_envs in args.num_envs:
             print(f"{ID}, {num_envs} lanes ...", file=sys.stderr)
             row = compare(num_envs, args.num_steps or default_num_steps(ID, num_envs), args.repeats)
-            note = "JAX was kept on one processor" if pinned else "this system cannot keep JAX on one processor"
+            note = "JAX was pinned to one processor" if pinned else "this system cannot pin JAX to one processor"
             rows.append({**row, "notes": [note, *row["notes"]]})
     return command.finish("limit", args, rows, report, repeats=args.repeats, policy="random", flags=FLAGS)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: one loop for all contestants, timing in turn, the record of the machine, JSON."""
+"""What all benchmarks use: compiled rollouts, interleaved timing, the record of the machine, JSON and tables."""
 
 import contextlib
 import dataclasses
@@ -19,19 +19,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_LOAD_BEFORE = os.getloadavg()  # of other programs: the benchmark has not begun when this is imported
+_LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 
 
 class Row(NamedTuple):
-    """What one step of a batch gives, every leaf ``[B, ...]``: the same fields on every side of a comparison."""
+    """Result of one step of a batch, with the same fields on every side. Every leaf is ``[B, ...]``."""
 
     observation: Any
     action: Any
     reward: Any
     terminated: Any
     truncated: Any
-    is_step: Any  # False on rows that only begin an episode: those are no environment steps
+    is_step: Any  # False on rows that only start an episode and are not environment steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Contestant:
     """A rollout that is ready to run.
 
     Attributes:
-        name: of the library.
-        run: seed -> a dict with ``steps``, ``terminated`` and ``truncated`` (counts or flags, in any shape) beside
-            what else the rollout made of its rows. The result is complete when the call returns.
-        compile_seconds: tracing and compiling; ``None`` where nothing is compiled.
+        name: Name of the library.
+        run: Maps a seed to a dict with ``steps``, ``terminated`` and ``truncated`` (counts or flags of any shape) and
+            the other outputs of the rollout. The result is available when the call returns.
+        compile_seconds: Time of tracing and compiling; ``None`` if nothing is compiled.
     """
 
     name: str
@@ -67,13 +67,13 @@ def jax_contestant(
     """Compiles a rollout of ``num_steps`` steps under JAX, the first reset included.
 
     Args:
-        name: of the library.
-        start: typed key -> carry, with every lane at the start of an episode.
-        step: carry -> (carry, `Row`).
-        num_envs: B.
-        num_steps: T.
-        store: stack whole rows to ``[T, B, ...]``. Otherwise every observation, reward and flag goes into one sum a
-            lane, so that the compiler cannot drop what made it.
+        name: Name of the library.
+        start: Maps a typed key to the carry, with every lane at the start of an episode.
+        step: Maps the carry to (carry, `Row`).
+        num_envs: Number of lanes, B.
+        num_steps: Number of steps, T.
+        store: Stack whole rows to ``[T, B, ...]``. Otherwise observations, rewards and flags are summed per lane, so
+            the compiler cannot skip their computation.
     """
 
     def one_step(carry, _):
@@ -91,9 +91,9 @@ def jax_contestant(
         (_, totals), stored = jax.lax.scan(one_step, (start(key), totals), length=num_steps)
         return {**totals, **stored}
 
-    begun = time.perf_counter()
+    started = time.perf_counter()
     compiled = jax.jit(rollout).lower(jax.random.key(0)).compile()
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     return Contestant(name, lambda seed: jax.block_until_ready(compiled(jax.random.key(seed))), seconds)
 
 
@@ -114,10 +114,11 @@ def _per_lane(x: jax.Array) -> jax.Array:
 # --- timing ----------------------------------------------------------------------------------------------------------
 
 
-def times_in_turn(runs: dict[str, Callable[[int], Any]], repeats: int) -> dict[str, list[tuple[float, Any]]]:
-    """Seconds and result of every run, ``repeats`` times, one after the other in each round, after an untimed one.
+def time_interleaved(runs: dict[str, Callable[[int], Any]], repeats: int) -> dict[str, list[tuple[float, Any]]]:
+    """Returns the seconds and the result of ``repeats`` timed calls of every run, after an untimed call of each.
 
-    Each round has its own seed and begins with another contestant, so that none has the better place.
+    A round calls every run once. Each round has its own seed and starts with a different run, so no run has a fixed
+    place in the order.
     """
     timed: dict[str, list[tuple[float, Any]]] = {name: [] for name in runs}
     for run in runs.values():
@@ -126,21 +127,21 @@ def times_in_turn(runs: dict[str, Callable[[int], Any]], repeats: int) -> dict[s
     for i in range(repeats):
         first = i % len(names)
         for name in names[first:] + names[:first]:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             result = runs[name](i + 1)
-            timed[name].append((time.perf_counter() - begun, result))
+            timed[name].append((time.perf_counter() - started, result))
     return timed
 
 
-def in_turn(contestants: Sequence[Contestant], repeats: int) -> dict[str, list[Sample]]:
-    """Times rollouts as `times_in_turn` does and counts their steps and episodes."""
+def sample_interleaved(contestants: Sequence[Contestant], repeats: int) -> dict[str, list[Sample]]:
+    """Times rollouts with `time_interleaved` and counts their steps and episodes."""
     samples: dict[str, list[Sample]] = {c.name: [] for c in contestants}
 
     def counted(run: Callable[[int], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
-        # Whole trajectories are not kept until all is timed.
+        # Drops whole trajectories, which would otherwise occupy memory until the last run.
         return lambda seed: {k: v for k, v in run(seed).items() if k in ("steps", "terminated", "truncated")}
 
-    for name, timed in times_in_turn({c.name: counted(c.run) for c in contestants}, repeats).items():
+    for name, timed in time_interleaved({c.name: counted(c.run) for c in contestants}, repeats).items():
         for seconds, result in timed:
             steps, *ends = (_count(result[k]) for k in ("steps", "terminated", "truncated"))
             samples[name].append(Sample(seconds, steps, sum(ends)))
@@ -152,12 +153,12 @@ def _count(x: Any) -> int:
 
 
 def steps_per_second(samples: Sequence[Sample]) -> float:
-    """The median over the samples."""
+    """Returns the median over the samples."""
     return statistics.median(s.steps / s.seconds for s in samples)
 
 
 def summary(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]:
-    """All that was measured of one contestant, for the JSON file."""
+    """Returns all measurements of one contestant, for the JSON file."""
     return {
         "steps_per_second": steps_per_second(samples),
         "compile_seconds": contestant.compile_seconds,
@@ -168,15 +169,15 @@ def summary(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]
 
 
 def copy_bandwidth(num_bytes: int = 2**28, repeats: int = 5) -> float:
-    """Bytes a second that the device reads and writes while it changes a large array; the best of several runs."""
-    # In place: fresh memory would be measured with the time that it takes to get it.
-    change = jax.jit(lambda x: x + np.float32(1), donate_argnums=0)
-    x = jax.block_until_ready(change(jnp.zeros(num_bytes // 4, jnp.float32)))
+    """Returns the best rate, in bytes per second, at which the device reads and writes a large array in an update."""
+    # The update is in place, so the time does not include allocation.
+    update = jax.jit(lambda x: x + np.float32(1), donate_argnums=0)
+    x = jax.block_until_ready(update(jnp.zeros(num_bytes // 4, jnp.float32)))
     best = 0.0
     for _ in range(repeats):
-        begun = time.perf_counter()
-        x = jax.block_until_ready(change(x))
-        best = max(best, 2 * num_bytes / (time.perf_counter() - begun))
+        started = time.perf_counter()
+        x = jax.block_until_ready(update(x))
+        best = max(best, 2 * num_bytes / (time.perf_counter() - started))
     return best
 
 
@@ -184,7 +185,7 @@ def copy_bandwidth(num_bytes: int = 2**28, repeats: int = 5) -> float:
 
 
 def record() -> dict[str, Any]:
-    """Date, commit, device, processor, load before and after, versions: what a figure means nothing without."""
+    """Returns the conditions of a measurement: date, commit, device, processor, load before and after, versions."""
     versions = {}
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -201,7 +202,7 @@ def record() -> dict[str, Any]:
         "load_average_before": [round(x, 2) for x in _LOAD_BEFORE],
         "load_average_after": [round(x, 2) for x in os.getloadavg()],
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "nproc": os.environ.get("NPROC", ""),  # the number of XLA's threads, where it is set
+        "nproc": os.environ.get("NPROC", ""),  # number of XLA's CPU threads, if set
         "python": platform.python_version(),
         "versions": versions,
     }
@@ -227,18 +228,18 @@ def _cpu_model() -> str:
 def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
     """Writes a result file, each list of numbers on one line."""
     text = json.dumps(content, indent=1)
-    # No string holds a line break, so that only lists match.
+    # Strings contain no line breaks, so only lists match.
     joined = re.sub(r"\[\n *([^\[\]{}]*)\n *\]", lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text)
     path.write_text(joined + "\n")
 
 
 def millions(per_second: float) -> str:
-    """A rate in millions, to three digits."""
+    """Formats a rate in millions, with three digits."""
     return f"{per_second / 1e6:.3g}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns: the first to the left, the others to the right."""
+    """Formats aligned columns: the first to the left, the others to the right."""
     widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
 
     def aligned(line: Sequence[str]) -> str:

@@ -9,20 +9,20 @@ import numpy as np
 import jaxenv
 from benchmarks.measure import Contestant, Row, jax_contestant
 
-EPISODES = 3  # a run lasts at least so many mean episodes
-LANE_STEPS = 2**20  # and takes at least so many steps of single lanes, so that its time can be read
+EPISODES = 3  # minimal duration of a run in mean episodes
+LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time
 
 
 def ours(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """This library, as ``make`` builds it."""
+    """Returns a rollout of this library with the stack that ``make`` builds."""
     return rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps, store)
 
 
 def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False, seeds: int = 0) -> Contestant:
-    """A rollout of any stack; with ``seeds`` of so many at once, under ``vmap``.
+    """Returns a rollout of any stack; if ``seeds`` is positive, of that many seeds under ``vmap``.
 
-    The action is drawn at the end of the loop's body and carried, on all sides of a comparison: so it is an array that
-    the step reads, as that of a learner is, and not something that the compiler works out again in every consumer.
+    On all sides of a comparison the action is drawn at the end of the loop body and carried. The step thus reads it
+    from an array, as it would read the action of a learner, and the compiler cannot recompute it in every consumer.
     """
     policy = jaxenv.rollout.random_policy(env)
 
@@ -36,7 +36,7 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
     def step(carry):
         state, _, action = carry
         state, t = env.step(state, action)
-        row = Row(t.observation, action, _paid(t), t.terminated, t.truncated, ~t.is_first())
+        row = Row(t.observation, action, _reward_and_statistics(t), t.terminated, t.truncated, ~t.is_first())
         return (state, t, act(state, t)), row
 
     if not seeds:
@@ -52,8 +52,8 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
     )
 
 
-def _paid(t: jaxenv.TimeStep) -> jax.Array:
-    """The reward, with it what ``EpisodeStatistics`` reports: what nobody reads is not computed."""
+def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
+    """Adds what ``EpisodeStatistics`` reports to the reward, since the compiler removes results that are not read."""
     if "episode" not in t.env_info:
         return t.reward
     episode = t.env_info["episode"]
@@ -61,12 +61,12 @@ def _paid(t: jaxenv.TimeStep) -> jax.Array:
 
 
 def default_num_steps(id: str, num_envs: int) -> int:
-    """Steps for at least three mean episodes of a random policy, begun by FIRST rows, and a time that can be read."""
+    """Returns the number of steps of a run: at least three mean episodes of a random policy, with their FIRST rows."""
     return max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
 
 
 @functools.cache
 def _mean_length(id: str) -> float:
     env = jaxenv.make(id, num_envs=64)
-    played = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0), max_steps=5000)
-    return float(played.lengths.mean())
+    evaluation = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0), max_steps=5000)
+    return float(evaluation.lengths.mean())

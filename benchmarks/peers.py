@@ -1,4 +1,4 @@
-"""Rollouts of the peers, each in the way its own users write them, under the same uniform random policy."""
+"""Rollouts of the peers under the same uniform random policy, each written as its own users write it."""
 
 import dataclasses
 import re
@@ -14,14 +14,14 @@ from benchmarks.measure import Contestant, Row, jax_contestant
 
 
 class Unavailable(Exception):
-    """Says in one line why a peer takes no part in a comparison."""
+    """States in one line why a peer is not part of a comparison."""
 
 
 def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """Runs gymnax as PureJaxRL does: ``vmap`` of ``env.step``, which restarts by itself, under split keys.
+    """Runs gymnax as PureJaxRL does: ``vmap`` of ``env.step``, which restarts lanes itself, with split keys.
 
     Raises:
-        Unavailable: if gymnax cannot be imported, has no such id, or its task differs in a number that both have.
+        Unavailable: If gymnax cannot be imported, lacks the id, or differs in a constant that both sides name.
     """
     try:
         import gymnax
@@ -37,7 +37,7 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     if limit is not None:
         params = params.replace(max_steps_in_episode=limit)
     if difference := _difference(jaxenv.spec(id).make(), params, _GYMNAX_NAMES.get(id, {})):
-        raise Unavailable(f"gymnax plays another {id}: {difference}")
+        raise Unavailable(f"gymnax has a different {id}: {difference}")
     sample = jax.vmap(env.action_space(params).sample)
     reset = jax.vmap(env.reset, in_axes=(0, None))
     advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
@@ -52,12 +52,12 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
         return state, *act(key)
 
     def step(carry):
-        # The action is carried, as in our own loop.
+        # The action is carried, as in the rollout of this library.
         state, key, action = carry
         key, key_step = jax.random.split(key)
         keys = jax.random.split(key_step, num_envs)
         observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
-        # Its restarts cost no row of their own: every row is a step.
+        # gymnax restarts lanes within the step, so every row is a step.
         row = Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
         return (state, *act(key)), row
 
@@ -65,10 +65,10 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
 
 
 def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """Runs Gymnasium's own NumPy vector environment, where the id has one.
+    """Runs Gymnasium's own NumPy vector environment of the id.
 
     Raises:
-        Unavailable: if Gymnasium cannot be imported, or has no NumPy vector environment of that id.
+        Unavailable: If Gymnasium cannot be imported or has no NumPy vector environment of the id.
     """
     try:
         import gymnasium
@@ -76,13 +76,15 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
         raise Unavailable(f"gymnasium cannot be imported: {error}") from None
     known = gymnasium.registry.get(id)
     if known is None or known.vector_entry_point is None:
-        raise Unavailable(f"gymnasium has no NumPy vector environment of {id}; its loops over lanes do not compare")
+        raise Unavailable(
+            f"gymnasium has no NumPy vector environment of {id}; loops over single environments are excluded"
+        )
     limit = jaxenv.spec(id).max_episode_steps
     env = gymnasium.make_vec(
         id, num_envs, vectorization_mode="vector_entry_point", **({} if limit is None else {"max_episode_steps": limit})
     )
     if difference := _difference(jaxenv.spec(id).make(), env, _GYMNASIUM_NAMES):
-        raise Unavailable(f"gymnasium plays another {id}: {difference}")
+        raise Unavailable(f"gymnasium has a different {id}: {difference}")
 
     def start(seed: int) -> None:
         env.reset(seed=seed)
@@ -92,10 +94,10 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
 
 
 def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """Runs EnvPool in its synchronous mode, with as many threads as it takes by itself.
+    """Runs EnvPool in its synchronous mode, with its default number of threads.
 
     Raises:
-        Unavailable: if EnvPool cannot be imported or has no such id.
+        Unavailable: If EnvPool cannot be imported or lacks the id.
     """
     try:
         import envpool
@@ -106,7 +108,7 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     limit = jaxenv.spec(id).max_episode_steps
     settings = {} if limit is None else {"max_episode_steps": limit}
     env = envpool.make(id, env_type="gymnasium", num_envs=num_envs, **settings)
-    # It has no batched action space. Its seed is one of the constructor, so that only the policy's numbers differ.
+    # EnvPool has no batched action space and takes its seed in the constructor, so runs differ only in their actions.
     space = env.action_space
     rng = np.random.default_rng()
 
@@ -118,19 +120,19 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     return _in_python("envpool", lambda seed: env.reset(), sample, env.step, num_envs, num_steps, store)
 
 
-ORIGINAL_STEPS = 20_000  # of one game: enough to read its time
+MINATAR_STEPS = 20_000  # steps of one game, long enough to time
 
 
 def minatar(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """Plays one game of the original MinAtar, in NumPy on one core; it knows no batches, so the sizes do not matter.
+    """Plays one game of the original MinAtar, in NumPy on one core. It has no batches, so the sizes are ignored.
 
     Raises:
-        Unavailable: if minatar cannot be imported, is no game of it, or trajectories are asked for.
+        Unavailable: If minatar cannot be imported, the id is not one of its games, or ``store`` is set.
     """
     if not id.endswith("-MinAtar"):
-        raise Unavailable("minatar has the ids that end in -MinAtar")
+        raise Unavailable(f"minatar has no {id}")
     if store:
-        raise Unavailable("minatar stores no trajectories")
+        raise Unavailable("the rollout of minatar does not store trajectories")
     try:
         from minatar import Environment
     except ImportError as error:
@@ -142,8 +144,8 @@ def minatar(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     def run(seed: int) -> dict[str, Any]:
         game.seed(seed)
         game.reset()
-        totals = {"steps": ORIGINAL_STEPS, "observation": 0, "reward": 0, "terminated": 0, "truncated": 0}
-        for action in np.random.default_rng(seed).choice(actions, ORIGINAL_STEPS):
+        totals = {"steps": MINATAR_STEPS, "observation": 0, "reward": 0, "terminated": 0, "truncated": 0}
+        for action in np.random.default_rng(seed).choice(actions, MINATAR_STEPS):
             reward, terminated = game.act(action)
             totals["observation"] += game.state().sum()
             totals["reward"] += reward
@@ -164,7 +166,7 @@ def _in_python(
     num_steps: int,
     store: bool,
 ) -> Contestant:
-    """The loop of a vector environment with Gymnasium's interface, which restarts on the step after an end."""
+    """Returns the Python loop over a vector environment with Gymnasium's interface and ``next_step`` restarts."""
 
     def run(seed: int) -> dict[str, Any]:
         start(seed)
@@ -174,7 +176,7 @@ def _in_python(
         for _ in range(num_steps):
             action = sample()
             observation, reward, terminated, truncated, _ = step(action)
-            # The row after an end begins the next episode: it is no step.
+            # The row after an end starts the next episode and is not a step.
             row = Row(observation, action, reward, terminated, truncated, ~ended)
             ended = terminated | truncated
             if store:
@@ -193,18 +195,18 @@ def _in_python(
 
 
 PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool, "minatar": minatar}
-DEFAULT_PEERS = ("gymnax", "gymnasium", "envpool")  # minatar has five ids
+DEFAULT_PEERS = ("gymnax", "gymnasium", "envpool")  # minatar has only five ids
 
 
-# --- the same task on both sides -------------------------------------------------------------------------------------
+# --- comparison of the tasks -----------------------------------------------------------------------------------------
 
-# Our id -> gymnax's and its options, where they differ.
+# Id -> id and options of gymnax, where they differ.
 _GYMNAX_IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "FrozenLake-v1": ("FrozenLake-misc", {}),
     "FrozenLake8x8-v1": ("FrozenLake-misc", {"map_name": "8x8"}),
 }
 
-# Our name of a number -> the peer's, where they differ.
+# Name of a constant -> name in the peer, where they differ.
 _GYMNAX_NAMES = {
     "CartPole-v1": {"force": "force_mag", "position_limit": "x_threshold", "angle_limit": "theta_threshold_radians"},
     "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
@@ -223,7 +225,7 @@ _GYMNASIUM_NAMES = _GYMNAX_NAMES["CartPole-v1"]
 
 
 def _difference(env: jaxenv.Environment, theirs: Any, names: dict[str, str]) -> str:
-    """The first number that both sides have and that is not the same; empty if there is none."""
+    """Describes the first constant that both sides name with different values; empty if there is none."""
     for holder in (env, getattr(env, "params", None)):
         for field in dataclasses.fields(holder) if holder is not None else ():
             name = names.get(field.name, field.name)
@@ -232,5 +234,5 @@ def _difference(env: jaxenv.Environment, theirs: Any, names: dict[str, str]) -> 
             if field.name in ("num_envs", "name") or not (isinstance(ours, numbers) and isinstance(other, numbers)):
                 continue
             if not np.allclose(ours, other, rtol=1e-6):
-                return f"{name} is {other}, here {field.name} is {ours}"
+                return f"{name} is {other}, but {field.name} is {ours} in jaxenv"
     return ""

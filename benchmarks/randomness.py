@@ -1,6 +1,6 @@
-"""A statistical battery (dieharder) over the words of ``jaxenv.random``, in the orders in which environments use them.
+"""Tests the words of ``jaxenv.random`` with dieharder, in the orders in which environments use them.
 
-``python -m benchmarks.randomness --json result.json``; see docs/randomness.md. It takes the Debian package dieharder.
+``python -m benchmarks.randomness --json result.json``. See docs/randomness.md. Requires the Debian package dieharder.
 """
 
 import argparse
@@ -28,47 +28,47 @@ from benchmarks import measure
 from jaxenv import random
 from jaxenv.random import Clock, Stream
 
-WORDS = 2**20  # of one chunk, made by one call of a compiled function
+WORDS = 2**20  # words per chunk, which one call of a compiled function computes
 LANES = 1024
 SALTS = 4096
-EPISODE = 500  # steps of an episode where one lane is followed
+EPISODE = 500  # steps per episode in the orders of a single lane
 SEED = 20260
 ROUNDS = inspect.signature(random.threefry2x32).parameters["rounds"].default
-CONTROL_ROUNDS = 4  # of the deliberately bad generator
-WEAK, FAILED = 0.005, 1e-6  # p-values nearer to 0 or 1 than this, as in dieharder
+CONTROL_ROUNDS = 4  # rounds of the deliberately bad generator
+WEAK, FAILED = 0.005, 1e-6  # thresholds on the distance of a p-value from 0 or 1, as in dieharder
 
 # --- orders ----------------------------------------------------------------------------------------------------------
 
 
 def lanes(chunk: jax.Array) -> jax.Array:
-    """One word of lanes 0 to 1023, then of the next step; episodes have 16 to 512 steps, depending on the lane."""
+    """One word of lanes 0 to 1023 at each step; episodes have 16 to 512 steps, depending on the lane."""
     now = chunk * (WORDS // LANES) + jnp.arange(WORDS // LANES, dtype=jnp.uint32)[:, None]
     power = 4 + jnp.arange(LANES, dtype=jnp.uint32) % 6
     return _word(_clock(LANES, now >> power, now & ((1 << power) - 1)).stream())
 
 
 def resets(chunk: jax.Array) -> jax.Array:
-    """Four words of lanes 0 to 1023 at step 0, as a reset draws them, then of the next episode."""
+    """Four words of lanes 0 to 1023 at step 0 of each episode, as a reset draws them."""
     episode = chunk * (WORDS // LANES // 4) + jnp.arange(WORDS // LANES // 4, dtype=jnp.uint32)[:, None]
     words = random.separate_bits(_clock(LANES, episode, jnp.zeros_like(episode)).stream(), 4)
     return jnp.stack(words, -1)
 
 
 def steps(chunk: jax.Array) -> jax.Array:
-    """One word of one lane, step after step; an episode of 500 steps after the other."""
+    """One word of a single lane at each step, in episodes of 500 steps."""
     now = chunk * WORDS + jnp.arange(WORDS, dtype=jnp.uint32)
     return _word(_clock(1, now // EPISODE, now % EPISODE).stream())
 
 
 def salts(chunk: jax.Array) -> jax.Array:
-    """One word of one lane under 4096 static salts, numbers and names of consumers, then of the next step."""
+    """One word of a single lane under each of 4096 static salts (numbers and consumer names) at each step."""
     now = chunk * (WORDS // SALTS) + jnp.arange(WORDS // SALTS, dtype=jnp.uint32)[:, None]
     k0, k1 = _salted()
     return _word(Stream(k0, k1, now // EPISODE, now % EPISODE))
 
 
 def blocks(chunk: jax.Array) -> jax.Array:
-    """Draws of 2^20 words: block numbers 0 to 524287, the first word of each and then the second; the next step."""
+    """One draw of 2^20 words at each step: the first words of blocks 0 to 524287, then their second words."""
     clock = _clock(1, chunk[None] // EPISODE, chunk[None] % EPISODE)
     return random.bits(clock.stream(), (WORDS,))
 
@@ -95,7 +95,7 @@ def _word(stream: Stream) -> jax.Array:
 
 @functools.cache
 def _salted() -> tuple[np.ndarray, np.ndarray]:
-    """Key words ``uint32[SALTS]`` of one lane under each salt: half are numbers, half such names as wrappers use."""
+    """Returns key words ``uint32[SALTS]`` of one lane under each salt: half numbers, half names of consumers."""
     with jax.ensure_compile_time_eval():
         k0, k1 = np.asarray(jax.random.key_data(jax.random.key(SEED)))[:, None]
     stream = Stream(k0, k1, k0 * 0, k0 * 0)
@@ -105,8 +105,8 @@ def _salted() -> tuple[np.ndarray, np.ndarray]:
 
 
 def chunks(order: str) -> Iterator[memoryview]:
-    """The words of an order, without end, as bytes; each chunk is computed while the one before is read."""
-    make = jax.jit(lambda number: ORDERS[order](number))  # a new function, so that nothing compiled before serves
+    """Yields the words of an order as bytes. Each chunk is computed while the previous one is read."""
+    make = jax.jit(lambda number: ORDERS[order](number))  # a new function, so no compiled program is reused
     ahead = make(jnp.uint32(0))
     for number in range(1, 2**32 // WORDS):
         chunk, ahead = ahead, make(jnp.uint32(number))
@@ -115,7 +115,7 @@ def chunks(order: str) -> Iterator[memoryview]:
 
 @contextlib.contextmanager
 def fewer_rounds(rounds: int) -> Iterator[None]:
-    """While it lasts, what is compiled draws from a generator of so few rounds that it is bad."""
+    """Replaces the generator, in programs compiled within the context, with one of ``rounds`` rounds."""
     with mock.patch.object(random, "threefry2x32", functools.partial(random.threefry2x32, rounds=rounds)):
         yield
 
@@ -124,9 +124,9 @@ def fewer_rounds(rounds: int) -> Iterator[None]:
 
 
 class Trial(NamedTuple):
-    """One call of dieharder; 0 leaves a setting as dieharder has it.
+    """Settings of one call of dieharder; 0 stands for dieharder's default.
 
-    Left out: those that dieharder's list calls suspect or not to be used (5, 6, 7, 14), and 201, 204 and 208.
+    The battery omits tests that dieharder lists as suspect or as not to be used (5, 6, 7, 14), and 201, 204 and 208.
     """
 
     number: int
@@ -151,16 +151,16 @@ BATTERY = (
     Trial(200, psamples=30, ntuple=5),
     Trial(202, psamples=50),
     Trial(203, ntuple=3, tsamples=100_000),
-    *(Trial(n, psamples=1) for n in (205, 206, 207, 209)),  # one sample, and that a large one
+    *(Trial(n, psamples=1) for n in (205, 206, 207, 209)),  # one large sample each
 )
 
 
 class Line(NamedTuple):
-    """One statistic of a test: what dieharder prints of it, and the p-value and verdict drawn from its samples.
+    """One statistic of a test: the output of dieharder, and the p-value and assessment computed from its samples.
 
-    dieharder's own p-value over the samples (``dieharder_p``) is not used: it measures their distance from uniform at
-    i / (n + 1) instead of on both sides of each step, which makes it too large for few samples. With 20 of them,
-    its own AES generator is WEAK seven times in a hundred and now and then FAILED.
+    dieharder's own p-value over the samples (``dieharder_p``) is not used. It measures their distance from the uniform
+    distribution at i / (n + 1) instead of on both sides of each step, so it is too large for few samples: with 20
+    samples, dieharder's AES generator is WEAK in 7% of the cases and occasionally FAILED.
     """
 
     name: str
@@ -174,18 +174,18 @@ class Line(NamedTuple):
 
 
 def line(printed: Sequence[str], samples: Sequence[float]) -> Line:
-    """A statistic from the cells of dieharder's line and the p-values of its samples."""
-    name, ntuple, tsamples, psamples, p, theirs = printed
+    """Builds a statistic from the cells of dieharder's line and the p-values of its samples."""
+    name, ntuple, tsamples, psamples, p, dieharder_assessment = printed
     if len(samples) != int(psamples):
         raise RuntimeError(f"dieharder printed {len(samples)} of {psamples} samples of {name}")
     own = samples[0] if len(samples) == 1 else float(scipy.stats.kstest(samples, "uniform").pvalue)
     edge = min(own, 1 - own)
     assessment = "FAILED" if edge < FAILED else "WEAK" if edge < WEAK else "PASSED"
-    return Line(name, int(ntuple), int(tsamples), int(psamples), float(p), theirs, own, assessment)
+    return Line(name, int(ntuple), int(tsamples), int(psamples), float(p), dieharder_assessment, own, assessment)
 
 
 def dieharder_version() -> str:
-    """The version in dieharder's banner; where there is no dieharder, the program ends with one line."""
+    """Returns the version in dieharder's banner. Without dieharder the program ends with a one-line message."""
     if shutil.which("dieharder") is None:
         sys.exit("dieharder is missing: on Debian and Ubuntu, apt-get install dieharder")
     banner = subprocess.run(["dieharder", "-l"], capture_output=True, text=True, check=True).stdout
@@ -193,29 +193,29 @@ def dieharder_version() -> str:
     return found[1] if found else "unknown"
 
 
-def examine(test: Trial, source: Iterator[memoryview]) -> tuple[list[Line], int]:
+def run_trial(test: Trial, source: Iterator[memoryview]) -> tuple[list[Line], int]:
     """Runs one test on the next words of ``source``.
 
     Returns:
-        The lines that dieharder printed, and the words that it was given (whole chunks).
+        The lines that dieharder printed, and the number of words written to it (whole chunks).
 
     Raises:
-        RuntimeError: if dieharder printed no result.
+        RuntimeError: If dieharder printed no result.
     """
     # 504: name, ntuple, tsamples, psamples, p-value, assessment; 65536: the p-value of each sample.
     command = f"dieharder -g 200 -d {test.number} -p {test.psamples} -D {504 + 65536} -c |".split()
     command += ["-n", str(test.ntuple)] if test.ntuple else []
     command += ["-t", str(test.tsamples)] if test.tsamples else []
-    given = 0
+    num_words = 0
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             for chunk in source:
                 process.stdin.write(chunk)
-                given += WORDS
-        except BrokenPipeError:  # it has had enough
-            given += WORDS
+                num_words += WORDS
+        except BrokenPipeError:  # dieharder has read enough words
+            num_words += WORDS
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         printed = process.stdout.read().decode()
@@ -229,52 +229,52 @@ def examine(test: Trial, source: Iterator[memoryview]) -> tuple[list[Line], int]
     lines = [line(cells, samples) for cells, samples in found]
     if not lines:
         raise RuntimeError(f"dieharder printed no result for test {test.number}: {printed.strip()!r}")
-    return lines, given
+    return lines, num_words
 
 
-def judge(test: Trial, source: Iterator[memoryview]) -> tuple[list[dict[str, Any]], int]:
-    """Runs a test, and once more on fresh words with four times the samples where a statistic is WEAK.
+def run_with_rerun(test: Trial, source: Iterator[memoryview]) -> tuple[list[dict[str, Any]], int]:
+    """Runs a test, and reruns it on new words with four times the samples if a statistic is WEAK.
 
-    One good p-value in a hundred is WEAK. The second verdict on that statistic counts, the first stays on record.
+    One p-value in a hundred of a good generator is WEAK. The second assessment counts; the first is recorded too.
     """
-    lines, given = examine(test, source)
+    lines, num_words = run_trial(test, source)
     rows = [{"test": test.number, "statistic": i, **one._asdict()} for i, one in enumerate(lines)]
     if any(one.assessment == "WEAK" for one in lines):
         longer = test._replace(psamples=4 * test.psamples)
         if test.psamples == 1:
             longer = test._replace(tsamples=4 * lines[0].tsamples)
-        again, more = examine(longer, source)
-        given += more
+        again, more = run_trial(longer, source)
+        num_words += more
         for row, one in zip(rows, again, strict=True):
             if row["assessment"] == "WEAK":
                 row["again"] = {k: getattr(one, k) for k in ("tsamples", "psamples", "p", "assessment")}
-    return rows, given
+    return rows, num_words
 
 
 def verdict(row: dict[str, Any]) -> str:
-    """The assessment that counts."""
+    """Returns the assessment that counts."""
     return row.get("again", row)["assessment"]
 
 
 def run(order: str, battery: Sequence[Trial], seconds: float, words: float) -> dict[str, Any]:
-    """The battery on one order of words; no test begins after so many seconds or words."""
-    source, begun, given, rows, left_out = chunks(order), time.perf_counter(), 0, [], []
+    """Runs the battery on one order of words. No test starts after ``seconds`` seconds or ``words`` words."""
+    source, started, num_words, rows, left_out = chunks(order), time.perf_counter(), 0, [], []
     for test in battery:
-        if time.perf_counter() - begun > seconds or given > words:
+        if time.perf_counter() - started > seconds or num_words > words:
             left_out.append(test.number)
             continue
-        found, more = judge(test, source)
-        given += more
+        found, more = run_with_rerun(test, source)
+        num_words += more
         rows += found
         for row in found:
             if row["assessment"] != "PASSED":
-                second = "; again: p {p:.3g} {assessment}".format(**row["again"]) if "again" in row else ""
+                second = "; rerun: p {p:.3g} {assessment}".format(**row["again"]) if "again" in row else ""
                 print(f"  {row['name']} {row['ntuple']}: p {row['p']:.3g} {row['assessment']}{second}", file=sys.stderr)
     return {
         "order": order,
         "meaning": " ".join((ORDERS[order].__doc__ or "").split()),
-        "seconds": round(time.perf_counter() - begun, 1),
-        "words": given,
+        "seconds": round(time.perf_counter() - started, 1),
+        "words": num_words,
         "left_out": left_out,
         "results": rows,
     }
@@ -284,7 +284,7 @@ def run(order: str, battery: Sequence[Trial], seconds: float, words: float) -> d
 
 
 def report(runs: Sequence[dict[str, Any]]) -> str:
-    """A line for each order: how many p-values, how many of them WEAK at first and still so, how many FAILED."""
+    """Formats a line per order: the number of p-values, and how many are WEAK, WEAK again in the rerun, and FAILED."""
     header = ["order", "words", "p-values", "passed", "weak", "weak again", "failed", "p < 0.1", "p > 0.9", "seconds"]
     lines = []
     for one in runs:
@@ -298,29 +298,34 @@ def report(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line."""
+    """Parses the settings."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks.randomness", description=__doc__.partition("\n")[0], allow_abbrev=False
     )
     numbers = sorted({test.number for test in BATTERY})
     parser.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS))
     parser.add_argument("--test", nargs="+", type=int, choices=numbers, default=numbers, help="dieharder's numbers")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no test of an order after so long")
-    parser.add_argument("--words", type=float, default=math.inf, help="begin no test of an order after so many words")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no test of an order after this time")
+    parser.add_argument(
+        "--words", type=float, default=math.inf, help="start no test of an order after this number of words"
+    )
     parser.add_argument(
         "--control",
         type=int,
         nargs="?",
         const=CONTROL_ROUNDS,
         metavar="ROUNDS",
-        help=f"test a generator of so few rounds ({CONTROL_ROUNDS} if not given) that it must fail",
+        help=f"test a generator with few rounds (default: {CONTROL_ROUNDS}), which must fail",
     )
-    parser.add_argument("--json", type=pathlib.Path, metavar="PATH", help="write every p-value to this file")
+    parser.add_argument("--json", type=pathlib.Path, metavar="PATH", help="write all p-values to this file")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the battery, prints the table and writes the file; status 1 where the verdict is not the one hoped for."""
+    """Runs the battery, prints the table and writes the file.
+
+    Returns 1 if a test FAILED, or with ``--control`` if none did.
+    """
     args = parse(arguments)
     version, runs = dieharder_version(), []
     battery = [test for test in BATTERY if test.number in args.test]

@@ -1,8 +1,8 @@
-"""Adding to and sampling from a replay buffer, beside flashbax: rows a second and bytes a row.
+"""Adding to and sampling from a replay buffer, compared with flashbax: rows per second and bytes per row.
 
-Every side gets rows in its own layout, time first or lanes first, with the same fields. A timed run is one compiled
-loop of adds into a donated buffer, of draws that are all written out, or of changes of priorities. Items are the
-transitions of flashbax's item buffer, which hold the next observation beside each.
+All sides store the same fields, each in its own layout (time first or lanes first). A timed run is one compiled loop
+that adds blocks to a donated buffer, samples batches, or updates priorities. "flashbax items" is its item buffer, which
+stores transitions: every item includes its next observation.
 """
 
 import argparse
@@ -26,14 +26,14 @@ from jaxenv import data
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
-LOOP = 16  # adds or draws in a timed run
+LOOP = 16  # iterations of a timed run
 
-# Name -> shape and dtype of an observation, lanes, rows kept of a lane.
+# Name -> shape and dtype of an observation, lanes, rows kept per lane.
 ROWS = {
     "cart-pole": ((4,), np.float32, 1024, 1024),
     "image": ((84, 84, 1), np.uint8, 64, 256),
 }
-# Name -> what is done, with how many rows at a time, or windows of how many rows; None: of all rows.
+# Name -> operation, rows per added block or windows per batch, and rows per window (0: the buffer has no windows).
 WORK = {
     "add-1": ("add", 1, 0),
     "add-32": ("add", 32, 0),
@@ -50,12 +50,12 @@ class Side:
     """One library's buffer, filled.
 
     Attributes:
-        state: the buffer.
-        add: (state, block of rows) -> state.
-        sample: (state, key) -> a batch.
-        update: (state, batch) -> state, where sampling is prioritised.
-        block: rows to add.
-        bytes_per_row: of the whole buffer, over the rows that it keeps.
+        state: The buffer.
+        add: Maps (state, block of rows) to the state.
+        sample: Maps (state, key) to a batch.
+        update: Maps (state, batch) to the state; used only if sampling is prioritised.
+        block: Rows to add.
+        bytes_per_row: Size of the buffer divided by the number of rows that it keeps.
     """
 
     state: Any
@@ -67,7 +67,7 @@ class Side:
 
 
 def _block(kind: str, num_rows: int, num_envs: int) -> dict[str, np.ndarray]:
-    """Rows ``[T, B, ...]`` of the fields that a learner off the policy needs."""
+    """Returns rows ``[T, B, ...]`` with the fields that an off-policy learner needs."""
     shape, dtype, *_ = ROWS[kind]
     generator = np.random.default_rng(0)
     return {
@@ -85,7 +85,7 @@ def _sizes(kind: str, scale: int) -> tuple[int, int]:
 
 
 def _side(state, add, sample, update, block, rows) -> Side:
-    """Fills the buffer once, so that every add is one over old rows, and counts its bytes."""
+    """Fills the buffer, so that every timed add overwrites old rows, and counts its bytes."""
     total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
     count = jax.tree.leaves(block)[0].shape
     times = rows // math.prod(count[:2]) + 1
@@ -94,12 +94,12 @@ def _side(state, add, sample, update, block, rows) -> Side:
 
 
 def ours(kind: str, work: str, scale: int = 1) -> Side:
-    """This library's buffer."""
-    doing, number, length = WORK[work]
+    """Returns the buffer of this library."""
+    operation, number, length = WORK[work]
     num_envs, capacity = _sizes(kind, scale)
     prioritised = {"sampling": data.PrioritizedSampling(0.6, length)} if work.startswith("prioritised") else {}
     replay = data.Replay(capacity, num_envs, **prioritised)
-    fields = jax.tree.map(jnp.asarray, _block(kind, number if doing == "add" else 32, num_envs))
+    fields = jax.tree.map(jnp.asarray, _block(kind, number if operation == "add" else 32, num_envs))
     action = fields.pop("action")
     block = Experience(TimeStep(**fields), action)
 
@@ -113,13 +113,13 @@ def ours(kind: str, work: str, scale: int = 1) -> Side:
 
 
 def flashbax(kind: str, work: str, scale: int = 1) -> Side:
-    """The trajectory buffer of flashbax, or its prioritised one.
+    """Returns flashbax's trajectory buffer, or its prioritised one.
 
     Raises:
-        Unavailable: if flashbax cannot be imported.
+        Unavailable: If flashbax cannot be imported.
     """
     library = _flashbax()
-    doing, number, length = WORK[work]
+    operation, number, length = WORK[work]
     num_envs, capacity = _sizes(kind, scale)
     settings: dict[str, Any] = {
         "add_batch_size": num_envs,
@@ -135,7 +135,7 @@ def flashbax(kind: str, work: str, scale: int = 1) -> Side:
     else:
         make = library.make_trajectory_buffer
     buffer = make(**settings)
-    fields = _block(kind, number if doing == "add" else 32, num_envs)
+    fields = _block(kind, number if operation == "add" else 32, num_envs)
     block = {name: jnp.asarray(np.swapaxes(x, 0, 1)) for name, x in fields.items()}
     state = buffer.init(jax.tree.map(lambda x: x[0, 0], block))
 
@@ -146,18 +146,18 @@ def flashbax(kind: str, work: str, scale: int = 1) -> Side:
 
 
 def flashbax_items(kind: str, work: str, scale: int = 1) -> Side:
-    """The item buffer of flashbax, filled with transitions: each holds its next observation too.
+    """Returns flashbax's item buffer, filled with transitions that include their next observation.
 
     Raises:
-        Unavailable: if flashbax cannot be imported, or for windows of more than one transition.
+        Unavailable: If flashbax cannot be imported, or windows have more than one transition.
     """
     library = _flashbax()
-    doing, number, length = WORK[work]
+    operation, number, length = WORK[work]
     if length > 2 or work.startswith("prioritised"):
-        raise Unavailable("items hold one transition each")
+        raise Unavailable("an item is one transition")
     num_envs, capacity = _sizes(kind, scale)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what every add must have, which its own items have
+        warnings.simplefilter("ignore")  # the buffer warns about settings that its own examples use
         buffer = library.make_item_buffer(
             max_length=capacity * num_envs,
             min_length=1,
@@ -165,7 +165,7 @@ def flashbax_items(kind: str, work: str, scale: int = 1) -> Side:
             add_sequences=True,
             add_batches=True,
         )
-    fields = _block(kind, number if doing == "add" else 32, num_envs)
+    fields = _block(kind, number if operation == "add" else 32, num_envs)
     fields["next_observation"] = fields["observation"]
     block = {name: jnp.asarray(np.swapaxes(x, 0, 1)) for name, x in fields.items()}
     state = buffer.init(jax.tree.map(lambda x: x[0, 0], block))
@@ -183,14 +183,14 @@ def _flashbax() -> Any:
 SIDES: dict[str, Callable[..., Side]] = {"jaxenv": ours, "flashbax": flashbax, "flashbax items": flashbax_items}
 
 
-def _runner(side: Side, doing: str) -> tuple[Callable[[int], Any], float]:
-    """A timed run, and the seconds that it took to compile."""
+def _runner(side: Side, operation: str) -> tuple[Callable[[int], Any], float]:
+    """Returns the function of a timed run and its compile time in seconds."""
 
     def add(state, block, key):
         return jax.lax.fori_loop(0, LOOP, lambda _, s: side.add(s, block), state), ()
 
     def sample(state, block, key):
-        # Every batch is written out, over the one before: fresh memory for each would be what is measured.
+        # Every batch overwrites the one before it, so the time does not include allocation.
         keys = jax.random.split(key, LOOP)
         batch = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(side.sample, state, key))
         return state, jax.lax.fori_loop(0, LOOP, lambda i, _: side.sample(state, keys[i]), batch)
@@ -200,37 +200,40 @@ def _runner(side: Side, doing: str) -> tuple[Callable[[int], Any], float]:
         batch = side.sample(state, key)
         return jax.lax.fori_loop(0, LOOP, lambda _, s: side.update(s, batch), state), ()
 
-    function = {"add": add, "sample": sample, "update": update}[doing]
-    begun = time.perf_counter()
+    function = {"add": add, "sample": sample, "update": update}[operation]
+    started = time.perf_counter()
     compiled = jax.jit(function, donate_argnums=0).lower(side.state, side.block, jax.random.key(0)).compile()
-    seconds = time.perf_counter() - begun
-    # The buffer lives in here alone: the next run takes what the last one gave back.
+    seconds = time.perf_counter() - started
+    # The buffer is donated to each run, which returns it for the next one.
     kept = [side.state]
 
     def run(seed: int) -> None:
-        state, found = jax.block_until_ready(compiled(kept.pop(), side.block, jax.random.key(seed)))
+        state, result = jax.block_until_ready(compiled(kept.pop(), side.block, jax.random.key(seed)))
         kept.append(state)
-        del found
+        del result
 
     return run, seconds
 
 
 def compare(kind: str, work: str, repeats: int, scale: int = 1) -> dict[str, Any]:
-    """Times every side in turn: a row of the result file. Ratios are rates of this library over the peer's."""
-    doing, number, length = WORK[work]
+    """Times all sides, interleaved, and returns a row of the result file.
+
+    Ratios are the rate of this library divided by that of the peer.
+    """
+    operation, number, length = WORK[work]
     num_envs, _ = _sizes(kind, scale)
     runs, compiling, memory, notes = {}, {}, {}, []
     for name, make in SIDES.items():
         try:
             side = make(kind, work, scale)
-        except Unavailable as reason:
+        except Unavailable as error:
             if name != "flashbax items":
-                notes.append(f"no comparison: {reason}")
+                notes.append(f"no comparison: {error}")
             continue
         memory[name] = side.bytes_per_row
-        runs[name], compiling[name] = _runner(side, doing)
-    rows = LOOP * {"add": number * num_envs, "sample": number * max(length, 1), "update": number}[doing]
-    timed = measure.times_in_turn(runs, repeats)
+        runs[name], compiling[name] = _runner(side, operation)
+    rows = LOOP * {"add": number * num_envs, "sample": number * max(length, 1), "update": number}[operation]
+    timed = measure.time_interleaved(runs, repeats)
     seconds = {name: [s for s, _ in samples] for name, samples in timed.items()}
     rates = {name: statistics.median(rows / s for s in samples) for name, samples in seconds.items()}
     return {
@@ -252,7 +255,7 @@ def compare(kind: str, work: str, repeats: int, scale: int = 1) -> dict[str, Any
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header = ["rows", "work", "lanes"]
     for name in SIDES:
         header += [name, "bytes"] if name == "jaxenv" else [name, "ratio", "bytes"]
@@ -260,36 +263,34 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         line = [row["rows"], row["work"], str(row["num_envs"])]
         for name in SIDES:
-            figures, ratio = row["contestants"].get(name), row["ratios"].get(name)
-            line.append(measure.millions(figures["rows_per_second"]) if figures else "-")
+            result, ratio = row["contestants"].get(name), row["ratios"].get(name)
+            line.append(measure.millions(result["rows_per_second"]) if result else "-")
             if name != "jaxenv":
                 line.append(f"{ratio:.2f}x" if ratio else "-")
-            line.append(f"{figures['bytes_per_row']:.1f}" if figures else "-")
+            line.append(f"{result['bytes_per_row']:.1f}" if result else "-")
         lines.append(line)
     notes = sorted({note for row in rows for note in row["notes"]})
-    title = "Million rows a second, and bytes a row of the buffer; ratio: jaxenv over the peer."
+    title = "Million rows per second, and bytes per row; ratio: how many times faster jaxenv is than the peer."
     return "\n".join([title, measure.table(header, lines), *(f"note: {note}" for note in notes)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("replay", __doc__)
     parser.add_argument(
-        "--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROWS", help="what is stored"
+        "--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROWS", help="kinds of rows"
     )
+    parser.add_argument("--work", nargs="+", choices=list(WORK), default=list(WORK), metavar="WORK", help="operations")
     parser.add_argument(
-        "--work", nargs="+", choices=list(WORK), default=list(WORK), metavar="WORK", help="what is done"
+        "--scale", type=command.positive, default=1, metavar="N", help="divide the lanes and the rows kept by N"
     )
-    parser.add_argument(
-        "--scale", type=command.positive, default=1, metavar="N", help="an N-th of the lanes, and of the rows kept"
-    )
-    parser.add_argument("--repeats", type=command.positive, default=15, metavar="R", help="timed runs of each")
+    parser.add_argument("--repeats", type=command.positive, default=15, metavar="R", help="timed runs of each side")
     parser.add_json()
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Times the sides, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for kind in args.rows:
         for work in args.work:

@@ -1,4 +1,4 @@
-"""Ways to restart lanes, against the share of lanes that end at a step and the price of a reset, and for the ids."""
+"""Restart strategies, over the fraction of lanes that end at a step and the cost of a reset, and for the ids."""
 
 import argparse
 import sys
@@ -16,8 +16,9 @@ from jaxenv.environment import Environment
 from jaxenv.task import Task, Transition
 from jaxenv.wrappers import AutoReset
 
-ROUNDS = {"cheap": 0, "dear": 100}
-# Name -> strategy and how many lanes it starts at a time.
+# Cost of a reset -> rounds of integer work.
+ROUNDS = {"cheap": 0, "expensive": 100}
+# Name -> strategy and number of lanes per block.
 STRATEGIES = {
     "select": ("select", 1),
     "cond": ("cond", 1),
@@ -28,14 +29,14 @@ STRATEGIES = {
 
 
 class Ending(Task):
-    """Sixteen words a lane; every step changes them a little and ends the episode by chance.
+    """A state of sixteen words, which a step changes by the action; episodes end at random.
 
     Args:
-        share: of the lanes that end at a step.
-        rounds: of integer work on the sixteen words in a reset.
+        fraction: Fraction of the lanes that end at a step.
+        rounds: Rounds of integer work on the sixteen words in a reset.
     """
 
-    share: float = 0.01
+    fraction: float = 0.01
     rounds: int = tree.static(default=0)
 
     def initial(self, stream):
@@ -43,7 +44,7 @@ class Ending(Task):
         return jax.lax.fori_loop(0, self.rounds, lambda i, w: _mixed(w), words) if self.rounds else words
 
     def transition(self, state, action, stream):
-        ended = random.bernoulli(stream, (), self.share)
+        ended = random.bernoulli(stream, (), self.fraction)
         return Transition(
             state + action.astype(jnp.uint32)[:, None], jnp.ones(stream.shape, jnp.float32), terminated=ended
         )
@@ -59,21 +60,24 @@ class Ending(Task):
 
 
 def _mixed(words: jax.Array) -> jax.Array:
-    """Multiplies, shifts, and lets neighbours meet."""
+    """Multiplies and shifts every word, and adds its neighbour."""
     words = words * np.uint32(0x9E3779B1)
     words = words ^ (words >> np.uint32(15))
     return words + jnp.roll(words, 1, axis=-1)
 
 
-def compare(what: dict[str, Any], env: Environment, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs ``env`` under every strategy in turn: a row of the result file. Ratios are those over select."""
+def compare(settings: dict[str, Any], env: Environment, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs ``env`` with every strategy, interleaved, and returns a row of the result file.
+
+    Ratios are the speed of a strategy divided by that of ``select``.
+    """
     contestants = []
     for name, (strategy, block) in STRATEGIES.items():
         contestants.append(rollout(name, AutoReset(env, "next_step", strategy=strategy, block=block), num_steps))
-    samples = measure.in_turn(contestants, repeats)
+    samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     return {
-        **what,
+        **settings,
         "num_envs": env.num_envs,
         "num_steps": num_steps,
         "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
@@ -83,7 +87,7 @@ def compare(what: dict[str, Any], env: Environment, num_steps: int, repeats: int
 
 
 def _out_of_phase(id: str, num_envs: int) -> Environment:
-    """A registered id whose lanes do not all end together where it is the time limit that ends them."""
+    """Makes a registered id with a different time limit per lane, so that the lanes do not all end at the same step."""
     limit = spec(id).max_episode_steps
     if limit is not None:
         limit = np.random.default_rng(0).integers(limit // 2, limit * 3 // 2, num_envs).astype(np.int32)
@@ -91,44 +95,48 @@ def _out_of_phase(id: str, num_envs: int) -> Environment:
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
-    header, lines = ["reset or id", "lanes", "share", *STRATEGIES], []
+    """Formats the results as an aligned table."""
+    header, lines = ["reset or id", "lanes", "ending", *STRATEGIES], []
     for row in rows:
         rates = [measure.millions(row["contestants"][name]["steps_per_second"]) for name in STRATEGIES]
-        selected = row["contestants"]["select"]
-        share = row.get("share", sum(selected["episodes"]) / sum(selected["steps"]))
-        lines.append([row.get("reset") or row["id"], str(row["num_envs"]), f"{share:.1%}", *rates])
-    title = "Million environment steps a second; share: of the lanes that end at a step; compact: lanes at a time."
+        select = row["contestants"]["select"]
+        fraction = row.get("fraction", sum(select["episodes"]) / sum(select["steps"]))
+        lines.append([row.get("reset") or row["id"], str(row["num_envs"]), f"{fraction:.1%}", *rates])
+    title = (
+        "Million environment steps per second; ending: fraction of lanes that end at a step; compact: lanes per block."
+    )
     return "\n".join([title, measure.table(header, lines)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("resets", __doc__)
-    parser.add_argument("--resets", nargs="*", choices=list(ROUNDS), default=list(ROUNDS), help="prices of a reset")
-    parser.add_argument("--ids", nargs="*", type=command.id, default=list(ids()), metavar="ID", help="none for none")
+    parser.add_argument("--resets", nargs="*", choices=list(ROUNDS), default=list(ROUNDS), help="costs of a reset")
     parser.add_argument(
-        "--shares",
+        "--ids", nargs="*", type=command.id, default=list(ids()), metavar="ID", help="ids, or nothing to skip them"
+    )
+    parser.add_argument(
+        "--fractions",
         nargs="+",
-        type=command.share,
+        type=command.fraction,
         default=[0.001, 0.01, 0.05, 0.2],
         metavar="P",
-        help="shares of the lanes that end at a step",
+        help="fractions of the lanes that end at a step",
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the strategies, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
-    for price in args.resets:
+    for cost in args.resets:
         for num_envs in args.num_envs:
-            for share in args.shares:
-                print(f"{price} reset, {num_envs} lanes, {share:.1%} end ...", file=sys.stderr)
+            for fraction in args.fractions:
+                print(f"{cost} reset, {num_envs} lanes, {fraction:.1%} end ...", file=sys.stderr)
                 num_steps = args.num_steps or max(2**19 // num_envs, 64)
-                env = Ending(share, rounds=ROUNDS[price], num_envs=num_envs)
-                rows.append(compare({"reset": price, "share": share}, env, num_steps, args.repeats))
+                env = Ending(fraction, rounds=ROUNDS[cost], num_envs=num_envs)
+                rows.append(compare({"reset": cost, "fraction": fraction}, env, num_steps, args.repeats))
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)

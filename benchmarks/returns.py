@@ -1,7 +1,7 @@
-"""Returns and advantages beside rlax's: the time of one call on the rows of a rollout, and how far the results differ.
+"""Returns and advantages, compared with rlax: the time of one call on a trajectory, and the largest difference.
 
-The rows are those of random play whose ends are all terminations, which rlax can express: it knows discounts, but no
-step types, so that it computes something on rows that lead nowhere. Those are left out of the comparison.
+All episodes of the trajectory end by termination, which rlax can express. rlax reads discounts but not step types, so
+its results at invalid transitions (from a LAST row to the FIRST row after it) are meaningless and are not compared.
 """
 
 import argparse
@@ -23,7 +23,7 @@ GAMMA, LAMBDA, N = 0.99, 0.95, 5
 
 
 def problem(num_steps: int, num_envs: int) -> tuple[TimeStep, TimeStep, jax.Array, jax.Array]:
-    """Rows ``[T, B]`` of random play in CartPole without a limit, the row after them, values and log-ratios."""
+    """Returns ``[T, B]`` of random play in CartPole without a time limit, the next row, values and log-ratios."""
     env = jaxenv.make("CartPole-v1", num_envs=num_envs, max_episode_steps=0)
     fields = ["step_type", "reward", "discount"]
 
@@ -62,7 +62,7 @@ def _theirs(kind: str) -> Callable:
         raise SystemExit("returns: rlax is not installed: pip install 'jaxenv[benchmarks]'") from None
 
     def per_lane(fn):
-        """Of arrays ``[T]`` to arrays ``[T, B]``, as rlax's users do it."""
+        """Maps a function of arrays ``[T]`` over the lanes of arrays ``[T, B]``, as users of rlax do."""
         return jax.vmap(fn, in_axes=1, out_axes=1)
 
     def rows_of(rows, last):
@@ -90,39 +90,42 @@ KINDS = ("gae", "td_lambda", "n_step_return", "vtrace")
 
 
 def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int = 20) -> dict[str, Any]:
-    """Runs both in turn: a row of the result file. One sample is ``calls`` calls, each waited for."""
+    """Runs both sides, interleaved, and returns a row of the result file.
+
+    A sample is ``calls`` calls, each of which is waited for. The ratio is rlax's time divided by jaxenv's.
+    """
     rows, last, values, log_rhos = problem(num_steps, num_envs)
     arguments = (rows, last, values, log_rhos)
     compiled = {
-        name: jax.jit(of(kind)).lower(*arguments).compile() for name, of in (("jaxenv", _ours), ("rlax", _theirs))
+        name: jax.jit(side(kind)).lower(*arguments).compile() for name, side in (("jaxenv", _ours), ("rlax", _theirs))
     }
 
     def run(fn):
-        def some(seed):
+        def repeat(seed):
             for _ in range(calls):
                 result = jax.block_until_ready(fn(*arguments))
             return result
 
-        return some
+        return repeat
 
-    timed = measure.times_in_turn({name: run(fn) for name, fn in compiled.items()}, repeats)
-    took = {name: 1e3 * statistics.median(s for s, _ in samples) / calls for name, samples in timed.items()}
-    known = np.asarray(data.transition_mask(rows, last))
-    ours, theirs = (np.asarray(samples[0][1])[known] for samples in timed.values())
+    timed = measure.time_interleaved({name: run(fn) for name, fn in compiled.items()}, repeats)
+    times = {name: 1e3 * statistics.median(s for s, _ in samples) / calls for name, samples in timed.items()}
+    valid = np.asarray(data.transition_mask(rows, last))
+    ours, theirs = (np.asarray(samples[0][1])[valid] for samples in timed.values())
     return {
         "kind": kind,
         "num_steps": num_steps,
         "num_envs": num_envs,
-        "contestants": {name: {"milliseconds_per_call": milliseconds} for name, milliseconds in took.items()},
-        "ratios": {"rlax": took["rlax"] / took["jaxenv"]},
+        "contestants": {name: {"milliseconds_per_call": milliseconds} for name, milliseconds in times.items()},
+        "ratios": {"rlax": times["rlax"] / times["jaxenv"]},
         "notes": [],
-        "rows_compared": int(known.sum()),
+        "rows_compared": int(valid.sum()),
         "largest_difference": float(np.max(np.abs(ours - theirs))),
     }
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header = ["function", "T", "lanes", "jaxenv ms", "rlax ms", "ratio", "largest difference"]
     lines = [
         [
@@ -135,18 +138,20 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return "\n".join(["Milliseconds a call; the ratio is rlax's time over ours.", measure.table(header, lines)])
+    return "\n".join(
+        ["Milliseconds per call; ratio: how many times faster jaxenv is than rlax.", measure.table(header, lines)]
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("returns", __doc__)
     parser.add_sizes(num_envs=[64, 2048], num_steps=128)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs all functions, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for num_envs in args.num_envs:
         for kind in KINDS:

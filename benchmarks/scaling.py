@@ -1,4 +1,4 @@
-"""Time and memory of a rollout against the number of lanes, beside the peers, as a table and a log-log plot."""
+"""Time and memory of a rollout over the number of lanes, compared with the peers, as a table and a log-log plot."""
 
 import argparse
 import pathlib
@@ -19,14 +19,14 @@ LANES = tuple(2**n for n in range(6, 21, 2))
 def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequence[str], bandwidth: float
 ) -> dict[str, Any]:
-    """A row of the result file: that of the throughput, with bytes a lane and time per lane-step.
+    """Returns a row of the result file: that of the throughput, with bytes per lane and nanoseconds per step.
 
-    Its ``memory_limit_nanoseconds`` is the time that the traffic alone takes at ``bandwidth`` (bytes a second): state
-    and action read, state and TimeStep written. Where the caches hold all of it a step can be faster.
+    ``memory_limit_nanoseconds`` is the time that the memory traffic alone takes at ``bandwidth`` bytes per second:
+    reading state and action, and writing state and TimeStep. A step can be faster if all of it fits into the caches.
     """
     row = throughput.compare(id, num_envs, num_steps, repeats, peers=peers)
-    for figures in row["contestants"].values():
-        figures["nanoseconds_per_step"] = 1e9 / figures["steps_per_second"]
+    for result in row["contestants"].values():
+        result["nanoseconds_per_step"] = 1e9 / result["steps_per_second"]
     sizes = memory(id, num_envs)
     traffic = sizes["bytes_per_lane"] + sizes["state_bytes_per_lane"] + sizes["action_bytes_per_lane"]
     limit = 1e9 * traffic / bandwidth
@@ -35,10 +35,10 @@ def compare(
 
 
 def memory(id: str, num_envs: int) -> dict[str, float | None]:
-    """Bytes a lane: of state, TimeStep and action, and of a compiled step while it runs.
+    """Returns the bytes per lane of state, TimeStep and action, and of a compiled step while it runs.
 
-    ``step_bytes_per_lane`` counts arguments, outputs and temporaries, what is donated once; ``None`` where the back end
-    does not tell.
+    ``step_bytes_per_lane`` counts arguments, outputs and temporary arrays, with donated arrays counted once. It is
+    ``None`` if the backend does not report it.
     """
     env = jaxenv.make(id, num_envs=num_envs)
     state, timestep = jax.eval_shape(env.reset, jax.random.key(0))
@@ -63,29 +63,29 @@ def memory(id: str, num_envs: int) -> dict[str, float | None]:
 
 
 def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header = ["id", "lanes", "steps", "jaxenv ns", *(f"{peer} ns" for peer in peers)]
-    header += ["memory ns", "share", "state bytes", "TimeStep", "running"]
+    header += ["memory ns", "of limit", "state bytes", "TimeStep bytes", "step bytes"]
     lines = []
     for row in rows:
-        who = row["contestants"]
-        ours = who["jaxenv"]
-        times = [f"{who[n]['nanoseconds_per_step']:.3g}" if n in who else "-" for n in ("jaxenv", *peers)]
+        results = row["contestants"]
+        ours = results["jaxenv"]
+        times = [f"{results[n]['nanoseconds_per_step']:.3g}" if n in results else "-" for n in ("jaxenv", *peers)]
         limit = ours["memory_limit_nanoseconds"]
         times += [f"{limit:.3g}", f"{limit / ours['nanoseconds_per_step']:.0%}"]
         sizes = [ours[f"{what}_bytes_per_lane"] for what in ("state", "timestep", "step")]
         sizes = ["-" if size is None else f"{size:.0f}" for size in sizes]
         lines.append([row["id"], str(row["num_envs"]), str(row["num_steps"]), *times, *sizes])
     title = (
-        "Nanoseconds per environment step; memory: what its traffic alone takes, and its share of jaxenv's time;\n"
-        "bytes a lane of the state, of the TimeStep, and of a compiled step running."
+        "Nanoseconds per environment step; memory: the limit set by memory traffic;\n"
+        "of limit: jaxenv's percentage of that limit; bytes: per lane, and for a compiled step while it runs."
     )
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     return "\n".join([title, measure.table(header, lines), *notes])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
-    """Draws steps a second over lanes, log-log, one panel an id, one line a library."""
+    """Draws steps per second over lanes, log-log, with one panel per id and one line per library."""
     from matplotlib.figure import Figure
 
     ids = list(dict.fromkeys(row["id"] for row in rows))
@@ -103,21 +103,29 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
         axes.set(title=id, xlabel="lanes")
         axes.grid(True, which="major", alpha=0.3)
         axes.legend()
-    figure.axes[0].set_ylabel("environment steps a second")
+    figure.axes[0].set_ylabel("environment steps per second")
     figure.savefig(path, dpi=150)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("scaling", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="which tasks")
+    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="ids to run")
     parser.add_sizes(num_envs=LANES, num_steps=None, repeats=3)
-    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT_PEERS), help="none for no peer")
-    parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw steps a second over lanes to this PNG file")
+    parser.add_argument(
+        "--peers",
+        nargs="*",
+        choices=list(PEERS),
+        default=list(DEFAULT_PEERS),
+        help="peers, or nothing for jaxenv alone",
+    )
+    parser.add_argument(
+        "--plot", type=_png_file, metavar="PATH", help="plot steps per second over lanes to this PNG file"
+    )
     return parser.parse_args(arguments)
 
 
-def _picture(text: str) -> pathlib.Path:
+def _png_file(text: str) -> pathlib.Path:
     path = command.new_file(text)
     if path.suffix != ".png":
         raise argparse.ArgumentTypeError(f"must end with .png, got {text!r}")

@@ -1,4 +1,4 @@
-"""Rollouts of several seeds under ``jax.vmap``, beside as many lanes in one batch, for each way to restart lanes."""
+"""Rollouts of several seeds under ``jax.vmap``, compared with one batch of as many lanes, per restart strategy."""
 
 import argparse
 import sys
@@ -14,7 +14,10 @@ STRATEGIES = get_args(ResetStrategy)
 
 
 def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs both sides in turn: a row of the result file. The ratio is that of the seeds over the one batch."""
+    """Runs both sides, interleaved, and returns a row of the result file.
+
+    The ratio is the speed under ``vmap`` divided by that of one batch.
+    """
 
     def env(lanes: int) -> jaxenv.Environment:
         return jaxenv.make(id, num_envs=lanes, reset=strategy)
@@ -23,7 +26,7 @@ def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, r
         rollout("under vmap", env(num_envs), num_steps, seeds=seeds),
         rollout("one batch", env(seeds * num_envs), num_steps),
     ]
-    samples = measure.in_turn(contestants, repeats)
+    samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     return {
         "id": id,
@@ -38,29 +41,29 @@ def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, r
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
-    header, lines = ["id", "restarts", "seeds", "lanes", "under vmap", "one batch", "ratio"], []
+    """Formats the results as an aligned table."""
+    header, lines = ["id", "restarts", "seeds", "lanes", "under vmap", "one batch", "of one batch"], []
     for row in rows:
         rates = [measure.millions(side["steps_per_second"]) for side in row["contestants"].values()]
         ratio = f"{row['ratios']['under vmap']:.0%}"
         lines.append([row["id"], row["strategy"], str(row["seeds"]), str(row["num_envs"]), *rates, ratio])
-    title = "Million environment steps a second: seeds x lanes under vmap, and the same lanes in one batch."
+    title = "Million environment steps per second: seeds x lanes under vmap, as a percentage of the speed of one batch."
     return "\n".join([title, measure.table(header, lines)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("seeds", __doc__)
     parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="which tasks"
+        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="ids to run"
     )
-    parser.add_argument("--seeds", type=command.positive, default=8, metavar="S", help="rollouts under vmap")
+    parser.add_argument("--seeds", type=command.positive, default=8, metavar="S", help="number of rollouts under vmap")
     parser.add_sizes(num_envs=[2048], num_steps=None)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs both sides, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for id in args.ids:
         for num_envs in args.num_envs:

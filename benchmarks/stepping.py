@@ -1,4 +1,4 @@
-"""Time of one call of the jitted step from Python, beside empty jitted functions on the same trees."""
+"""Time of one call of the jitted step from Python, compared with empty jitted functions on the same trees."""
 
 import argparse
 import statistics
@@ -12,13 +12,16 @@ import jax
 import jaxenv
 from benchmarks import command, measure
 
-# "same state": takes state and action, gives the donated state back. "same state and row": gives a TimeStep back too,
-# so that as many arrays go in and come out as with the step.
+# "same state" takes state and action and returns the donated state. "same state and row" returns a TimeStep as well, so
+# the same number of arrays goes in and out as for the step.
 SIDES = ("jaxenv", "same state", "same state and row")
 
 
 def compare(id: str, num_envs: int, num_calls: int, repeats: int) -> dict[str, Any]:
-    """Calls the step and the empty functions in turn: a row of the result file. Ratios are the step's over theirs."""
+    """Calls the step and the empty functions, interleaved, and returns a row of the result file.
+
+    Ratios are the time of the step divided by that of the empty function.
+    """
     env = jaxenv.make(id, num_envs=num_envs)
     action = env.action_spec().sample(jax.random.key(1), (num_envs,))
     reset = jax.jit(env.reset)
@@ -29,7 +32,7 @@ def compare(id: str, num_envs: int, num_calls: int, repeats: int) -> dict[str, A
             reset, jax.jit(lambda state, row: (state, row), donate_argnums=(0, 1)), None, num_calls
         ),
     }
-    timed = {name: [seconds for _, seconds in t] for name, t in measure.times_in_turn(runs, repeats).items()}
+    timed = {name: [seconds for _, seconds in t] for name, t in measure.time_interleaved(runs, repeats).items()}
     microseconds = {name: 1e6 * statistics.median(seconds) / num_calls for name, seconds in timed.items()}
     state, timestep = jax.eval_shape(env.reset, jax.random.key(0))
     return {
@@ -44,21 +47,21 @@ def compare(id: str, num_envs: int, num_calls: int, repeats: int) -> dict[str, A
 
 
 def _calls(reset: Callable, fn: Callable, action: Any, num_calls: int) -> Callable[[int], float]:
-    """A run of calls, each on the last one's result; it returns its seconds, without the reset before them."""
+    """Returns a run that makes ``num_calls`` dependent calls and returns their seconds, without the reset."""
 
     def run(seed: int) -> float:
         state, timestep = jax.block_until_ready(reset(jax.random.key(seed)))
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(num_calls):
             state, timestep = fn(state, timestep if action is None else action)
         jax.block_until_ready((state, timestep))
-        return time.perf_counter() - begun
+        return time.perf_counter() - started
 
     return run
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
+    """Formats the results as an aligned table."""
     header = ["id", "lanes", "arrays", "jaxenv", "same state", "ratio", "same state and row", "ratio"]
     lines = []
     for row in rows:
@@ -67,22 +70,22 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             line.append(f"{row['contestants'][name]['microseconds_per_call']:.1f}")
             line += [f"{row['ratios'][name]:.2f}x"] if name in row["ratios"] else []
         lines.append(line)
-    title = "Microseconds a call, with donated state; ratio: the step over an empty function on the same trees."
+    title = "Microseconds per call, with donated state; ratio: time of the step divided by that of the empty function."
     return "\n".join([title, measure.table(header, lines)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("stepping", __doc__)
     parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="which tasks"
+        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="ids to run"
     )
     parser.add_sizes(num_envs=[1, 64, 1024], num_steps=2000)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the calls, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for id in args.ids:
         for num_envs in args.num_envs:

@@ -1,4 +1,4 @@
-"""Every part in one go, each into a result file of its own: what one machine's figures are made by."""
+"""Runs every part, each into its own result file."""
 
 import argparse
 import pathlib
@@ -8,7 +8,7 @@ import jax
 
 from benchmarks import command
 
-# Suffix of the result file -> part and arguments; "lanes" marks those that take the numbers of lanes.
+# Suffix of the result file -> part and options. "lanes" stands for the numbers of lanes.
 RUNS = {
     "": ("throughput", ["lanes"]),
     "-stored": ("throughput", ["lanes", "--store"]),
@@ -26,8 +26,8 @@ RUNS = {
 
 
 def commands(folder: pathlib.Path, prefix: str, num_envs: Sequence[int], repeats: int) -> list[list[str]]:
-    """The arguments of every part, in order. The comparison with C is one of processors: it is left out elsewhere."""
-    found = []
+    """Returns the command line of every part, in order. The comparison with C runs on CPUs only."""
+    lines = []
     for suffix, (part, options) in RUNS.items():
         if part == "limit" and jax.default_backend() != "cpu":
             continue
@@ -38,35 +38,37 @@ def commands(folder: pathlib.Path, prefix: str, num_envs: Sequence[int], repeats
             line += ["--store"]
         if "--plot" in options:
             line += ["--plot", str(folder / f"{prefix}{suffix}.png")]
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("suite", __doc__)
-    parser.add_argument("--folder", type=_folder, default="benchmarks/results", metavar="PATH", help="of the files")
-    parser.add_argument("--prefix", default=jax.default_backend(), help="with which their names begin")
-    lanes = [64, 2048, 16384] if jax.default_backend() == "cpu" else [2**n for n in range(11, 21, 3)]
     parser.add_argument(
-        "--num-envs", nargs="+", type=command.positive, default=lanes, metavar="B", help="lanes of the throughput"
+        "--folder", type=_folder, default="benchmarks/results", metavar="PATH", help="folder of the result files"
     )
-    parser.add_argument("--repeats", type=command.positive, default=5, metavar="R", help="timed runs of each")
+    parser.add_argument("--prefix", default=jax.default_backend(), help="prefix of their names")
+    default = [64, 2048, 16384] if jax.default_backend() == "cpu" else [2**n for n in range(11, 21, 3)]
+    parser.add_argument(
+        "--num-envs", nargs="+", type=command.positive, default=default, metavar="B", help="numbers of lanes"
+    )
+    parser.add_argument("--repeats", type=command.positive, default=5, metavar="R", help="timed runs of each side")
     return parser.parse_args(arguments)
 
 
 def _folder(text: str) -> pathlib.Path:
     path = pathlib.Path(text)
     if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"must be a folder that exists, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an existing folder, got {text!r}")
     return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs all parts; the status is 1 if any gave another than 0."""
+    """Runs all parts and returns 1 if the status of any is not 0."""
     from benchmarks.__main__ import run_part
 
     args = parse(arguments)
     lines = commands(args.folder, args.prefix, args.num_envs, args.repeats)
-    statuses = [run_part(part, rest) for part, *rest in lines]  # all of them, whatever one says
+    statuses = [run_part(part, rest) for part, *rest in lines]  # runs all parts even if one fails
     return int(any(statuses))

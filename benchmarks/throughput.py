@@ -1,6 +1,6 @@
-"""Environment steps a second, beside gymnax and Gymnasium's NumPy vector environments, under a random policy.
+"""Environment steps per second under a random policy, compared with gymnax, Gymnasium, EnvPool and MinAtar.
 
-``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``; see README.md.
+``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``. See README.md.
 """
 
 import argparse
@@ -20,19 +20,19 @@ DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pen
 def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
 ) -> dict[str, Any]:
-    """Runs one id at one number of lanes on all sides, in turn.
+    """Runs one id at one number of lanes on all sides, interleaved.
 
     Returns:
-        A row of the result file: the settings, the figures of each contestant, the ratios (ours over theirs), and why
-        a peer is missing.
+        A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
+        by that of the peer), and notes on missing peers.
     """
     contestants, notes = [ours(id, num_envs, num_steps, store)], []
     for peer in peers:
         try:
             contestants.append(PEERS[peer](id, num_envs, num_steps, store))
-        except Unavailable as reason:
-            notes.append(str(reason))
-    samples = measure.in_turn(contestants, repeats)
+        except Unavailable as error:
+            notes.append(str(error))
+    samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     return {
         "id": id,
@@ -46,45 +46,55 @@ def compare(
 
 
 def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
-    """The figures as an aligned table, and the geometric mean of the ratios at each number of lanes."""
+    """Formats the results as an aligned table, with the geometric mean of the ratios for each number of lanes."""
     header = ["id", "lanes", "steps", "jaxenv"]
     for peer in peers:
         header += [peer, "ratio"]
     header += ["compile s", *(["gymnax"] if "gymnax" in peers else [])]
     lines = []
     for row in rows:
-        who, ratios = row["contestants"], row["ratios"]
-        line = [row["id"], str(row["num_envs"]), str(row["num_steps"]), _millions(who["jaxenv"])]
+        results, ratios = row["contestants"], row["ratios"]
+        line = [row["id"], str(row["num_envs"]), str(row["num_steps"]), _millions(results["jaxenv"])]
         for peer in peers:
-            line += [_millions(who[peer]), f"{ratios[peer]:.1f}x"] if peer in who else ["-", "-"]
-        line.append(f"{who['jaxenv']['compile_seconds']:.1f}")
+            line += [_millions(results[peer]), f"{ratios[peer]:.1f}x"] if peer in results else ["-", "-"]
+        line.append(f"{results['jaxenv']['compile_seconds']:.1f}")
         if "gymnax" in peers:
-            line.append(f"{who['gymnax']['compile_seconds']:.1f}" if "gymnax" in who else "-")
+            line.append(f"{results['gymnax']['compile_seconds']:.1f}" if "gymnax" in results else "-")
         lines.append(line)
-    text = ["Million environment steps a second; ratio: jaxenv over the peer.", measure.table(header, lines)]
+    title = "Million environment steps per second"
+    title += "; ratio: how many times faster jaxenv is than the peer." if peers else "."
+    text = [title, measure.table(header, lines)]
     for peer in peers:
         for lanes in sorted({row["num_envs"] for row in rows}):
             ratios = [row["ratios"][peer] for row in rows if row["num_envs"] == lanes and peer in row["ratios"]]
             if len(ratios) > 1:
                 mean = statistics.geometric_mean(ratios)
-                text.append(f"{peer}, {lanes} lanes: geometric mean of {len(ratios)} ratios {mean:.1f}x")
+                text.append(
+                    f"{lanes} lanes: jaxenv is {mean:.1f} times faster than {peer} (geometric mean of {len(ratios)} ids)"
+                )
     return "\n".join([*text, *dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])])
 
 
-def _millions(figures: dict[str, Any]) -> str:
-    return measure.millions(figures["steps_per_second"])
+def _millions(result: dict[str, Any]) -> str:
+    return measure.millions(result["steps_per_second"])
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("throughput", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID")
+    parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
-    parser.add_argument("--store", action="store_true", help="stack whole trajectories [T, B]")
-    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT_PEERS))
+    parser.add_argument("--store", action="store_true", help="store whole trajectories [T, B]")
+    parser.add_argument(
+        "--peers",
+        nargs="*",
+        choices=list(PEERS),
+        default=list(DEFAULT_PEERS),
+        help="peers, or nothing for jaxenv alone",
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""What each wrapper costs: the time of a rollout with it over that of the same rollout without it."""
+"""Cost of each wrapper: the time of a rollout with it, compared with the same rollout without it."""
 
 import argparse
 import statistics
@@ -24,7 +24,7 @@ def _limited(id: str, num_envs: int) -> jaxenv.Environment:
     return TimeLimit(_bare(id, num_envs), jaxenv.spec(id).max_episode_steps or 1000)
 
 
-# Stack -> how it is built, and the stack that it is compared with. The bare environment plays on beyond its ends.
+# Stack -> its constructor, and the stack that it is compared with. The bare environment continues past its ends.
 STACKS: dict[str, tuple[Build, str]] = {
     "bare": (_bare, "bare"),
     "TimeLimit": (_limited, "bare"),
@@ -45,13 +45,14 @@ STACKS: dict[str, tuple[Build, str]] = {
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs every stack in turn: a row of the result file. Ratios are times over those of the stack compared with.
+    """Runs all stacks, interleaved, and returns a row of the result file.
 
-    FIRST rows count here: a stack with restarts computes as many rows as one without.
+    Ratios are the time of a stack divided by that of the stack it is compared with. Rows are counted instead of steps,
+    because a stack with restarts computes the same number of rows as one without.
     """
     names = [name for name in STACKS if name != "ClipAction" or _continuous(id)]
     contestants = [rollout(name, STACKS[name][0](id, num_envs), num_steps) for name in names]
-    samples = measure.in_turn(contestants, repeats)
+    samples = measure.sample_interleaved(contestants, repeats)
     seconds = {name: statistics.median(s.seconds for s in samples[name]) for name in names}
     rows = num_envs * num_steps
     return {
@@ -72,28 +73,33 @@ def _continuous(id: str) -> bool:
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures as an aligned table."""
-    header, lines = ["stack", "id", "lanes", "Mrows/s", "time", "over"], []
+    """Formats the results as an aligned table."""
+    header, lines = ["stack", "id", "lanes", "Mrows/s", "added time", "relative to"], []
     for row in rows:
-        for name, figures in row["contestants"].items():
-            ratio, over = row["ratios"].get(name), STACKS[name][1]
-            cost = ["-", "-"] if ratio is None else [f"{ratio - 1:+.0%}", over]
-            lines.append([name, row["id"], str(row["num_envs"]), measure.millions(figures["rows_per_second"]), *cost])
-    return "\n".join(["Million rows a second, and the time that a stack adds.", measure.table(header, lines)])
+        for name, result in row["contestants"].items():
+            ratio, base = row["ratios"].get(name), STACKS[name][1]
+            cost = ["-", "-"] if ratio is None else [f"{ratio - 1:+.0%}", base]
+            lines.append([name, row["id"], str(row["num_envs"]), measure.millions(result["rows_per_second"]), *cost])
+    return "\n".join(
+        [
+            "Million rows per second, and the time that a stack adds to the one it is compared with.",
+            measure.table(header, lines),
+        ]
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The settings from the command line; bad ones end the program with status 2 and one line."""
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("wrappers", __doc__)
     parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="which tasks"
+        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="ids to run"
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the stacks, prints the table and writes the file."""
+    """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
     for id in args.ids:
         for num_envs in args.num_envs:

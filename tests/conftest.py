@@ -65,7 +65,7 @@ _THOROUGH = re.compile(
     r"|test_both_sides_count_their_steps_exactly\[stored\]"
     r"|test_seeds_under_vmap_play_as_many_steps_as_one_batch"
     r"|test_resets_run_every_strategy_and_all_play_the_same_steps"
-    r"|test_compile_times_stand_beside_gymnax"
+    r"|test_compile_times_are_compared_with_gymnax"
     r"|test_the_gradient_through_five_steps_equals_finite_differences\[(?!CartPole-v1-.*-compact|Pendulum-v1-.*-select)"
     r"|test_starts_are_bitwise_the_same_for_every_batch_size\[.*-(1|64)\]"
     r"|test_integer_rollouts_are_bitwise_the_same_for_every_batch_size\[(select-TicTacToe|compact-CardGame)"

@@ -1,4 +1,4 @@
-"""Rows of a rollout as NumPy arrays, for tests that write streams down by hand."""
+"""Rollouts as NumPy arrays, and comparison of trees."""
 
 import jax
 import numpy as np
@@ -7,7 +7,7 @@ import jaxenv
 
 
 def unrolled(env, actions, key=None):
-    """Resets and steps through ``actions`` (``[T, B, ...]``): the TimeStep of all T + 1 rows, ``[T + 1, B, ...]``."""
+    """Resets, steps through ``actions`` (``[T, B, ...]``) and returns all TimeSteps, ``[T + 1, B, ...]``."""
 
     def rows(env, actions, key):
         start = env.reset(key)
@@ -23,12 +23,12 @@ def unrolled(env, actions, key=None):
 
 
 def random_actions(env, num_steps, seed=1):
-    """Actions ``[T, B, ...]`` sampled from the action spec."""
+    """Samples actions ``[T, B, ...]`` from the action spec."""
     return jaxenv.specs.sample(env.action_spec(), jax.random.key(seed), (num_steps, env.num_envs))
 
 
 def without_first(timestep):
-    """Drops the FIRST rows but the initial one, lane by lane: a list of TimeSteps, one a lane, leading with time."""
+    """Drops every FIRST row except the initial one and returns a list of trajectories ``[T, ...]``, one per lane."""
     lanes = []
     for lane in range(timestep.step_type.shape[1]):
         keep = timestep.step_type[:, lane] != 0
@@ -38,7 +38,7 @@ def without_first(timestep):
 
 
 def assert_equal(a, b, rtol=0.0):
-    """Two trees are equal: bitwise where ``rtol`` is 0, else floats up to rounding."""
+    """Asserts that two trees are equal: bitwise if ``rtol`` is 0, otherwise floats up to rounding."""
     assert jax.tree.structure(a) == jax.tree.structure(b)
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
         name = jax.tree_util.keystr(path)

@@ -1,4 +1,4 @@
-"""The stacks that whole-library tests run over: ids of every kind as `make` builds them, and toys in other stacks."""
+"""Stacks for tests of the whole library: ids of every kind as ``make`` builds them, and toys in other stacks."""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def _dict_spaces(lanes: int) -> Environment:
     return wrappers.AutoReset(wrappers.TimeLimit(env, 5), "same_step", "compact")
 
 
-# One of each kind: what starts and steps are made of, not which rules they follow, is what whole-library tests look at.
+# One id of each kind of start and step: tests of the whole library do not depend on the rules of an environment.
 _IDS = (
     *("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"),
     *(
@@ -49,7 +49,7 @@ STACKS: dict[str, Callable[[int], Environment]] = {
         "CartPole-v1", num_envs=lanes, autoreset="same_step", reset="compact", max_episode_steps=np.arange(3, 3 + lanes)
     ),
     "rescaled": lambda lanes: jaxenv.make("Pendulum-v1", num_envs=lanes, wrappers=[("RescaleAction", {})]),
-    "alike": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, fixed_reset_key=jax.random.key(9)),
+    "fixed start": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, fixed_reset_key=jax.random.key(9)),
     "no restarts": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, autoreset=None),
     "counting": lambda lanes: wrappers.AutoReset(Counting(np.array([1, 3, 2]), num_envs=lanes), "next_step", "compact"),
     "mock": lambda lanes: wrappers.AutoReset(mock_012(lanes)),
@@ -62,7 +62,7 @@ LANES, STEPS = 5, 12
 
 @functools.cache
 def rows_of(name: str):
-    """Environment, actions and all rows of a stack: compiled once, for every test that looks at them."""
+    """Returns environment, actions and all rows of a stack, computed once for all tests."""
     env = STACKS[name](LANES)
     actions = random_actions(env, STEPS)
     return env, actions, unrolled(env, actions)

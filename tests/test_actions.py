@@ -1,4 +1,4 @@
-"""Actions on their way in: what is cast, what is clipped, and what is refused."""
+"""Conversion of actions: casts, clipping, and error messages."""
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,13 @@ def action(arm=np.float32, grip=np.int32, on=np.bool_, lanes=4):
 
 @pytest.mark.parametrize("grip", [np.int32, np.int64, np.uint8, np.int8, np.uint32])
 @pytest.mark.parametrize("arm", [np.float32, np.float64, np.float16, jnp.bfloat16])
-def test_conform_casts_any_integer_and_any_float(grip, arm):
+def test_conform_casts_all_integer_and_float_dtypes(grip, arm):
     got = _actions.conform(ACTION, action(arm, grip), 4, "Env")
     assert {k: v.dtype for k, v in got.items()} == {"arm": jnp.float32, "grip": jnp.int32, "on": jnp.bool_}
     assert got["grip"].tolist() == [1] * 4
 
 
-def test_conform_does_not_touch_values_that_its_dtype_holds():
+def test_conform_keeps_values_that_the_dtype_can_represent():
     given = {**action(), "arm": np.full((4, 2), 9.0, np.float32), "grip": np.array([-7, 0, 2, 99], np.int64)}
     got = _actions.conform(ACTION, given, 4, "Env")
     assert got["grip"].tolist() == [-7, 0, 2, 99]
@@ -47,7 +47,7 @@ def test_conform_does_not_touch_values_that_its_dtype_holds():
         (Bounded((), np.uint32, 0, 9), jnp.array([-1, 7]), [0, 7]),
     ],
 )
-def test_conform_never_wraps_an_integer_around(spec, given, expected):
+def test_conform_saturates_integers_instead_of_wrapping(spec, given, expected):
     got = _actions.conform(spec, given, 2, "Env")
     assert got.dtype == spec.dtype
     assert got.tolist() == expected
@@ -69,12 +69,12 @@ def test_conform_never_wraps_an_integer_around(spec, given, expected):
         (action(on=np.float32), "Env: action on must be bool or of its kind, got float32"),
     ],
 )
-def test_conform_names_what_was_wanted_and_what_was_given(given, message):
+def test_conform_names_the_expected_and_the_given_action(given, message):
     with pytest.raises(ValueError, match=message):
         _actions.conform(ACTION, given, 4, "Env")
 
 
-def test_conform_names_no_leaf_where_the_action_is_one_array():
+def test_conform_names_no_leaf_of_a_single_array():
     with pytest.raises(ValueError, match=r"^Env: action must be int32 or of its kind, got float32$"):
         _actions.conform(specs.discrete(3), np.zeros(4, np.float32), 4, "Env")
 
@@ -84,7 +84,7 @@ def test_conform_refuses_keys_as_actions():
         _actions.conform(specs.discrete(3), keys(4), 4, "Env")
 
 
-def test_conform_works_on_tracers_at_trace_time():
+def test_conform_checks_tracers_at_trace_time():
     conform = jax.jit(lambda a: _actions.conform(specs.discrete(3), a, 4, "Env"))
     assert conform(jnp.ones(4, jnp.uint8)).dtype == jnp.int32
     with pytest.raises(ValueError, match="must be int32 or of its kind, got float32"):
@@ -107,7 +107,7 @@ def test_clip_discrete_clips_bounded_integers_and_nothing_else(spec, given, expe
     assert got.tolist() == expected
 
 
-def test_finite_puts_0_for_nan_and_infinities_and_passes_integers():
+def test_finite_replaces_nan_and_infinities_by_0_and_keeps_integers():
     n = jnp.arange(2)
     got = _actions.finite({"x": jnp.array([np.nan, INF, -INF, 2.0]), "n": n})
     assert got["x"].tolist() == [0, 0, 0, 2]

@@ -1,4 +1,4 @@
-"""What the source must not contain, and what an import must not do."""
+"""Levels of imports, light imports, code over the whole batch, and docstrings of the public API."""
 
 import ast
 import inspect
@@ -14,7 +14,7 @@ import jaxenv
 PACKAGE = pathlib.Path(jaxenv.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# From the ground up: a module imports from levels below its own (render stands beside wrappers and envs).
+# From bottom to top. A module imports only from lower levels.
 LEVELS = [
     {"tree", "_numeric", "_checks"},
     {"_declared", "_xla", "_count"},
@@ -42,7 +42,7 @@ LEVELS = [
     {"__main__", "__init__"},
 ]
 
-# Leaf operations under vmap, with the reason: none so far.
+# Modules that may use vmap, with the reason.
 ALLOWED_VMAP: dict[str, str] = {}
 
 
@@ -52,12 +52,12 @@ def parts(path):
 
 def level(name):
     found = [i for i, names in enumerate(LEVELS) if name in names]
-    assert found, f"{name} stands on no level: add it to LEVELS"
+    assert found, f"{name} has no level: add it to LEVELS"
     return found[0]
 
 
 def imports(tree, top_only=False):
-    """The names that a module imports; what only a type checker reads is left out."""
+    """Yields the names that a module imports, except those under ``if TYPE_CHECKING``."""
     typing_only = {
         node
         for block in ast.walk(tree)
@@ -76,7 +76,7 @@ def imports(tree, top_only=False):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
-def test_a_module_imports_only_from_levels_below_its_own(path):
+def test_modules_import_only_from_lower_levels(path):
     own = parts(path)[0]
     for name in imports(ast.parse(path.read_text())):
         package, _, rest = name.partition(".")
@@ -86,10 +86,10 @@ def test_a_module_imports_only_from_levels_below_its_own(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
-def test_nothing_heavy_is_imported_at_the_top_of_a_module(path):
+def test_modules_import_no_heavy_library_at_the_top(path):
     top = {name.split(".")[0] for name in imports(ast.parse(path.read_text()), top_only=True)}
     standard = set(sys.stdlib_module_names)
-    # A learner is imported by name, never by `import jaxenv`.
+    # `import jaxenv` does not import the learners.
     learners = {"flax", "optax"} if parts(path)[0] == "training" and parts(path)[-1] != "__init__" else set()
     assert top - standard <= {"jax", "numpy", "chex", "jaxenv"} | learners, path
 
@@ -97,7 +97,7 @@ def test_nothing_heavy_is_imported_at_the_top_of_a_module(path):
 @pytest.mark.parametrize(
     "path", [p for p in FILES if parts(p)[0] in ("envs", "wrappers")], ids=lambda p: "/".join(parts(p))
 )
-def test_environments_and_wrappers_are_written_over_the_batch(path):
+def test_environments_and_wrappers_do_not_loop_over_lanes(path):
     source = ast.parse(path.read_text())
     assert not any(name.startswith("gymnax") for name in imports(source))
     for node in ast.walk(source):
@@ -110,7 +110,7 @@ def test_environments_and_wrappers_are_written_over_the_batch(path):
             assert "batch_size" not in looped, f"{path}: loop over {looped}"
 
 
-def test_importing_starts_no_backend_and_pulls_no_gym_or_plotting_library():
+def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
     code = (
         "import sys, jaxenv, jaxenv.cli\n"
         "from jax._src import xla_bridge\n"
@@ -129,7 +129,7 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize("name", PUBLIC.split())
-def test_a_public_name_is_there_and_documented(name):
+def test_public_names_exist_and_have_docstrings(name):
     assert getattr(jaxenv, name).__doc__
 
 
@@ -151,10 +151,10 @@ def takes_arrays(x):
 
 
 @pytest.mark.parametrize("x", list(public_objects()))
-def test_a_public_name_says_what_it_does_and_of_what_shape(x):
+def test_docstrings_of_public_names_state_shapes(x):
     doc = inspect.getdoc(x)
     assert doc
-    if takes_arrays(x):  # a shape in brackets, or words for one
+    if takes_arrays(x):  # a shape in brackets, or in words
         assert re.search(r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar|elementwise", doc), doc
     for name, method in vars(x).items() if inspect.isclass(x) else ():
         if inspect.isfunction(method) and not name.startswith("_"):

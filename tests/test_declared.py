@@ -1,4 +1,4 @@
-"""Numeric arguments of environments: what is accepted, what is refused, and in which words."""
+"""Numeric arguments of environments: accepted values, conversion, and error messages."""
 
 import dataclasses
 
@@ -35,18 +35,18 @@ def test_number_keeps_arrays_of_the_declared_dtype():
     host, device = np.ones(2, np.float32), jnp.ones(2)
     kept = check_number("Env", declared(host))
     host[:] = 9
-    assert kept.tolist() == [1, 1], "the caller's array is his own"
+    assert kept.tolist() == [1, 1], "the caller's array is not aliased"
     assert check_number("Env", declared(kept)) is kept
     with pytest.raises(ValueError, match="read-only"):
         kept[:] = 9
     assert check_number("Env", declared(device)).tolist() == [1, 1]
 
 
-def test_number_gives_a_strong_type():
+def test_number_returns_a_strong_type():
     assert not check_number("Env", declared(jnp.asarray(1.0))).weak_type
 
 
-def test_number_casts_tracers_without_looking_at_them():
+def test_number_casts_tracers_without_reading_their_values():
     got = jax.jit(lambda x: check_number("Env", declared(x)))(jnp.arange(3))
     assert got.dtype == jnp.float32
 
@@ -73,13 +73,13 @@ def test_number_casts_tracers_without_looking_at_them():
         (7, None, "must be a typed key from jax.random.key"),
     ],
 )
-def test_number_names_owner_argument_and_value_of_what_it_refuses(value, dtype, message):
+def test_number_names_the_owner_the_argument_and_the_rule(value, dtype, message):
     with pytest.raises(ValueError, match=f"^Env: gravity {message}"):
         check_number("Env", declared(value, dtype=dtype))
 
 
 @pytest.mark.parametrize(("shape", "rank", "per_lane"), [((), 0, False), ((3,), 0, True), ((3,), 1, False)])
-def test_per_lane_means_one_axis_more_than_declared(shape, rank, per_lane):
+def test_a_value_per_lane_has_one_axis_more_than_declared(shape, rank, per_lane):
     assert declared(np.zeros(shape), rank).per_lane is per_lane
 
 
@@ -88,7 +88,7 @@ def test_number_accepts_keys_for_a_key_field():
     assert check_number("Env", declared(key, dtype=None)) is key
 
 
-def test_map_declared_refuses_a_field_of_unknown_kind():
+def test_declared_leaves_refuses_an_undeclared_field():
     @dataclasses.dataclass
     class Odd:
         text: str = "x"

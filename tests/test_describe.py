@@ -5,19 +5,13 @@ import numpy as np
 import jaxenv
 from jaxenv import specs, wrappers
 from jaxenv.testing import mock_012
-from jaxenv.wrappers import (
-    AutoReset,
-    RescaleAction,
-    TimeLimit,
-)
+from jaxenv.wrappers import AutoReset, RescaleAction, TimeLimit
 from tests.toy_stacks import Double
 from tests.toy_stacks import registered as registered
 
-# --- what a stack says of itself -------------------------------------------------------------------------------------
 
-
-def test_describe_shows_the_levels_the_lanes_and_the_specs():
-    # Bytes. Clock: two key words, lane, episode, step. Chain: its cell. AutoReset: a flag.
+def test_describe_lists_the_layers_the_lanes_and_the_specs():
+    # In bytes: the clock has two key words, lane, episode and step; Chain has its position; AutoReset has a flag.
     assert jaxenv.make("Chain-v0", 2, max_episode_steps=[1, 2], wrappers=[Double]).describe().splitlines() == [
         "AutoReset(mode=next_step, strategy=None, block=64)  +1 B",
         "Double",
@@ -29,7 +23,7 @@ def test_describe_shows_the_levels_the_lanes_and_the_specs():
     ]
 
 
-def test_describe_shows_changed_spaces_and_shared_state():
+def test_describe_shows_changed_specs_and_shared_state():
     env = wrappers.NormalizeObservation(AutoReset(RescaleAction(jaxenv.spec("Pendulum-v1").make(num_envs=2), 0, 1)))
     outermost, *_, bottom, lanes, _, _ = env.describe().splitlines()
     assert outermost.endswith(" B shared")
@@ -39,7 +33,7 @@ def test_describe_shows_changed_spaces_and_shared_state():
     assert "observation float32[4, 3]" in filtered.splitlines()[0]
 
 
-def test_repr_nests_as_the_wrappers_do():
+def test_repr_nests_like_the_wrappers():
     base = jaxenv.spec("Pendulum-v1").make()
     env = AutoReset(RescaleAction(TimeLimit(base, 200), 0, 1))
     assert repr(env) == "<AutoReset<RescaleAction<TimeLimit<Pendulum-v1>>>>"
@@ -55,5 +49,5 @@ def test_rescaled_actions_reach_the_environment_in_its_own_range():
     assert env.action(np.array([[0.0], [0.5], [1.0]], np.float32)).tolist() == [[-2], [0], [2]]
 
 
-def test_an_unnamed_environment_shows_its_class():
+def test_repr_of_an_unregistered_environment_is_its_class_name():
     assert repr(TimeLimit(mock_012(), 3)) == "<TimeLimit<Counting>>"

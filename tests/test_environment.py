@@ -1,4 +1,4 @@
-"""The protocol: what an author gets, and what a mistake of his says."""
+"""``Task``: keys, rows and params of an environment, and error messages for its author."""
 
 import copy
 import dataclasses
@@ -23,7 +23,7 @@ class Params:
 
 
 class Walk(Task):
-    """A float on a line, with everything an author may declare."""
+    """A position on a line, with everything that an author can declare."""
 
     params: Params = Params()
 
@@ -49,7 +49,7 @@ class Walk(Task):
 
 
 def variant(**methods):
-    """Walk with other methods."""
+    """Returns a Walk with some methods replaced."""
     return type("Variant", (Walk,), methods)(num_envs=3)
 
 
@@ -61,14 +61,14 @@ def step(env, action=None):
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def test_env_info_of_transitions_is_zero_at_first_and_of_states_is_valid_there():
-    env = variant(initial=lambda self, key: {"at": jnp.ones(key.shape, jnp.float32)})
+def test_transition_info_is_zero_on_first_rows_and_state_info_is_not():
+    env = variant(initial=lambda self, stream: {"at": jnp.ones(stream.shape, jnp.float32)})
     rows = unrolled(env, jnp.ones((1, 3), jnp.int32))
     assert rows.env_info["moved"].tolist() == [[0, 0, 0], [1, 1, 1]]
     assert rows.env_info["twice"].tolist() == [[2, 2, 2], [4, 4, 4]]
 
 
-def test_a_reset_by_one_key_gives_lane_i_the_key_folded_with_its_id():
+def test_reset_with_one_key_folds_in_the_lane_id():
     env = jaxenv.make("CartPole-v1", num_envs=6)
     key = jax.random.key(3)
     _, by_key = env.reset(key)
@@ -82,7 +82,7 @@ def test_a_reset_by_one_key_gives_lane_i_the_key_folded_with_its_id():
     np.testing.assert_array_equal(again.observation, by_key.observation)
 
 
-def test_a_batch_of_exactly_two_keys_is_a_batch_and_raw_keys_are_refused():
+def test_two_typed_keys_are_a_batch_and_a_raw_key_is_refused():
     env = jaxenv.make("CartPole-v1", num_envs=9)
     _, timestep = env.reset(jax.random.split(jax.random.key(0), 2))
     assert timestep.env_id.tolist() == [0, 1]
@@ -91,12 +91,12 @@ def test_a_batch_of_exactly_two_keys_is_a_batch_and_raw_keys_are_refused():
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
-def test_keys_of_any_implementation_serve(impl):
+def test_reset_accepts_keys_of_every_implementation(impl):
     _, timestep = jaxenv.make("CartPole-v1", num_envs=8).reset(jax.random.key(0, impl=impl))
     assert len(np.unique(timestep.observation)) == 32
 
 
-def test_no_array_is_shared_so_that_a_donated_state_leaves_the_row_alone():
+def test_state_and_timestep_share_no_array_so_the_state_can_be_donated():
     env = jaxenv.make("CartPole-v1", num_envs=4, autoreset="same_step")
     state, timestep = env.reset(jax.random.key(0))
     for rows in ((state, timestep), env.step(state, jnp.ones(4, jnp.int32))):
@@ -109,7 +109,7 @@ def test_no_array_is_shared_so_that_a_donated_state_leaves_the_row_alone():
         timestep = following
 
 
-def test_a_task_that_starts_with_one_array_twice_gets_two():
+def test_an_array_that_occurs_twice_in_a_state_is_copied():
     def initial(self, stream):
         zeros = jnp.zeros(stream.shape, jnp.float32)
         return {"at": zeros, "was": zeros}
@@ -124,10 +124,10 @@ def test_a_task_that_starts_with_one_array_twice_gets_two():
 # --- params ----------------------------------------------------------------------------------------------------------
 
 
-def test_params_are_one_number_or_one_per_lane_judged_by_rank_alone():
+def test_rank_alone_decides_whether_a_param_is_per_lane():
     env = Walk(num_envs=2)
     assert env.params.speed.shape == ()
-    assert env.params.walls.shape == (2,), "two walls are no two lanes"
+    assert env.params.walls.shape == (2,), "two walls are not two lanes"
     assert not any(d.per_lane for d in declared_leaves(env))
     lanes = env.with_params(speed=[1.0, 2.0], walls=np.array([[1.0, 9.0], [2.0, 9.0]]))
     assert all(d.per_lane for d in declared_leaves(lanes))
@@ -136,7 +136,7 @@ def test_params_are_one_number_or_one_per_lane_judged_by_rank_alone():
     assert timestep.is_last().tolist() == [True, True]
 
 
-def test_take_gathers_what_is_per_lane_and_nothing_else():
+def test_take_gathers_only_values_per_lane():
     env = jaxenv.wrappers.TimeLimit(Walk(num_envs=3).with_params(speed=[1.0, 2.0, 3.0]), np.array([4, 5, 6]))
     rows = env.take(jnp.array([2, 0], jnp.int32))
     assert rows.duration.tolist() == [6, 4]
@@ -150,7 +150,7 @@ def test_derived_values_follow_a_changed_param():
     assert params.polemass_length == 0.25
 
 
-def test_params_are_strong_float32_however_they_are_given():
+def test_params_of_any_numeric_type_become_strong_float32():
     for value in (9, 9.0, np.float64(9), np.int64(9), jnp.array(9), jnp.array(9.0, jnp.bfloat16)):
         gravity = jaxenv.make("CartPole-v1", gravity=value).unwrapped.params.gravity
         assert gravity.dtype == np.float32
@@ -168,12 +168,12 @@ def test_params_are_strong_float32_however_they_are_given():
         ({"gravity": np.ones((2, 2))}, r"gravity must have 0 axes, or 1 for one value per lane, got shape \(2, 2\)"),
     ],
 )
-def test_a_wrong_param_is_refused_by_name_and_value(values, message):
+def test_an_invalid_param_is_refused_with_its_name_and_value(values, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.make("CartPole-v1", num_envs=2).with_params(**values)
 
 
-def test_params_given_to_reset_for_another_number_of_lanes_are_refused():
+def test_reset_refuses_params_for_a_different_number_of_lanes():
     env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch has 3"):
         env.reset(jax.random.split(jax.random.key(0), 3))
@@ -188,14 +188,14 @@ def test_an_environment_is_frozen_and_compared_by_identity():
     assert copy.copy(env) is not env
 
 
-def test_unflattening_runs_no_checks_so_that_axes_and_shapes_can_stand_for_leaves():
+def test_unflattening_accepts_placeholders_such_as_axes_and_shapes():
     env = jaxenv.make("CartPole-v1", num_envs=3)
     axes = jax.tree.map(lambda _: None, env)
     assert axes.unwrapped.params.gravity is None
     assert jax.tree.map(lambda x: x.shape, env).unwrapped.params.gravity == ()
 
 
-def test_equal_environments_share_compilation_when_passed_as_an_argument():
+def test_environments_that_differ_in_params_share_a_compilation():
     traces = []
 
     @jax.jit
@@ -208,38 +208,44 @@ def test_equal_environments_share_compilation_when_passed_as_an_argument():
     assert len(traces) == 1
 
 
-# --- mistakes of an author -------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        ({"initial": lambda s, key: {"at": jnp.zeros(())}}, r"initial: every array must lead with the 3 lanes, at has"),
-        ({"observe": lambda s, state: {"a": state["at"]}}, "observe: structure must be"),
-        ({"observe": lambda s, state: state["at"][:, None]}, r"observe: observation must have shape \(lanes, \*\(\)\)"),
         (
-            {"transition": lambda s, state, a, k: Transition({"at": a}, state["at"], a == 2)},
+            {"initial": lambda self, stream: {"at": jnp.zeros(())}},
+            r"initial: every array must lead with the 3 lanes, at has",
+        ),
+        ({"observe": lambda self, state: {"a": state["at"]}}, "observe: structure must be"),
+        (
+            {"observe": lambda self, state: state["at"][:, None]},
+            r"observe: observation must have shape \(lanes, \*\(\)\)",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition({"at": a}, state["at"], a == 2)},
             r"state leaf at must stay float32\[3\] as initial made it, got int32\[3\]",
         ),
         (
-            {"transition": lambda s, state, a, k: Transition({"to": a}, state["at"], a == 2)},
+            {"transition": lambda self, state, a, stream: Transition({"to": a}, state["at"], a == 2)},
             "the state's structure must stay",
         ),
         (
-            {"transition": lambda s, state, a, k: Transition(state, jnp.ones(()), a == 2)},
+            {"transition": lambda self, state, a, stream: Transition(state, jnp.ones(()), a == 2)},
             r"every array must lead with the 3 lanes, reward has shape \(\)",
         ),
         (
-            {"transition": lambda s, state, a, k: Transition(state, state["at"], a)},
+            {"transition": lambda self, state, a, stream: Transition(state, state["at"], a)},
             "terminated must be bool, got int32",
         ),
         (
-            {"transition": lambda s, state, a, k: Transition(state, state["at"], a == 2, {"twice": a})},
+            {"transition": lambda self, state, a, stream: Transition(state, state["at"], a == 2, {"twice": a})},
             r"env_info entries \['twice'\] come from transition and from state_info",
         ),
     ],
 )
-def test_a_mistake_in_an_environment_is_named_with_what_was_expected(methods, message):
+def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
     with pytest.raises(ValueError, match=message):
         step(variant(**methods))
 
@@ -256,21 +262,21 @@ def test_a_mistake_in_an_environment_is_named_with_what_was_expected(methods, me
     ],
 )
 @pytest.mark.parametrize("jitted", [False, True])
-def test_a_wrong_action_is_refused_at_trace_time_and_both_sides_are_named(action, message, jitted):
+def test_a_wrong_action_is_refused_at_trace_time(action, message, jitted):
     env = Walk(num_envs=3)
     state, _ = jax.jit(env.reset)(jax.random.key(0))
     with pytest.raises(ValueError, match=message):
         (jax.jit(env.step) if jitted else env.step)(state, action)
 
 
-def test_any_integer_dtype_serves_as_a_discrete_action():
+def test_discrete_actions_may_have_any_integer_dtype():
     for dtype in (np.int8, np.uint8, np.int64):
         _, timestep = step(Walk(num_envs=3), np.ones(3, dtype))
         assert timestep.observation.tolist() == [1, 1, 1]
         assert timestep.prev_action.dtype == np.int32
 
 
-def test_a_field_that_is_neither_structure_nor_number_is_refused():
+def test_an_undeclared_field_is_refused():
     class Odd(Counting):
         thing: object = None
 
@@ -285,12 +291,12 @@ def test_a_field_that_is_neither_structure_nor_number_is_refused():
         ({"sutton_barto_reward": 1}, "sutton_barto_reward must be of type bool, got 1"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name_and_value(options, message):
+def test_an_invalid_option_is_refused_with_its_name_and_value(options, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.make("CartPole-v1", **options)
 
 
-def test_it_runs_without_jit():
+def test_an_environment_runs_without_jit():
     env = jaxenv.make("CartPole-v1", num_envs=1)
     with jax.disable_jit():
         _, timestep = step(env)

@@ -1,7 +1,8 @@
-"""Lane i depends on its own key, actions and params alone: not on the other lanes, and not on how many there are.
+"""A lane depends only on its own key, actions and params, and not on the other lanes or their number.
 
-Words and integers obey bitwise. Floats of one step agree up to the compiler's rounding, which depends on the batch
-size; held to one instruction set whole rollouts are bitwise, which the last test checks in a process of its own.
+Random words and integers are bitwise equal for every batch size. Floats of one step agree up to the compiler's
+rounding, which depends on the batch size. With a fixed instruction set whole rollouts are bitwise equal, which a test
+checks in a separate process.
 """
 
 import functools
@@ -37,7 +38,7 @@ def start_of(id, lanes):
 
 
 def rollout(env, num_steps=40):
-    """All rows of a random policy, whose draws follow the lanes too."""
+    """Returns all rows of a random policy, whose draws do not depend on other lanes either."""
 
     @jax.jit
     def rows(key):
@@ -78,7 +79,7 @@ def test_integer_rollouts_are_bitwise_the_same_for_every_batch_size(id, reset):
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_an_integer_toy_out_of_phase_is_bitwise_the_same_for_every_batch_size(mode):
+def test_lanes_out_of_phase_are_bitwise_the_same_for_every_batch_size(mode):
     lengths = np.random.default_rng(0).integers(1, 6, (SIZES[-1], 5))
 
     def rows(lanes):
@@ -120,7 +121,7 @@ def test_whole_rollouts_are_bitwise_the_same_under_one_instruction_set():
     assert done.stdout.split() == [word for id in WHOLE for word in (id, "bitwise")]
 
 
-def test_clocks_are_skipped_and_shared_statistics_are_not_lanes():
+def test_shared_statistics_are_not_selected_by_lane():
     shared = tree.Shared(jnp.arange(4))
     mask = jnp.array([True, False, True, False])
     assert tree.where(mask, tree.Shared(jnp.zeros(4, jnp.int32)), shared).value.tolist() == [0, 1, 2, 3]

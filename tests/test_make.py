@@ -9,33 +9,21 @@ import pytest
 import jaxenv
 from jaxenv import _make, registry, specs
 from jaxenv.testing import Chain
-from jaxenv.wrappers import (
-    FixedResetKey,
-    TimeLimit,
-)
-from tests.toy_stacks import (
-    Double,
-    Mean,
-    PaysAndShows,
-    Remember,
-    Repeat,
-    find,
-    names,
-    stepped,
-)
+from jaxenv.wrappers import FixedResetKey, TimeLimit
+from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
 from tests.toy_stacks import registered as registered
 
 # --- the time limit --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("given", "duration"), [(None, 200), (50, 50), ([3, 4], [3, 4]), (np.array([3, 4]), [3, 4])])
-def test_max_episode_steps_is_the_registered_one_or_the_given(given, duration):
+def test_max_episode_steps_replaces_the_registered_limit(given, duration):
     limit = find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=given), TimeLimit)
     assert limit.duration.tolist() == duration
 
 
 @pytest.mark.parametrize("id", ["MountainCar-v0", "CardGame-v0"])
-def test_0_steps_mean_no_limit(id):
+def test_max_episode_steps_of_0_removes_the_limit(id):
     assert find(jaxenv.make(id, max_episode_steps=0), TimeLimit) is None
 
 
@@ -45,18 +33,18 @@ def test_an_environment_without_a_registered_limit_has_none():
 
 
 @pytest.mark.parametrize("given", [-1, 2.5, True, [0, 5], "x"])
-def test_a_limit_that_is_no_positive_integer_is_refused(given):
+def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
     with pytest.raises(ValueError, match=r"TimeLimit.*: duration"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=given)
 
 
-def test_lanes_end_at_limits_of_their_own():
+def test_lanes_may_have_different_limits():
     env = jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2], autoreset=None)
     _, (_, timestep) = stepped(env, 1)
     assert timestep.truncated.tolist() == [True, False]
 
 
-def test_limits_of_another_number_of_lanes_are_refused():
+def test_limits_for_a_different_number_of_lanes_are_refused():
     with pytest.raises(ValueError, match="duration holds 3 lanes, the batch has 2"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
 
@@ -64,18 +52,18 @@ def test_limits_of_another_number_of_lanes_are_refused():
 @pytest.mark.parametrize(
     ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
 )
-def test_a_wrong_limit_is_reported_under_the_name_the_caller_used(limit, fault):
+def test_an_invalid_limit_is_reported_as_max_episode_steps(limit, fault):
     with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
 
 
-def test_evaluation_keeps_what_a_callable_did_to_the_environment():
+def test_evaluation_keeps_params_that_a_callable_set():
     lighter = [lambda env: env.with_params(gravity=1.6)]
     for mode in ("train", "eval"):
         assert jaxenv.make("CartPole-v1", wrappers=lighter, mode=mode).unwrapped.params.gravity == np.float32(1.6)
 
 
-def test_a_fixed_reset_key_stands_around_the_environment_itself():
+def test_fixed_reset_key_must_wrap_the_environment_directly():
     with pytest.raises(ValueError, match="put it around the environment itself, not around <Remember"):
         jaxenv.wrappers.FixedResetKey(Remember(jaxenv.spec("CartPole-v1").make()), jax.random.key(0))
 
@@ -83,12 +71,12 @@ def test_a_fixed_reset_key_stands_around_the_environment_itself():
 # --- evaluation ------------------------------------------------------------------------------------------------------
 
 
-def test_evaluation_leaves_out_wrappers_that_own_only_the_reward():
-    env = jaxenv.make("Chain-v0", wrappers=[Double, Remember, PaysAndShows], mode="eval")
-    assert names(env) == ["AutoReset", "PaysAndShows", "Remember", "TimeLimit", "Chain"]
+def test_evaluation_omits_wrappers_that_own_only_the_reward():
+    env = jaxenv.make("Chain-v0", wrappers=[Double, Remember, RewardAndObservation], mode="eval")
+    assert names(env) == ["AutoReset", "RewardAndObservation", "Remember", "TimeLimit", "Chain"]
 
 
-def test_evaluation_looks_inside_callables_that_make_several_wrappers():
+def test_evaluation_omits_reward_wrappers_inside_callables():
     env = jaxenv.make("Chain-v0", wrappers=[lambda env: Remember(Double(Repeat(env)))], mode="eval")
     assert names(env) == ["AutoReset", "Remember", "TimeLimit", "Repeat", "Chain"]
 
@@ -111,7 +99,7 @@ def test_evaluation_keeps_the_arguments_of_wrappers():
 
 @pytest.mark.parametrize("key_shape", [(), (3,)])
 @pytest.mark.parametrize("reset", ["select", "cond", "compact"])
-def test_a_fixed_reset_key_starts_every_episode_of_a_lane_alike(key_shape, reset):
+def test_a_fixed_reset_key_starts_every_episode_of_a_lane_in_the_same_state(key_shape, reset):
     fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
     env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)
     observations, _ = stepped(env, 6)  # FIRST, MID, LAST, FIRST, ...
@@ -132,7 +120,7 @@ def test_without_a_fixed_reset_key_episodes_start_differently():
 
 
 @pytest.mark.parametrize("key", [0, np.zeros(2, np.uint32)])
-def test_a_fixed_reset_key_is_a_typed_key(key):
+def test_a_fixed_reset_key_must_be_a_typed_key(key):
     with pytest.raises(ValueError, match=r"key must be a typed key from jax\.random\.key"):
         jaxenv.make("Scatter-v0", fixed_reset_key=key)
 
@@ -151,7 +139,7 @@ def test_load_without_a_prefix_is_make():
 
 
 @pytest.mark.parametrize("id", ["nosuite:Chain-v0", "nosuite:module:Chain-v0", ":Chain-v0"])
-def test_load_refuses_an_unknown_suite_by_name(id):
+def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
     with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}' \(known: .*\)"):
         jaxenv.load(id)
 
@@ -172,7 +160,7 @@ def test_load_calls_the_suite_named_by_the_prefix(monkeypatch):
     assert asked == [("module:Name-v0", 4, {"speed": 2})]
 
 
-def test_make_takes_a_spec_that_is_not_registered():
+def test_make_accepts_a_spec_that_is_not_registered():
     env = jaxenv.make(registry.EnvSpec("Other-v0", Chain, max_episode_steps=7, terminal_limit=True))
     assert repr(env.unwrapped) == "<Other-v0>"
     assert (find(env, TimeLimit).duration, find(env, TimeLimit).terminal) == (7, True)

@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom, and is stored with what it shows."""
+"""Every notebook runs without errors and is stored with its output."""
 
 import pathlib
 
@@ -17,13 +17,13 @@ def assert_shows_its_plots(notebook):
             assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
 
 
-def test_there_are_notebooks():
+def test_notebooks_exist():
     assert NOTEBOOKS
 
 
 @notebooks
-def test_notebook_runs_without_an_error(path, monkeypatch):
-    # The kernel is another process: it shares compiled code with the tests through the cache on disk.
+def test_notebook_runs_without_errors(path, monkeypatch):
+    # The kernel runs in another process and shares compiled programs with the tests through the cache on disk.
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     notebook = nbformat.read(path, as_version=4)

@@ -1,4 +1,4 @@
-"""The table of ids, and the bare environments that it makes."""
+"""The registry: ids, specs, and the bare environments that a spec makes."""
 
 import jax
 import jax.numpy as jnp
@@ -8,13 +8,8 @@ import pytest
 import jaxenv
 from jaxenv import registry
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import (
-    TimeLimit,
-)
-from tests.toy_stacks import (
-    Double,
-    find,
-)
+from jaxenv.wrappers import TimeLimit
+from tests.toy_stacks import Double, find
 from tests.toy_stacks import registered as registered
 
 # --- ids -------------------------------------------------------------------------------------------------------------
@@ -71,13 +66,13 @@ def test_an_id_with_a_colon_is_refused(id):
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_registered_limit_is_at_least_1(limit):
+def test_a_registered_limit_must_be_at_least_1(limit):
     with pytest.raises(ValueError, match=f"max_episode_steps must be at least 1 or None, got {limit}"):
         jaxenv.register("New-v0", Chain, max_episode_steps=limit)
     assert "New-v0" not in jaxenv.ids()
 
 
-def test_register_returns_what_spec_returns_and_keeps_a_copy_of_the_keywords():
+def test_register_returns_the_spec_and_copies_the_keywords():
     kwargs = {"length": 3}
     spec = jaxenv.register("New-v0", Chain, reward_threshold=1.0, kwargs=kwargs)
     kwargs["length"] = 9
@@ -89,7 +84,7 @@ def test_register_returns_what_spec_returns_and_keeps_a_copy_of_the_keywords():
 
 
 @pytest.mark.parametrize("entry_point", [Chain, "jaxenv.testing.toys:Chain"])
-def test_an_entry_point_is_a_class_or_where_to_import_it(entry_point):
+def test_an_entry_point_may_be_a_class_or_an_import_path(entry_point):
     jaxenv.register("New-v0", entry_point)
     env = jaxenv.spec("New-v0").make(num_envs=2, length=9)
     assert isinstance(env, Chain)
@@ -108,7 +103,7 @@ def test_an_entry_point_may_be_a_factory_function():
     assert (env.num_envs, repr(env)) == (2, "<Counting-v0>")
 
 
-def test_a_factory_may_return_a_stack_whose_environment_gets_the_name():
+def test_a_factory_may_return_a_stack_whose_environment_is_named_after_the_id():
     jaxenv.register("New-v0", lambda num_envs: Double(Chain(num_envs=num_envs)))
     env = jaxenv.spec("New-v0").make(3)
     assert (repr(env), env.name, env.num_envs) == ("<Double<New-v0>>", "New-v0", 3)
@@ -127,7 +122,7 @@ def test_the_id_of_a_suite_is_refused_with_a_pointer_to_load(use):
 
 @pytest.mark.parametrize("num_envs", [0, -1, 2.5, True, "3", None])
 @pytest.mark.parametrize("use", [jaxenv.make, jaxenv.load, lambda id, n: jaxenv.spec(id).make(n)])
-def test_num_envs_is_an_integer_of_at_least_1(use, num_envs):
+def test_num_envs_must_be_a_positive_integer(use, num_envs):
     with pytest.raises(ValueError, match=f"Chain-v0: num_envs must be an integer of at least 1, got {num_envs!r}"):
         use("Chain-v0", num_envs)
 
@@ -158,6 +153,6 @@ def test_a_param_may_have_one_value_per_lane(values):
         ("9.8", "gravity must be a number"),
     ],
 )
-def test_a_param_that_does_not_fit_is_refused(value, message):
+def test_an_invalid_param_is_refused(value, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.make("CartPole-v1", 2, gravity=value)

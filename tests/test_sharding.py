@@ -1,4 +1,4 @@
-"""Lanes over several devices: four simulated ones, in a process of their own."""
+"""Lanes sharded over four simulated devices, in a separate process."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def make(reset):
     return jaxenv.make("CartPole-v1", num_envs=16, reset=reset, max_episode_steps=np.arange(3, 19))
 
 
-# select under plain jit: the caller places the arrays, the compiler keeps them where they are.
+# select under plain jit: the caller places the arrays, and the compiler keeps their sharding.
 env = make("select")
 actions = random_actions(env, 30)
 step = jax.jit(env.step)
@@ -37,7 +37,7 @@ for action in actions:
 assert int(env.clock(state).episode.min()) > 0
 print("select")
 
-# compact under shard_map: each shard restarts its own lanes, and knows them by their global ids.
+# compact under shard_map: each shard restarts its own lanes, which have global ids.
 env = make("compact")
 
 
@@ -62,7 +62,7 @@ print("compact")
 """
 
 
-def test_sharded_lanes_equal_those_of_one_device_without_a_collective():
+def test_sharded_lanes_equal_unsharded_ones_without_collectives():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, "-c", _ON_FOUR_DEVICES],

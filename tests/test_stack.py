@@ -1,19 +1,13 @@
-"""The order of a stack."""
+"""The stack that ``make`` builds: the order of wrappers, modes, and guards."""
 
 import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.wrappers import (
-    AutoReset,
-    ClipAction,
-    GuardNonFinite,
-)
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite
 from tests.toy_stacks import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
 from tests.toy_stacks import registered as registered
-
-# --- the order of a stack --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -34,7 +28,7 @@ from tests.toy_stacks import registered as registered
         ([lambda env: env], "AutoReset TimeLimit Chain"),
     ],
 )
-def test_time_limit_and_autoreset_are_inserted_in_their_places(wrappers, expected):
+def test_time_limit_and_autoreset_are_inserted_at_their_places(wrappers, expected):
     assert names(jaxenv.make("Chain-v0", wrappers=wrappers)) == expected.split()
 
 
@@ -42,7 +36,7 @@ def test_time_limit_and_autoreset_are_inserted_in_their_places(wrappers, expecte
     ("wrappers", "inside", "outside"),
     [([Mean, Repeat], "Repeat", "Mean"), ([Double, Mean, Double, Endless], "Endless", "Mean")],
 )
-def test_an_impossible_order_is_refused_with_the_two_to_swap(wrappers, inside, outside):
+def test_an_invalid_order_is_refused_with_the_wrappers_to_swap(wrappers, inside, outside):
     with pytest.raises(ValueError, match="in wrappers") as error:
         jaxenv.make("Chain-v0", wrappers=wrappers)
     assert str(error.value) == (
@@ -51,7 +45,7 @@ def test_an_impossible_order_is_refused_with_the_two_to_swap(wrappers, inside, o
     )
 
 
-def test_an_impossible_order_inside_one_callable_is_refused():
+def test_an_invalid_order_inside_a_callable_is_refused():
     with pytest.raises(ValueError, match="put Repeat before Mean"):
         jaxenv.make("Chain-v0", wrappers=[lambda env: Repeat(Mean(env))])
 
@@ -62,14 +56,14 @@ def test_autoreset_in_wrappers_is_refused():
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", None])
-def test_autoreset_is_the_mode_of_the_stack(autoreset):
+def test_the_autoreset_argument_sets_the_mode_of_the_stack(autoreset):
     env = jaxenv.make("Chain-v0", autoreset=autoreset, wrappers=[Mean])
     assert env.autoreset == autoreset
     assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
 
 
 @pytest.mark.parametrize("reset", ["select", "cond", "compact", None])
-def test_reset_is_the_strategy_of_autoreset(reset):
+def test_the_reset_argument_sets_the_restart_strategy(reset):
     assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
 
 
@@ -86,7 +80,7 @@ def test_unknown_modes_are_refused_with_the_known_ones(kwargs, message):
         jaxenv.make("Chain-v0", **kwargs)
 
 
-def test_the_limit_counts_the_steps_of_the_agent():
+def test_the_time_limit_counts_steps_of_the_agent():
     env = jaxenv.make("Counting-v0", wrappers=[Repeat], max_episode_steps=2, lengths=[0], autoreset=None)
     observations, (_, timestep) = stepped(env, 2)
     assert observations[:, 0].tolist() == [0, 3, 6]
@@ -128,7 +122,7 @@ def test_actions_without_finite_bounds_are_guarded_and_not_clipped():
     assert not find(env, ClipAction)
 
 
-def test_an_environment_that_can_diverge_is_guarded_whatever_its_actions():
+def test_an_environment_that_can_diverge_is_guarded_even_with_discrete_actions():
     class Wild(Scatter):
         can_diverge = True
 
@@ -136,6 +130,6 @@ def test_an_environment_that_can_diverge_is_guarded_whatever_its_actions():
     assert names(jaxenv.make("Wild-v0")) == ["AutoReset", "GuardNonFinite", "Wild"]
 
 
-def test_what_make_returns_is_one_environment_of_named_lanes():
+def test_make_returns_a_named_environment_with_num_envs_lanes():
     env = jaxenv.make("CartPole-v1", num_envs=3)
     assert (env.num_envs, env.batch_size, env.name, env.batched) == (3, 3, "CartPole-v1", True)

@@ -1,4 +1,4 @@
-"""Stacks of wrappers as plain data."""
+"""Conversion of stacks to plain data and back."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_custom_wrappers_are_named_with_their_module():
     assert to_data(stack())[0][1] == {"duration": [3, 4], "terminal": False}
 
 
-def test_make_takes_the_same_data():
+def test_make_accepts_a_stack_as_data():
     data = to_data(wrappers.FrameStack(jaxenv.spec("CartPole-v1").make(), 3))
     env = jaxenv.make("CartPole-v1", wrappers=data)
     assert env.observation_spec().shape == (3, 4)

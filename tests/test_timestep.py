@@ -1,4 +1,4 @@
-"""TimeSteps: the four-row table, constructors, views, and what the class is to JAX."""
+"""``TimeStep``: views, constructors, and its behaviour as a value and a pytree."""
 
 import dataclasses
 import pickle
@@ -37,7 +37,7 @@ def test_step_types_are_numbered_first_mid_last():
     assert [int(t) for t in (StepType.FIRST, StepType.MID, StepType.LAST)] == [0, 1, 2]
 
 
-def test_fields_are_the_eight_of_alf_in_their_order():
+def test_fields_have_the_documented_order():
     assert [f.name for f in dataclasses.fields(TimeStep)] == [
         "step_type",
         "reward",
@@ -51,12 +51,12 @@ def test_fields_are_the_eight_of_alf_in_their_order():
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_read_the_table_of_step_types_and_discounts(name):
+def test_views_follow_from_step_type_and_discount(name):
     assert view(TABLE, name).tolist() == VIEWS[name]
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_are_elementwise_on_rollouts(name):
+def test_views_are_elementwise_on_trajectories(name):
     rollout = jax.tree.map(lambda x: np.stack([x, x[::-1], x]), TABLE)
     assert view(rollout, name).tolist() == [VIEWS[name], VIEWS[name][::-1], VIEWS[name]]
 
@@ -90,7 +90,7 @@ def test_a_discount_between_0_and_1_at_the_end_counts_as_truncated():
         (truncation, (3.0, np.array([0.5, 1.0])), 2, [3.0, 3.0], [0.5, 1.0]),
     ],
 )
-def test_constructors_make_the_legal_rows(make, arguments, step_type, reward, discount):
+def test_constructors_return_the_legal_rows(make, arguments, step_type, reward, discount):
     row = make(jnp.zeros((2, 3)), *arguments)
     assert row.step_type.tolist() == [step_type] * 2
     assert row.reward.tolist() == reward
@@ -108,7 +108,7 @@ def test_termination_takes_no_discount():
         termination(jnp.zeros(2), 0.0, discount=1.0)
 
 
-def test_restart_gives_a_vector_reward_of_zeros():
+def test_restart_returns_a_vector_reward_of_zeros():
     row = restart(jnp.zeros((2, 3)), reward_shape=(4,))
     assert row.reward.shape == (2, 4)
     assert not row.reward.any()
@@ -160,7 +160,7 @@ def test_constructors_refuse_shapes_that_are_not_the_batch(make, arguments, mess
 
 
 @pytest.mark.parametrize("make", [transition, termination, truncation])
-def test_constructors_pass_the_other_fields_on(make):
+def test_constructors_keep_the_other_fields(make):
     env_id, info = jnp.arange(2), {"x": jnp.ones(2)}
     row = make(jnp.zeros(2), 0.0, env_id=env_id, env_info=info, prev_action=env_id)
     assert row.env_id is env_id
@@ -168,15 +168,15 @@ def test_constructors_pass_the_other_fields_on(make):
     assert row.prev_action is env_id
 
 
-def test_fields_that_are_not_set_hold_the_empty_tuple():
+def test_unset_fields_are_empty_tuples():
     row = restart(jnp.zeros(2))
     assert (row.prev_action, row.env_id, row.untransformed, row.env_info) == ((), (), (), ())
 
 
-# --- as a value ------------------------------------------------------------------------------------------------------
+# --- value and pytree ------------------------------------------------------------------------------------------------
 
 
-def test_repr_has_one_line_a_field_and_leaves_unset_ones_out():
+def test_repr_has_one_line_per_set_field():
     text = repr(TimeStep(step_type=1, reward=0.5, env_info={"a": 3}))
     assert text == "TimeStep(\n{'step_type': 1,\n 'reward': 0.5,\n 'env_info': {'a': 3}})"
 
@@ -185,7 +185,7 @@ def test_repr_shows_a_nested_row():
     assert "'untransformed': TimeStep(\n{'reward': 2})" in repr(TimeStep(reward=1, untransformed=TimeStep(reward=2)))
 
 
-def test_is_a_pytree_whose_unset_fields_are_empty():
+def test_a_timestep_is_a_pytree_without_leaves_for_unset_fields():
     leaves, structure = jax.tree.flatten(TABLE)
     assert len(leaves) == 3
     again = structure.unflatten(leaves)
@@ -200,23 +200,23 @@ def test_leaves_have_the_names_of_their_fields():
     assert names == ["reward", "observation.camera"]
 
 
-def test_passes_through_jit():
+def test_a_timestep_passes_through_jit():
     again = jax.jit(lambda t: t)(restart(jnp.ones((2, 1)), env_info={"a": jnp.zeros(2)}))
     assert isinstance(again, TimeStep)
     assert again.env_info["a"].shape == (2,)
 
 
-def test_pickles():
+def test_a_timestep_pickles():
     again = pickle.loads(pickle.dumps(restart(jnp.ones((2, 1)), env_id=jnp.arange(2))))
     assert again.observation.tolist() == [[1], [1]]
     assert again.env_id.tolist() == [0, 1]
     assert again.untransformed == ()
 
 
-def test_is_frozen():
+def test_a_timestep_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TABLE.reward = 0
 
 
-def test_two_rows_are_equal_only_if_they_are_the_same_object():
+def test_timesteps_compare_by_identity():
     assert len({TABLE, TABLE, dataclasses.replace(TABLE)}) == 2

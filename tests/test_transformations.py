@@ -1,4 +1,4 @@
-"""Under JAX's transformations: jit, scan, vmap, grad, export, donation, checkpoint; and in other number systems."""
+"""Environments under ``vmap``, ``grad`` and ``export``, and with 64-bit types enabled."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def test_vmap_over_seeds_equals_a_loop_over_them(reset):
 
 
 @pytest.mark.parametrize("reset", ["cond", "compact"])
-def test_vmap_over_an_environment_with_params_of_its_own_equals_a_loop(reset):
+def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
     env = jaxenv.make("CartPole-v1", num_envs=4, reset=reset, max_episode_steps=9)
     gravities = jnp.array([3.0, 9.8, 20.0])
     envs = jax.vmap(lambda g: env.with_params(gravity=g))(gravities)
@@ -77,7 +77,7 @@ def test_the_gradient_through_five_steps_equals_finite_differences(id, param, va
 
 
 def test_forward_gradients_of_unrolled_steps_equal_reverse_ones():
-    """In one big function the compiler computes values twice and rounds them differently: no gradient may notice."""
+    """In a large function the compiler may compute a value twice with different rounding; gradients must not change."""
     env = jaxenv.spec("Pendulum-v1").make(num_envs=3)
     actions = random_actions(env, 5)
 
@@ -114,7 +114,7 @@ def test_the_gradient_with_respect_to_a_continuous_action_passes_through_the_sta
 
 
 def exported(function, *arguments):
-    """The function as it comes back from a file, on flat leaves: the state's own classes need not be known there."""
+    """Exports and reloads ``function`` on flat leaves, so that the classes of the state need no serialisation."""
     leaves, structure = jax.tree.flatten(arguments)
     shape = jax.tree.structure(jax.eval_shape(function, *arguments))
     flat = jax.jit(lambda *x: jax.tree.leaves(function(*structure.unflatten(x))))
@@ -125,7 +125,7 @@ def exported(function, *arguments):
 
 
 @pytest.mark.parametrize("name", ["same step, compact", "dict spaces"])
-def test_reset_step_and_unroll_export_to_every_platform_and_come_back(name):
+def test_reset_step_and_unroll_survive_export_to_all_platforms(name):
     env, actions, rows = rows_of(name)
     key = jax.random.key(0)
     state, timestep = exported(env.reset, key)(key)
@@ -142,7 +142,7 @@ def test_reset_step_and_unroll_export_to_every_platform_and_come_back(name):
     assert_equal(second.timestep, step(state, first.action)[1], rtol=1e-4)
 
 
-# --- other number systems --------------------------------------------------------------------------------------------
+# --- 64-bit types ----------------------------------------------------------------------------------------------------
 
 _IN_X64 = """
 import jax
@@ -161,11 +161,10 @@ for name, make in STACKS.items():
     print(name, float(np.sum(rows_of(name)[2].reward)) if name in RUN else "", sep="|")
 """
 
+RUN = ("dict spaces",)  # stacks that are run too, since compilation takes long
 
-RUN = ("dict spaces",)
 
-
-def test_nothing_changes_under_x64():
+def test_x64_changes_no_dtype_and_no_reward():
     cache = jax.config.jax_compilation_cache_dir
     done = subprocess.run(
         [sys.executable, "-c", f"RUN = {RUN}\n{_IN_X64}"],

@@ -1,4 +1,4 @@
-"""Masks over lanes, field paths, numeric arguments, and the classes that are trees."""
+"""Tree functions over lanes, field paths, ``Static`` and ``struct``."""
 
 import collections
 import copy
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import _xla, specs, tree
+from jaxenv import specs, tree
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -26,7 +26,7 @@ class Point:
 MASK = jnp.array([True, False, True])
 
 
-# --- masks -----------------------------------------------------------------------------------------------------------
+# --- lanes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 4])
@@ -34,7 +34,7 @@ def test_expand_appends_axes_of_length_1(ndim):
     assert tree.expand(MASK, ndim).shape == (3,) + (1,) * (ndim - 1)
 
 
-def test_where_takes_new_rows_in_the_lanes_of_the_mask():
+def test_where_takes_new_values_in_the_lanes_of_the_mask():
     new = {"a": jnp.arange(3), "b": (jnp.ones((3, 2)),)}
     old = {"a": jnp.full(3, 9), "b": (jnp.zeros((3, 2)),)}
     got = tree.where(MASK, new, old)
@@ -42,14 +42,14 @@ def test_where_takes_new_rows_in_the_lanes_of_the_mask():
     assert got["b"][0].tolist() == [[1, 1], [0, 0], [1, 1]]
 
 
-def test_where_passes_a_leaf_that_is_the_same_on_both_sides():
+def test_where_keeps_a_leaf_that_is_identical_on_both_sides():
     same, other = jnp.arange(3), jnp.zeros(3)
     got = tree.where(MASK, Point(same, jnp.ones(3)), Point(same, other))
     assert got.x is same
     assert got.y is not other
 
 
-def test_where_leaves_a_shared_subtree_as_it_was_though_its_length_is_the_batch():
+def test_where_keeps_the_old_shared_subtree_even_if_its_length_is_the_batch_size():
     old, new = (tree.Shared({"mean": jnp.full(3, v)}) for v in (1.0, 2.0))
     assert tree.where(MASK, {"s": new}, {"s": old})["s"] is old
 
@@ -61,13 +61,13 @@ def test_where_selects_typed_keys():
     assert (got[1] == jax.random.key_data(b)[1]).all()
 
 
-def test_gather_takes_rows_and_clamps_entries_out_of_range():
+def test_gather_takes_lanes_and_clamps_indices_out_of_range():
     got = tree.gather({"a": jnp.arange(3) * 10, "b": np.arange(6).reshape(3, 2)}, jnp.array([2, 0, 7]))
     assert got["a"].tolist() == [20, 0, 20]
     assert got["b"].tolist() == [[4, 5], [0, 1], [4, 5]]
 
 
-def test_gather_leaves_a_shared_subtree_alone():
+def test_gather_keeps_a_shared_subtree():
     shared = tree.Shared(jnp.arange(3))
     assert tree.gather((shared, jnp.arange(3)), jnp.array([1]))[0] is shared
 
@@ -84,15 +84,6 @@ def test_strong_drops_weak_types_and_keeps_dtypes():
     assert (got["weak"].dtype, got["number"].dtype, got["strong"].dtype) == (jnp.float32, jnp.int32, jnp.int8)
 
 
-def test_unshare_copies_a_leaf_that_occurs_twice():
-    x, y = jnp.arange(3), jnp.ones(3)
-    a, b, c = _xla.unshare((x, x, y))
-    assert a is x
-    assert c is y
-    assert b is not x
-    assert b.tolist() == [0, 1, 2]
-
-
 def test_detach_stops_gradients_and_keeps_integers_by_identity():
     n = jnp.arange(2)
     assert tree.detach((n, jnp.ones(2)))[0] is n
@@ -107,7 +98,7 @@ PATHS = [("a.left", 1), ("a.right.1", 3), ("b.x.c", 4), ("t.0", 5), ("b.x", {"c"
 
 
 @pytest.mark.parametrize(("path", "value"), PATHS)
-def test_get_field_finds_the_subtree_at_a_path(path, value):
+def test_get_field_returns_the_subtree_at_a_path(path, value):
     assert tree.get_field(DATA, path) == value
 
 
@@ -125,14 +116,14 @@ def test_set_field_changes_that_field_and_nothing_else(path):
     assert repr(DATA) == before
 
 
-def test_transform_field_applies_a_function_and_keeps_the_kinds_of_container():
+def test_transform_field_applies_a_function_and_keeps_container_types():
     got = tree.transform_field(DATA, "a.right.0", lambda x: x + 40)
     assert got["a"] == Pair(1, [42, 3])
     assert isinstance(tree.transform_field(DATA, "t.1", str)["t"], tuple)
     assert tree.transform_field(3, "", lambda x: x + 1) == 4
 
 
-def test_set_field_keeps_the_kind_and_the_order_of_a_dict():
+def test_set_field_keeps_the_type_and_the_order_of_a_dict():
     ordered = collections.OrderedDict(z=1, a=2)
     got = tree.set_field(ordered, "z", 3)
     assert got == collections.OrderedDict(z=3, a=2)
@@ -140,7 +131,7 @@ def test_set_field_keeps_the_kind_and_the_order_of_a_dict():
     assert ordered["z"] == 1
 
 
-def test_paths_name_dict_keys_that_are_numbers():
+def test_paths_may_contain_integer_dict_keys():
     assert tree.get_field({7: 1}, "7") == 1
     assert tree.set_field({7: 1}, "7", 2) == {7: 2}
     assert tree.select_fields({7: 1, 8: 2}, ["8"]) == {8: 2}
@@ -158,7 +149,7 @@ def test_paths_name_dict_keys_that_are_numbers():
     ],
 )
 @pytest.mark.parametrize("access", [tree.get_field, lambda t, p: tree.set_field(t, p, 0)])
-def test_a_wrong_name_in_a_path_is_answered_with_the_valid_ones(access, path, valid):
+def test_an_unknown_name_in_a_path_is_refused_with_the_valid_names(access, path, valid):
     with pytest.raises(ValueError, match="the fields are") as error:
         access(DATA, path)
     assert repr(path) in str(error.value)
@@ -175,11 +166,11 @@ def test_select_fields_of_a_struct_keeps_its_class_and_static_fields():
     assert (got.x, got.y, got.unit) == ({"d": 2}, (), "km")
 
 
-def test_select_fields_takes_the_whole_tree_for_the_empty_path():
+def test_select_fields_with_the_empty_path_returns_the_whole_tree():
     assert tree.select_fields(DATA, ["", "a.left"]) is DATA
 
 
-def test_select_fields_names_what_is_not_there():
+def test_select_fields_refuses_an_unknown_name():
     with pytest.raises(ValueError, match=r"no 'q' here, the fields are \['x', 'y'\]"):
         tree.select_fields(DATA, ["b.q"])
 
@@ -189,7 +180,7 @@ def test_path_name_is_dotted():
     assert [tree.path_name(path) for path, _ in leaves] == ["a.left.0", "a.right", "b.x"]
 
 
-# --- classes that are trees ------------------------------------------------------------------------------------------
+# --- Static and struct -----------------------------------------------------------------------------------------------
 
 
 def test_static_compares_and_hashes_by_value():
@@ -203,7 +194,7 @@ def test_static_compares_and_hashes_by_value():
     assert make(3) != make(3).value
 
 
-def test_static_hands_out_copies():
+def test_static_returns_copies():
     static = tree.Static({"a": 1})
     static.value["a"] = 2
     assert static.value == {"a": 1}
@@ -229,7 +220,7 @@ def test_struct_pickles():
     assert (again.x.tolist(), again.y, again.unit) == ([0, 1], 0, "km")
 
 
-def test_static_fields_are_structure_and_the_rest_leaves():
+def test_static_fields_are_structure_and_other_fields_are_leaves():
     assert jax.tree.leaves(Point(1, 2)) == [1, 2]
     assert jax.tree.structure(Point(1, 2)) == jax.tree.structure(Point(3, 4))
     assert jax.tree.structure(Point(1, 2)) != jax.tree.structure(Point(1, 2, unit="km"))

@@ -1,4 +1,4 @@
-"""Toy wrappers and environments for tests of the registry, of ``make`` and of stacks."""
+"""Toy wrappers, environments and ids for tests of the registry, ``make`` and stacks."""
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,7 @@ from jaxenv import registry, specs
 from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import (
-    BatchWrapper,
-    LaneWrapper,
-    RewardWrapper,
-)
+from jaxenv.wrappers import BatchWrapper, LaneWrapper, RewardWrapper
 
 
 class Repeat(Wrapper):
@@ -30,7 +26,7 @@ class Repeat(Wrapper):
 
 
 class Endless(Wrapper):
-    """Stands for a wrapper that removes ends."""
+    """Stands in for a wrapper that removes episode ends."""
 
     removes_ends = True
 
@@ -64,7 +60,7 @@ class Double(RewardWrapper):
         return 2 * reward
 
 
-class PaysAndShows(RewardWrapper):
+class RewardAndObservation(RewardWrapper):
     owns = frozenset({"reward", "observation"})
 
     def reward(self, reward):
@@ -72,7 +68,7 @@ class PaysAndShows(RewardWrapper):
 
 
 class Scatter(Task):
-    """Starts at a random place and moves at random: for what a fixed start does and does not fix."""
+    """Starts at a random position and moves at random, to show what a fixed start determines."""
 
     def initial(self, stream):
         return jaxenv.random.uniform(stream)
@@ -91,13 +87,13 @@ class Scatter(Task):
 
 
 def counting(lengths=(3,), **kwargs):
-    """A factory: no class, so it takes whatever it takes."""
+    """Makes a Counting environment; a factory function instead of a class."""
     return Counting(np.array(lengths), **kwargs)
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """Ids that exist in these tests only."""
+    """Registers ids for the duration of a test."""
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     jaxenv.register("Chain-v0", Chain, max_episode_steps=7, kwargs={"length": 4})
     jaxenv.register("Counting-v0", counting, max_episode_steps=50)
@@ -105,7 +101,7 @@ def registered(monkeypatch):
 
 
 def names(env):
-    """Class names of a stack, outermost first."""
+    """Returns the class names of the layers of a stack, outermost first."""
     return [type(layer).__name__ for layer in layers(env)]
 
 
@@ -114,7 +110,7 @@ def find(env, cls):
 
 
 def stepped(env, num_steps, key=None, action=None):
-    """``num_steps`` steps with one action: the observations ``[T + 1, B]`` and the last state and row."""
+    """Steps with one action; returns observations ``[T + 1, B]``, and the last state and TimeStep."""
 
     @jax.jit
     def run(env, key):

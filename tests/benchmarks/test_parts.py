@@ -1,0 +1,146 @@
+"""The other parts of the benchmarks: their results, and the quantities that they measure. No test depends on timing."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from benchmarks import __main__ as program
+from benchmarks import generator, ours, resets, wrappers
+from tests.benchmarks.sizes import LANES, STEPS
+
+
+def test_scaling_counts_the_bytes_of_state_timestep_and_action(run, tmp_path):
+    picture = tmp_path / "plot.png"
+    (row,) = run("scaling", "--peers", "--plot", str(picture))["rows"]
+    result = row["contestants"]["jaxenv"]
+    # State: key, id, episode, step, four floats, ended flag. TimeStep: type, reward, discount, four floats, action, id,
+    # truncation flag.
+    assert result["state_bytes_per_lane"] == 2 * 4 + 3 * 4 + 4 * 4 + 1
+    assert result["timestep_bytes_per_lane"] == 3 * 4 + 4 * 4 + 2 * 4 + 1
+    assert result["action_bytes_per_lane"] == 4
+    assert result["nanoseconds_per_step"] == pytest.approx(1e9 / result["steps_per_second"])
+    traffic = 2 * (2 * 4 + 3 * 4 + 4 * 4 + 1) + (3 * 4 + 4 * 4 + 2 * 4 + 1) + 4
+    assert result["traffic_bytes_per_step"] == traffic
+    assert result["memory_limit_nanoseconds"] > 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compile_times_are_compared_with_gymnax(run):
+    first, second = run("compile", "--ids", "MountainCar-v0", "CardGame-v0")["rows"]
+    assert first["contestants"].keys() == {"jaxenv", "gymnax"}
+    assert first["ratios"].keys() == {"gymnax"}
+    assert second["contestants"].keys() == {"jaxenv"}
+    assert second["notes"] == ["gymnax has no CardGame-v0"]
+
+
+def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
+    toy, id = run("resets", "--resets", "cheap", "--fractions", "0.2", "--ids", "CartPole-v1")["rows"]
+    for row in toy, id:
+        assert row["contestants"].keys() == {"select", "cond", "compact 16", "compact 64", "compact 256"}
+        steps, episodes = (
+            {name: result[what] for name, result in row["contestants"].items()} for what in ("steps", "episodes")
+        )
+        assert len({tuple(counts) for counts in steps.values()}) == len({tuple(n) for n in episodes.values()}) == 1
+        assert sum(episodes["select"]) > 0
+    assert (toy["reset"], toy["fraction"], id["id"]) == ("cheap", 0.2, "CartPole-v1")
+
+
+def test_seeds_under_vmap_play_as_many_steps_as_one_batch(run):
+    rows = run("seeds", "--ids", "CartPole-v1", "--seeds", "3")["rows"]
+    assert [row["strategy"] for row in rows] == ["select", "cond", "compact"]
+    under_vmap = {tuple(row["contestants"]["under vmap"]["steps"]) for row in rows}
+    assert len(under_vmap) == 1
+    for row in rows:
+        # FIRST rows are not steps; random episodes of CartPole are longer than eight steps.
+        for side in row["contestants"].values():
+            assert 0.8 * 3 * LANES * STEPS < side["steps"][0] < 3 * LANES * STEPS
+
+
+def test_the_requested_fraction_of_lanes_ends():
+    env = resets.AutoReset(resets.Ending(0.2, num_envs=500))
+    totals = ours.rollout("select", env, 100).run(0)
+    assert totals["terminated"].sum() / totals["steps"].sum() == pytest.approx(0.2, abs=0.01)
+
+
+def test_expensive_and_cheap_resets_return_different_words():
+    stream = jaxenv.random.stream(jax.random.split(jax.random.key(0), 3))
+    cheap, expensive = (resets.Ending(rounds=rounds).initial(stream) for rounds in resets.ROUNDS.values())
+    assert cheap.shape == expensive.shape == (3, 16)
+    assert not np.any(np.asarray(cheap) == np.asarray(expensive))
+
+
+def test_generators_are_compared_with_jaxenv_random(run, monkeypatch):
+    names = ("jaxenv.random", "Philox-4x32-7", "jax.random rbg")
+    monkeypatch.setattr(generator, "GENERATORS", {name: generator.GENERATORS[name] for name in names})
+    (row,) = run("generator")["rows"]
+    assert row["contestants"].keys() == generator.GENERATORS.keys()
+    assert row["ratios"].keys() == generator.GENERATORS.keys() - {"jaxenv.random"}
+
+
+ONES = (0xFFFFFFFF,) * 4
+PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "counter", "key", "words"),
+    [
+        (7, (0,) * 4, (0, 0), (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)),
+        (7, ONES, ONES[:2], (0x5207DDC2, 0x45165E59, 0x4D8EE751, 0x8C52F662)),
+        (7, PI[:4], PI[4:], (0x4DFCCABA, 0x190A87F0, 0xC47362BA, 0xB6B5242A)),
+        (10, (0,) * 4, (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (10, ONES, ONES[:2], (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (10, PI[:4], PI[4:], (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ],
+)
+def test_philox_returns_the_published_known_answers(rounds, counter, key, words):
+    key, counter = (tuple(jnp.uint32(word) for word in part) for part in (key, counter))
+    assert tuple(int(word) for word in generator.philox4x32(key, counter, rounds)) == words
+
+
+def test_each_stack_is_compared_with_its_base(run, monkeypatch):
+    names = ("bare", "ClipAction", "AutoReset", "AutoReset + TimeLimit")
+    monkeypatch.setattr(wrappers, "STACKS", {name: wrappers.STACKS[name] for name in names})
+    (row,) = run("wrappers", "--ids", "Pendulum-v1")["rows"]
+    assert row["contestants"].keys() == wrappers.STACKS.keys()
+    assert row["ratios"].keys() == wrappers.STACKS.keys() - {"bare"}
+    seconds = {name: result["seconds"][0] for name, result in row["contestants"].items()}
+    expected = seconds["AutoReset + TimeLimit"] / seconds["AutoReset"]
+    assert row["ratios"]["AutoReset + TimeLimit"] == pytest.approx(expected)
+
+
+def test_clipping_is_measured_only_for_continuous_actions():
+    assert [wrappers._continuous(id) for id in ("CartPole-v1", "Pendulum-v1")] == [False, True]
+
+
+def test_stepping_compares_the_step_with_empty_functions(run):
+    (row,) = run("stepping", "--ids", "CartPole-v1")["rows"]
+    assert row["contestants"].keys() == {"jaxenv", "same state", "same state and row"}
+    assert all(result["microseconds_per_call"] > 0 for result in row["contestants"].values())
+    assert (row["num_calls"], row["arrays"]) == (STEPS, 17)
+
+
+@pytest.mark.filterwarnings("ignore")  # from the imports of rlax
+@pytest.mark.parametrize("kind", ["gae", "td_lambda", "n_step_return", "vtrace"])
+def test_returns_agree_with_rlax_at_valid_transitions(kind):
+    pytest.importorskip("rlax")
+    row = program.module_of("returns").compare(kind, num_steps=40, num_envs=8, repeats=1, calls=1)
+    assert row["rows_compared"] > 250
+    assert row["largest_difference"] < 1e-4
+    mine, theirs = (row["contestants"][name]["milliseconds_per_call"] for name in ("jaxenv", "rlax"))
+    assert row["ratios"] == {"rlax": theirs / mine}
+
+
+@pytest.mark.filterwarnings("ignore")  # from the imports of flashbax
+def test_replay_is_compared_with_flashbax_on_the_same_rows(tmp_path):
+    pytest.importorskip("flashbax")
+    path = tmp_path / "replay.json"
+    sizes = ["--scale", "64", "--repeats", "1", "--rows", "cart-pole", "--work", "add-1", "sample-256x2"]
+    assert program.module_of("replay").main([*sizes, "--json", str(path)]) == 0
+    add, sample = json.loads(path.read_text())["rows"]
+    assert set(sample["contestants"]) == {"jaxenv", "flashbax", "flashbax items"}
+    assert sample["contestants"]["jaxenv"]["bytes_per_row"] < sample["contestants"]["flashbax items"]["bytes_per_row"]
+    assert add["ratios"]["flashbax"] > 0

@@ -1,0 +1,136 @@
+"""Steps and episodes are counted exactly, peers with a different task are excluded, and timing is interleaved."""
+
+import sys
+import types
+
+import jax
+import pytest
+
+import jaxenv
+from benchmarks import __main__ as program
+from benchmarks import measure, ours, peers
+from tests.benchmarks.sizes import LANES, STEPS
+
+
+def first_rows(id, seed):
+    """Counts the FIRST rows that ``STEPS`` steps return."""
+    env = jaxenv.make(id, num_envs=LANES)
+    state, timestep = env.reset(jax.random.key(seed))
+    (_, last, _), rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, STEPS)
+    return int(rows.timestep.is_first()[1:].sum()) + int(last.is_first().sum())
+
+
+@pytest.mark.parametrize("store", [[], ["--store"]], ids=["summed", "stored"])
+def test_both_sides_count_their_steps_exactly(run, store):
+    content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnax", *store)
+    (row,) = content["rows"]
+    assert row["notes"] == []
+    mine, theirs = (row["contestants"][name] for name in ("jaxenv", "gymnax"))
+    restarts = first_rows("CartPole-v1", seed=1)
+    assert restarts > 0
+    assert mine["steps"] == [LANES * STEPS - restarts]
+    assert theirs["steps"] == [LANES * STEPS]
+    assert mine["episodes"][0] >= restarts
+    assert theirs["episodes"][0] > 0
+    assert row["ratios"] == {"gymnax": pytest.approx(mine["steps_per_second"] / theirs["steps_per_second"])}
+
+
+def test_all_sides_store_the_same_fields():
+    def stored(contestant):
+        return {k: (x.shape, x.dtype.itemsize) for k, x in contestant.run(0).items() if k != "steps"}
+
+    settings = ("CartPole-v1", LANES, STEPS, True)
+    expected = stored(ours.ours(*settings))
+    assert expected["observation"] == ((STEPS, LANES, 4), 4)
+    assert expected.keys() == {"observation", "action", "reward", "terminated", "truncated"}
+    assert stored(peers.gymnax(*settings)) == expected
+
+
+def test_gymnasium_rows_that_start_an_episode_are_not_counted_as_steps(run):
+    pytest.importorskip("gymnasium")
+    content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnasium")
+    theirs = content["rows"][0]["contestants"]["gymnasium"]
+    restarts = LANES * STEPS - theirs["steps"][0]
+    # Every end except those on the last row is followed by a row that is not a step.
+    assert 0 < theirs["episodes"][0] - LANES <= restarts <= theirs["episodes"][0]
+    assert theirs["compile_seconds"] is None
+
+
+def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatch):
+    # Gymnasium's vector environment stands in for EnvPool, whose action space is that of a single lane.
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Pool:
+        def __init__(self, id, env_type, num_envs, max_episode_steps):
+            assert (id, env_type, num_envs, max_episode_steps) == ("CartPole-v1", "gymnasium", LANES, 500)
+            self.envs = gymnasium.make_vec(id, num_envs, vectorization_mode="vector_entry_point")
+            self.action_space, self.reset = self.envs.single_action_space, self.envs.reset
+
+        def step(self, action):
+            assert action.shape == (LANES,)
+            return self.envs.step(action)
+
+    fake = types.SimpleNamespace(make=Pool, list_all_envs=lambda: ["CartPole-v1"])
+    monkeypatch.setitem(sys.modules, "envpool", fake)
+    row, other = run("throughput", "--ids", "CartPole-v1", "CardGame-v0", "--peers", "envpool")["rows"]
+    theirs = row["contestants"]["envpool"]
+    assert 0 < theirs["episodes"][0] - LANES <= LANES * STEPS - theirs["steps"][0] <= theirs["episodes"][0]
+    assert other["notes"] == ["envpool has no CardGame-v0"]
+
+
+def test_suite_writes_one_file_per_run_with_the_given_prefix(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(program, "run_part", lambda part, arguments: ran.append([part, *arguments]) or part == "limit")
+    settings = ["--folder", str(tmp_path), "--prefix", "here", "--num-envs", "8", "--repeats", "2"]
+    assert program.module_of("suite").main(settings) == 1
+    for part, *arguments in ran:
+        program.module_of(part).parse(arguments)  # exits if the part rejects an argument
+    assert {line[0] for line in ran} == program.PARTS.keys() - {"suite", "compare"}
+    files = [line[line.index("--json") + 1] for line in ran]
+    assert len(set(files)) == len(ran)
+    assert all(name.startswith(str(tmp_path / "here")) for name in files)
+
+
+def test_result_file_records_settings_machine_and_versions(run):
+    content = run("throughput", "--ids", "CardGame-v0", "--peers", "gymnax")
+    assert content["settings"]["repeats"] == 1
+    record = content["record"]
+    expected = {"date", "commit", "device", "cpu", "cpu_count", "load_average_before", "load_average_after", "versions"}
+    assert expected <= record.keys()
+    assert {"jaxenv", "jax", "jaxlib", "numpy", "gymnax"} <= record["versions"].keys()
+    (row,) = content["rows"]
+    assert (row["id"], row["num_envs"], row["num_steps"]) == ("CardGame-v0", LANES, STEPS)
+    assert row["contestants"]["jaxenv"].keys() == {
+        "steps_per_second",
+        "compile_seconds",
+        "seconds",
+        "steps",
+        "episodes",
+    }
+    # The peer lacks this id, so there is no ratio.
+    assert row["ratios"] == {}
+    assert row["notes"] == ["gymnax has no CardGame-v0"]
+
+
+def test_peer_with_different_constants_is_not_compared(monkeypatch):
+    monkeypatch.setitem(peers._GYMNAX_NAMES, "CartPole-v1", {"length": "masspole"})
+    with pytest.raises(
+        peers.Unavailable, match=r"gymnax has a different CartPole-v1: masspole is 0\.1, but length is 0\.5 in jaxenv"
+    ):
+        peers.gymnax("CartPole-v1", LANES, STEPS, store=False)
+
+
+def test_default_run_lasts_at_least_three_mean_episodes(monkeypatch):
+    assert 1 <= ours._mean_length("CardGame-v0") < 21
+    monkeypatch.setattr(ours, "_mean_length", lambda id: 200.0)
+    assert ours.default_num_steps("Pendulum-v1", LANES) == 2**20 // LANES
+    assert ours.default_num_steps("Pendulum-v1", 2**20) == 3 * (200 + 1)
+
+
+def test_each_round_starts_with_a_different_run():
+    order = []
+    runs = {name: lambda seed, name=name: order.append((seed, name)) for name in "abc"}
+    timed = measure.time_interleaved(runs, 3)
+    assert [name for _, name in order] == list("abc" + "abc" + "bca" + "cab")
+    assert [seed for seed, _ in order] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
+    assert [len(t) for t in timed.values()] == [3, 3, 3]

@@ -1,0 +1,170 @@
+"""Distributions drawn from random words: bounds, moments, extreme words, and shapes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from jaxenv import random
+from tests.draws import N, chi_square, draw, lanes
+
+
+def test_unit_returns_multiples_of_a_power_of_two_below_1():
+    words = np.array([0, 255, 256, 2**31, 2**32 - 1], np.uint32)
+    assert random.unit(words).tolist() == [0, 0, 2**-24, 0.5, 1 - 2**-24]
+
+
+def test_uniform_is_uniform_between_0_and_1():
+    values = draw(random.uniform)
+    assert values.dtype == np.float32
+    assert 0 <= values.min() <= values.max() < 1
+    assert chi_square(np.histogram(values, 50, (0, 1))[0]) < 5
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-0.05, 0.05), (2, 3), (0.1, 0.30000001), (-1e38, 1e38), (7.0, 7.0), (1e-3, 1e3)]
+)
+def test_uniform_stays_within_its_bounds(low, high):
+    values = np.concatenate(draw(lambda s: random.separate_uniforms(s, 3, low, high)))
+    assert np.float32(low) <= values.min() <= values.max() <= np.float32(high)
+    width = float(np.float32(high)) - float(np.float32(low))
+    assert abs(values.astype(np.float64).mean() - (low + high) / 2) <= 0.01 * width
+    assert abs(values.astype(np.float64).std() - width / np.sqrt(12)) <= 0.01 * width
+
+
+def test_the_largest_word_does_not_exceed_the_upper_bound(monkeypatch):
+    bounds = np.random.default_rng(0).normal(size=(2, 2_000)).astype(np.float32)
+    low, high = bounds.min(axis=0), bounds.max(axis=0)
+    monkeypatch.setattr(random, "bits", lambda stream, shape: jnp.full(stream.shape, 2**32 - 1, jnp.uint32))
+    values = jax.jit(lambda s: random.uniform(s, (), low, high))(lanes(2_000))
+    assert (values <= high).all()
+    assert (values >= low).all()
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_bounds_may_differ_per_lane(shape):
+    low, high = np.array([0.0, 10.0, -5.0], np.float32), np.array([1.0, 10.5, 5.0], np.float32)
+
+    def draw_bounded(stream):
+        return random.uniform(stream, shape, low, high), random.integers(
+            stream, shape, low.astype(int), (high + 9).astype(int)
+        )
+
+    floats, integers = jax.tree.map(np.asarray, jax.jit(draw_bounded)(lanes(3)))
+    for lane in range(3):
+        for values, top in ((floats, high[lane]), (integers, int(high[lane] + 9) - 1)):
+            assert ((values[lane] >= low[lane]) & (values[lane] <= top)).all()
+
+
+def test_a_single_stream_draws_single_values():
+    def shapes(draw):
+        return jax.tree.map(jnp.shape, jax.eval_shape(lambda key: draw(random.stream(key)), jax.random.key(0)))
+
+    assert shapes(random.uniform) == ()
+    assert shapes(lambda s: random.separate_uniforms(s, 2, -1.0, 1.0)) == ((), ())
+    assert shapes(lambda s: random.integers(s, (4, 2), 0, 5)) == (4, 2)
+    assert shapes(lambda s: random.permutation(s, 3)) == (3,)
+    assert shapes(lambda s: random.categorical(s, jnp.ones(3))) == ()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2), (-3, 4), (5, 105), (0, 1)])
+def test_integers_are_uniform_and_exclude_the_upper_bound(low, high):
+    values = draw(lambda s: random.integers(s, (), low, high))
+    found, counts = np.unique(values, return_counts=True)
+    assert values.dtype == np.int32
+    assert found.tolist() == list(range(low, high))
+    assert high - low == 1 or chi_square(counts) < 5
+
+
+def test_integers_span_nearly_all_of_int32():
+    values = draw(lambda s: random.integers(s, (), -(2**31), 2**31 - 1))
+    counts, _ = np.histogram(values.astype(np.int64), bins=16, range=(-(2**31), 2**31))
+    assert chi_square(counts) < 5
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1.0])
+def test_bernoulli_is_true_with_its_probability(p):
+    values = draw(lambda s: random.bernoulli(s, (), p))
+    assert values.dtype == np.bool_
+    assert abs(values.mean() - p) <= 4.5 * np.sqrt(p * (1 - p) / N)
+
+
+def test_bernoulli_takes_a_probability_per_lane():
+    p = jnp.array([0.0, 1.0, 0.5])
+    values = draw(lambda s: random.bernoulli(s, (1000,), p), 3)
+    assert values.shape == (3, 1000)
+    np.testing.assert_allclose(values.mean(axis=1), p, atol=0.08)
+
+
+def test_normal_is_standard_normal():
+    values = draw(random.normal)
+    assert values.dtype == np.float32
+    assert scipy.stats.kstest(values, "norm").pvalue > 1e-4
+    assert abs(scipy.stats.skew(values)) < 0.08
+    assert abs(scipy.stats.kurtosis(values)) < 0.16
+
+
+def test_normal_is_finite_and_symmetric_at_extreme_words(monkeypatch):
+    ends = jnp.array([0, 2**32 - 1, 2**31 - 1, 2**31, 2**24, 2**32 - 1 - 2**24], jnp.uint32)
+    monkeypatch.setattr(random, "bits", lambda stream, shape: ends)
+    values = np.asarray(jax.jit(lambda s: random.normal(s))(lanes(6)))
+    assert np.isfinite(values).all()
+    assert values[::2].tolist() == (-values[1::2]).tolist()
+    assert 5.3 < values[1] < 5.5
+    assert 0 < values[3] < 1e-6
+
+
+def test_exponential_has_mean_1():
+    values = draw(random.exponential)
+    assert 0 <= values.min() <= values.max() < 16.7
+    assert scipy.stats.kstest(values, "expon").pvalue > 1e-4
+
+
+def test_permutation_contains_every_index_once():
+    values = draw(lambda s: random.permutation(s, 7), 500)
+    assert values.dtype == np.int32
+    assert (np.sort(values, axis=1) == np.arange(7)).all()
+
+
+def test_all_permutations_are_equally_likely():
+    values = draw(lambda s: random.permutation(s, 4))
+    _, counts = np.unique(values @ np.array([64, 16, 4, 1]), return_counts=True)
+    assert len(counts) == 24
+    assert chi_square(counts) < 5
+
+
+def test_categorical_draws_in_proportion_to_the_weights():
+    weights = np.array([1.0, 0.0, 3.0, 6.0, 0.0], np.float32)
+    values = draw(lambda s: random.categorical(s, jnp.broadcast_to(weights, (*s.shape, 5))))
+    counts = np.bincount(values, minlength=5)
+    assert values.dtype == np.int32
+    assert counts[[1, 4]].tolist() == [0, 0]
+    assert chi_square(counts[[0, 2, 3]], N * weights[[0, 2, 3]] / 10) < 5
+
+
+def test_categorical_never_draws_an_index_of_weight_0():
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random((N, 40)) < 0.7, 0, 10.0 ** rng.uniform(-12, 12, (N, 40))).astype(np.float32)
+    values = np.asarray(jax.jit(random.categorical)(lanes(N), weights))
+    assert (np.take_along_axis(weights, values[:, None], 1)[:, 0] > 0)[weights.any(axis=1)].all()
+
+
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+@pytest.mark.parametrize("weights", [[0, 0, 1, 0], [0.1, 0, 0.2, 0], [1e-30, 1, 0, 0], [0, 1e30, 1, 0]])
+def test_categorical_draws_a_positive_weight_at_extreme_words(monkeypatch, word, weights):
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
+    index = jax.jit(lambda *args: random.categorical(*args))(lanes(1), np.array([weights], np.float32))[0]
+    assert weights[int(index)] > 0
+
+
+@pytest.mark.parametrize(("word", "index"), [(0, 0), (2**30 - 1, 0), (2**30, 2), (2**31, 3), (2**32 - 1, 3)])
+def test_categorical_gives_each_index_a_half_open_interval(monkeypatch, word, index):
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
+    weights = np.array([[1, 0, 1, 2]], np.float32)
+    assert jax.jit(lambda *args: random.categorical(*args))(lanes(1), weights).tolist() == [index]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int32, np.float32])
+def test_categorical_without_positive_weights_returns_0(dtype):
+    assert jax.jit(random.categorical)(lanes(3), np.zeros((3, 4), dtype)).tolist() == [0, 0, 0]
