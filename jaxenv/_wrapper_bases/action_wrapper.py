@@ -1,5 +1,6 @@
 """The base of wrappers that map the action by a function."""
 
+import abc
 import dataclasses
 from typing import ClassVar
 
@@ -17,9 +18,9 @@ class ActionWrapper(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
 
+    @abc.abstractmethod
     def action(self, action: Tree) -> Tree:
         """The action for ``env``, given one ``[B, ...]`` that fits ``action_spec``; discrete actions are in bounds."""
-        raise NotImplementedError(f"{type(self).__name__}.action")
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)

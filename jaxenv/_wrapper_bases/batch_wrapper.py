@@ -1,5 +1,6 @@
 """The base of wrappers with state of the whole batch."""
 
+import abc
 import dataclasses
 from typing import ClassVar
 
@@ -54,21 +55,21 @@ class BatchWrapper(Wrapper):
     frozen: bool = tree.static(default=False, kw_only=True)
     axis_name: str | None = tree.static(default=None, kw_only=True)
 
+    @abc.abstractmethod
     def init(self, timestep: TimeStep) -> Tree:
         """The statistics before the first row; leaves need not lead with ``[B]``."""
-        raise NotImplementedError(f"{type(self).__name__}.init")
 
     def init_lanes(self, timestep: TimeStep) -> Tree:
         """State per lane, leaves ``[B, ...]``, initialised at the start of every episode; none by default."""
         return ()
 
+    @abc.abstractmethod
     def after(self, shared: Tree, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         """Processes a batch of rows: returns the new statistics, the new state per lane and the new rows.
 
         With ``learn=False`` (the wrapper is frozen, or some rows are placeholders) the rows must be transformed by the
         statistics in ``shared`` without updating them: the returned statistics are ignored.
         """
-        raise NotImplementedError(f"{type(self).__name__}.after")
 
     def statistics(self, state: Tree) -> Tree:
         """The statistics in a state of this wrapper."""

@@ -1,5 +1,6 @@
 """The base of wrappers with state per lane."""
 
+import abc
 import dataclasses
 from typing import ClassVar
 
@@ -41,9 +42,9 @@ class LaneWrapper(Wrapper):
         if cls.before is not LaneWrapper.before and not cls.rewrites_action:
             raise TypeError(f"{cls.__name__}: a wrapper that overrides before must declare rewrites_action = True")
 
+    @abc.abstractmethod
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         """The wrapper's state for an episode whose first observation is on ``timestep``: leaves ``[B, ...]``."""
-        raise NotImplementedError(f"{type(self).__name__}.init")
 
     def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         """Runs before every step of ``env``: returns the new state of the wrapper and the action for ``env``.

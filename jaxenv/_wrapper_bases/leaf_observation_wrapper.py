@@ -1,5 +1,7 @@
 """The base of stateless wrappers that map an observation leaf by leaf."""
 
+import abc
+
 import jax
 
 from jaxenv import specs
@@ -17,9 +19,9 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
     Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
     """
 
+    @abc.abstractmethod
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         """The new leaf for a batch ``[B, ...]`` of old ones, each of which fits ``spec``."""
-        raise NotImplementedError(f"{type(self).__name__}.map_leaf")
 
     def map_spec(self, spec):
         """Shape and dtype of what ``map_leaf`` returns, without bounds."""

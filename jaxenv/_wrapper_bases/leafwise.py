@@ -1,5 +1,6 @@
 """The ``fields`` argument of wrappers that map an observation leaf by leaf."""
 
+import abc
 from typing import Any, ClassVar
 
 import jax
@@ -38,9 +39,9 @@ class Leafwise(Wrapper):
         """What a leaf of the right kind lacks, as the rest of a sentence after "must": "have 3 channels"."""
         return None
 
+    @abc.abstractmethod
     def map_spec(self, spec: specs.Array) -> specs.Array:
         """The spec of a mapped leaf."""
-        raise NotImplementedError(f"{type(self).__name__}.map_spec")
 
     def check(self):
         leaves = tree.flatten_with_path(self.env.observation_spec())[0]

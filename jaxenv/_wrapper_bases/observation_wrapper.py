@@ -1,5 +1,6 @@
 """The base of wrappers that map the observation by a function."""
 
+import abc
 from typing import ClassVar
 
 from jaxenv import tree
@@ -19,9 +20,9 @@ class ObservationWrapper(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
+    @abc.abstractmethod
     def observation(self, observation: Tree) -> Tree:
         """The new observation for a batch of inner ones, ``[B, ...]``."""
-        raise NotImplementedError(f"{type(self).__name__}.observation")
 
     def observation_spec(self):
         """Shapes and dtypes of what ``observation`` returns, without bounds."""

@@ -1,5 +1,7 @@
 """The base of wrappers that map the reward by a function."""
 
+import abc
+
 import jax
 import numpy as np
 
@@ -15,9 +17,9 @@ class RewardWrapper(RowRewardWrapper):
     Owns ``reward``; the reward at FIRST stays 0.
     """
 
+    @abc.abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array:
         """The new reward for a batch of inner ones: float32 ``[B]`` or ``[B, R]``."""
-        raise NotImplementedError(f"{type(self).__name__}.reward")
 
     def reward_spec(self):
         """Shape of what ``reward`` returns, without bounds."""

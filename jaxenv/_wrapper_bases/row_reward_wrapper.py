@@ -1,5 +1,6 @@
 """The base of wrappers that compute the reward from the whole row."""
 
+import abc
 from typing import ClassVar
 
 import jax
@@ -17,9 +18,9 @@ class RowRewardWrapper(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
 
+    @abc.abstractmethod
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
-        raise NotImplementedError(f"{type(self).__name__}.reward_of_row")
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)

@@ -1,5 +1,6 @@
 """The base of transformers that normalise by running statistics, with three ways of weighting the past."""
 
+import abc
 import dataclasses
 from typing import Any, Literal, get_args
 
@@ -77,13 +78,13 @@ class Normalizer(Transformer):
         if not (is_real(self.rate) and 0 < self.rate <= 1):
             raise ValueError(f"{owner}: rate must be in (0, 1], got {self.rate!r}")
 
+    @abc.abstractmethod
     def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         """The estimates after rows ``[B, ...]``."""
-        raise NotImplementedError(f"{type(self).__name__}.update_estimates")
 
+    @abc.abstractmethod
     def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
         """Rows ``[B, ...]`` normalised by estimates."""
-        raise NotImplementedError(f"{type(self).__name__}.normalize")
 
     def statistics(self, state: Any) -> Any:
         """Count, mean and variance of every normalised array, in its shape."""

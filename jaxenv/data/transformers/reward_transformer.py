@@ -1,5 +1,6 @@
 """The base of transformers that map the reward."""
 
+import abc
 import dataclasses
 from typing import Any
 
@@ -20,9 +21,9 @@ class RewardTransformer(RowTransformer):
     The reward of FIRST rows, which are not steps, remains 0.
     """
 
+    @abc.abstractmethod
     def reward(self, reward: jax.Array) -> Any:
         """The new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
-        raise NotImplementedError(f"{type(self).__name__}.reward")
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
         """The spec of one lane's new reward: by default the shape of what ``reward`` returns, without bounds."""

@@ -1,5 +1,7 @@
 """The base of transformers without state."""
 
+import abc
+
 from jaxenv.data.transformers._windows import map_windows
 from jaxenv.data.transformers.transformer import Transformer
 from jaxenv.timestep import TimeStep
@@ -8,9 +10,9 @@ from jaxenv.timestep import TimeStep
 class RowTransformer(Transformer):
     """Maps each row independently, without state. Write ``transform_rows`` and ``transform_spec``."""
 
+    @abc.abstractmethod
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
         """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
-        raise NotImplementedError(f"{type(self).__name__}.transform_rows")
 
     def transform_timestep(self, state, timestep):
         return state, self.transform_rows(timestep)

@@ -1,5 +1,6 @@
 """The interface of data transformers."""
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -15,7 +16,7 @@ from jaxenv.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
-class Transformer:
+class Transformer(abc.ABC):
     """Rewrites rows for their readers: a policy in a rollout, or a learner on replayed windows.
 
     Stored rows never change: `jaxenv.unroll` returns raw rows and a replay buffer stores them. The transformation can
@@ -44,7 +45,7 @@ class Transformer:
             object.__setattr__(self, field.name, hashable(getattr(self, field.name)))
         self.check()
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Checks the constructor's arguments; raises a ``ValueError`` that names class, argument and value."""
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
@@ -59,10 +60,11 @@ class Transformer:
         """
         return ()
 
+    @abc.abstractmethod
     def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         """Transforms the next row of every lane, ``[B, ...]``; returns the new state and row."""
-        raise NotImplementedError(f"{type(self).__name__}.transform_timestep")
 
+    @abc.abstractmethod
     def transform_batch(self, state: Tree, batch: Batch, replay: Any = None, stored: Any = None) -> tuple[Tree, Batch]:
         """Transforms windows of raw rows from a replay buffer; returns the new state and windows.
 
@@ -72,11 +74,10 @@ class Transformer:
             replay: the `jaxenv.data.Replay` that the windows are from, for transformers that read rows around them.
             stored: the state of ``replay``, unchanged since sampling.
         """
-        raise NotImplementedError(f"{type(self).__name__}.transform_batch")
 
+    @abc.abstractmethod
     def transform_spec(self, spec: TimeStep) -> TimeStep:
         """The specs of transformed rows, from those of raw rows (``env.time_step_spec()``), with one lane's shapes."""
-        raise NotImplementedError(f"{type(self).__name__}.transform_spec")
 
     def frozen(self) -> Self:
         """The same transformer with constant statistics, whatever state it is given."""

@@ -9,6 +9,7 @@ decodes random words into those choices (`MinAtar.draws`). All random words of a
 first, are generated together, which takes the fewest blocks of the generator.
 """
 
+import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -61,9 +62,9 @@ class MinAtar(Task):
 
     # --- implemented by each game ------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def start(self, stream: Stream) -> Tree:
         """Returns the game's state at the start of an episode, every leaf ``[B, ...]``."""
-        raise NotImplementedError(f"{type(self).__name__}.start")
 
     def draws(self, words: Sequence[jax.Array]) -> Tree:
         """Decodes ``step_words`` random words, each uint32 ``[B]``, into the random choices of one step.
@@ -72,6 +73,7 @@ class MinAtar(Task):
         """
         return ()
 
+    @abc.abstractmethod
     def advance(self, game: Tree, action: jax.Array, draws: Tree) -> tuple[Tree, jax.Array, jax.Array]:
         """Advances the game by one step.
 
@@ -83,11 +85,10 @@ class MinAtar(Task):
         Returns:
             The next state, the reward ``[B]`` and whether the game is over, bool ``[B]``.
         """
-        raise NotImplementedError(f"{type(self).__name__}.advance")
 
+    @abc.abstractmethod
     def board(self, game: Tree) -> jax.Array:
         """Returns the board, bool ``[B, 10, 10, len(channels)]``, rows from the top, columns from the left."""
-        raise NotImplementedError(f"{type(self).__name__}.board")
 
     # --- the task ----------------------------------------------------------------------------------------------------
 

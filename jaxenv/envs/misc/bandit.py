@@ -9,6 +9,7 @@ At the start of an episode the last action and the last reward are 0. The time i
 normalize_time ranges from -1 at the start to 1 at step t_max.
 """
 
+import abc
 from typing import Any
 
 import jax
@@ -54,25 +55,25 @@ class Bandit(Task):
     # --- what a bandit writes ----------------------------------------------------------------------------------------
 
     @property
+    @abc.abstractmethod
     def num_actions(self) -> int:
         """Number of arms."""
-        raise NotImplementedError(f"{type(self).__name__}.num_actions")
 
+    @abc.abstractmethod
     def arms(self, stream: Stream) -> jax.Array:
         """Draws the mean rewards of the arms of an episode: float32 ``[B, num_actions]``."""
-        raise NotImplementedError(f"{type(self).__name__}.arms")
 
+    @abc.abstractmethod
     def noise(self, stream: Stream) -> jax.Array:
         """Draws the random number of one pull: float32 ``[B]``."""
-        raise NotImplementedError(f"{type(self).__name__}.noise")
 
+    @abc.abstractmethod
     def pay(self, mean: jax.Array, action: jax.Array, noise: jax.Array) -> jax.Array:
         """The reward of pulling arm ``action`` of mean reward ``mean``: float32 ``[B]``."""
-        raise NotImplementedError(f"{type(self).__name__}.pay")
 
+    @abc.abstractmethod
     def reward_bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the rewards."""
-        raise NotImplementedError(f"{type(self).__name__}.reward_bounds")
 
     # --- the environment ---------------------------------------------------------------------------------------------
 

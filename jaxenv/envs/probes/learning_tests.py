@@ -20,6 +20,7 @@ Time limit    none: episodes terminate, as in the original, so no value is boots
 In the original, ValueUnittestEnv also has reward 1 on the first row of an episode, before any action.
 """
 
+import abc
 from typing import Any
 
 import jax
@@ -68,13 +69,13 @@ class Unittest(Task):
         """Returns the first observation of an episode and the value of ``State.memory``."""
         return self.next_observation(stream), ()
 
+    @abc.abstractmethod
     def next_observation(self, stream: Stream) -> jax.Array:
         """Returns a later observation, float32 ``[B, obs_dim]``."""
-        raise NotImplementedError(f"{type(self).__name__}.next_observation")
 
+    @abc.abstractmethod
     def reward(self, state: State, action: Any) -> jax.Array:
         """Returns the reward of an action, float32 ``[B]``, or ``[B, reward_dim]``."""
-        raise NotImplementedError(f"{type(self).__name__}.reward")
 
     # --- the task ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ outcome; `Tabular.mdp` enumerates all of them, so the table describes the code t
 tests/envs/toy_text/ compare every entry of the tables with Gymnasium's ``env.unwrapped.P``.
 """
 
+import abc
 import dataclasses
 
 import jax
@@ -92,9 +93,9 @@ class Tabular(Task):
 
     # --- what an author writes ---------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
         """The result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
-        raise NotImplementedError(f"{type(self).__name__}.outcome")
 
     def probabilities(self) -> np.ndarray:
         """The probability of each of the K outcomes of one lane: float64 ``[K]``."""
@@ -104,9 +105,9 @@ class Tabular(Task):
         """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
         return jnp.zeros(stream.shape, jnp.int32)
 
+    @abc.abstractmethod
     def first_states(self) -> np.ndarray:
         """The equally likely initial states in ascending order: int32 ``[N]``."""
-        raise NotImplementedError(f"{type(self).__name__}.first_states")
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
