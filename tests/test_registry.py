@@ -88,7 +88,7 @@ def test_register_returns_what_spec_returns_and_keeps_a_copy_of_the_keywords():
 # --- the bare environment --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry_point", [Chain, "jaxenv.testing.toys:Chain"])
+@pytest.mark.parametrize("entry_point", [Chain, "jaxenv.testing.chain:Chain"])
 def test_an_entry_point_is_a_class_or_where_to_import_it(entry_point):
     jaxenv.register("New-v0", entry_point)
     env = jaxenv.spec("New-v0").make(num_envs=2, length=9)

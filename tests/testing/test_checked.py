@@ -142,7 +142,7 @@ def test_an_action_without_bounds_must_be_finite():
 def test_an_action_that_the_mask_excludes_is_illegal():
     env = jaxenv.spec("TicTacToe-v0").make(LANES)
     fault = fault_of(env, lanes(0, 1, 2), lanes(3, 4, 5), lanes(8, 8, 5))
-    assert fault == f"{env}: action at lane 2, episode 0, step 2 is 5: action_mask does not mark it"
+    assert fault == f"{env}: action at lane 2, episode 0, step 2 is 5: action_mask does not allow it"
 
 
 def test_the_mask_of_an_action_that_starts_above_zero_counts_from_there_where_the_action_is_heeded():
@@ -155,7 +155,7 @@ def test_the_mask_of_an_action_that_starts_above_zero_counts_from_there_where_th
 
     legal, ignored = lanes(5, 7, 7), lanes(6, 6, 6)
     fault = fault_of(AutoReset(Shifted(2, num_envs=LANES)), legal, ignored, lanes(5, 7, 6))
-    assert "action at lane 2, episode 1, step 0 is 6: action_mask does not mark it" in fault
+    assert "action at lane 2, episode 1, step 0 is 6: action_mask does not allow it" in fault
 
 
 def test_a_mask_of_another_size_than_the_action_is_refused():
@@ -269,7 +269,7 @@ def test_what_a_guard_contains_is_an_error():
     env = GuardNonFinite(diverging(lanes(-1, 2, -1), shown=np.nan))
     assert fault_of(env, IDLE, IDLE) == (
         "<GuardNonFinite<Diverging>>: env_info.abnormal at lane 1, episode 0, step 2 is 1: "
-        "the state, observation or reward of the step was not finite, and the guard ended the lane"
+        "the state, observation or reward was not finite, so GuardNonFinite ended the lane"
     )
 
 
