@@ -55,7 +55,9 @@ def first_rows(id, seed):
     return int(rows.timestep.is_first()[1:].sum()) + int(last.is_first().sum())
 
 
-@pytest.mark.parametrize("store", [[], ["--store"]], ids=["summed", "stored"])
+@pytest.mark.parametrize(
+    "store", [pytest.param([], id="summed"), pytest.param(["--store"], id="stored", marks=pytest.mark.thorough)]
+)
 def test_both_sides_count_their_steps_exactly(run, store):
     content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnax", *store)
     (row,) = content["rows"]
@@ -189,6 +191,7 @@ def test_scaling_counts_the_bytes_of_state_and_row(run, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_compile_times_stand_beside_gymnax(run):
     first, second = run("compile", "--ids", "MountainCar-v0", "CardGame-v0")["rows"]
     assert first["contestants"].keys() == {"jaxenv", "gymnax"}
@@ -197,6 +200,7 @@ def test_compile_times_stand_beside_gymnax(run):
     assert second["notes"] == ["gymnax has no CardGame-v0"]
 
 
+@pytest.mark.thorough
 def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
     toy, id = run("resets", "--resets", "cheap", "--shares", "0.2", "--ids", "CartPole-v1")["rows"]
     for row in toy, id:
@@ -209,6 +213,7 @@ def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
     assert (toy["reset"], toy["share"], id["id"]) == ("cheap", 0.2, "CartPole-v1")
 
 
+@pytest.mark.thorough
 def test_seeds_under_vmap_play_as_many_steps_as_one_batch(run):
     rows = run("seeds", "--ids", "CartPole-v1", "--seeds", "3")["rows"]
     assert [row["strategy"] for row in rows] == ["select", "cond", "compact"]

@@ -127,8 +127,8 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep) -> None:
     if "final_observation" in timestep.env_info:
         shown["env_info.final_observation"] = timestep.env_info["final_observation"]
     for name, observation in shown.items():
-        wanted = tree.flatten_with_path(env.observation_spec())[0]
-        for (path, s), x in zip(wanted, jax.tree.leaves(observation), strict=True):
+        specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
+        for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
             _check(env, _name(name, path), x, _within(s, x), clock, _rule(s))
     if "abnormal" in timestep.env_info:
         abnormal = timestep.env_info["abnormal"]

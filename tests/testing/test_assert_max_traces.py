@@ -1,4 +1,4 @@
-"""The trace counter lets allowed traces pass and names what caused one too many."""
+"""`assert_max_traces` counts traces and names the argument that caused one too many."""
 
 import dataclasses
 import functools
@@ -16,8 +16,8 @@ from jaxenv.testing.assert_max_traces import assert_max_traces
 from jaxenv.wrappers import AutoReset
 
 
-def fault_of(fn, *calls):
-    """What a compiled function that may be traced once says on the way through ``calls``; only the last may raise."""
+def message_of(fn, *calls):
+    """The message of a function that may be traced once; only the last of ``calls`` may raise."""
     counted = jax.jit(assert_max_traces(fn, 1))
     for call in calls[:-1]:
         counted(*call)
@@ -35,7 +35,7 @@ def first(x, *rest):
 ZEROS = jnp.zeros(3)
 
 
-# --- what passes -----------------------------------------------------------------------------------------------------
+# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def test_steps_of_an_environment_are_traced_once(key):
@@ -48,13 +48,13 @@ def test_steps_of_an_environment_are_traced_once(key):
     reset(jax.random.key(1))
 
 
-def test_other_params_are_no_other_trace(key):
+def test_new_params_cause_no_trace(key):
     reset = jax.jit(assert_max_traces(lambda env, key: env.reset(key), 1))
     for gravity in (9.8, 3.0):
         reset(jaxenv.make("CartPole-v1", num_envs=2, gravity=gravity), key)
 
 
-def test_as_many_traces_as_are_allowed_pass():
+def test_the_allowed_number_of_traces_passes():
     counted = jax.jit(assert_max_traces(first, n=2))
     for lanes in (2, 3, 2, 3):
         counted(jnp.zeros(lanes))
@@ -67,7 +67,7 @@ def test_calls_with_arrays_are_not_counted():
     assert counted(ZEROS) is ZEROS
 
 
-def test_no_trace_at_all_can_be_asked_for():
+def test_zero_traces_may_be_allowed():
     with pytest.raises(AssertionError, match=r"^first was traced 1 times, 0 allowed\.(\n|$)"):
         jax.jit(assert_max_traces(first, 0))(ZEROS)
 
@@ -92,12 +92,12 @@ def test_it_decorates_with_and_without_arguments():
         once(jnp.ones(3))
 
 
-def test_every_wrapper_counts_for_itself():
+def test_every_wrapped_function_has_its_own_count():
     for lanes in (2, 3):
         jax.jit(assert_max_traces(first, 1))(jnp.zeros(lanes))
 
 
-def test_the_wrapped_method_is_named_with_its_owner(key):
+def test_a_method_is_named_with_its_owner(key):
     env = Chain(num_envs=2)
     step = jax.jit(assert_max_traces(env.step, 1))
     state, _ = env.reset(key)
@@ -110,38 +110,40 @@ def test_the_wrapped_method_is_named_with_its_owner(key):
     ]
 
 
-# --- what is named ---------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_shape_that_changed_is_named_by_its_path(key):
+def test_a_changed_shape_is_named_by_its_path(key):
     state, _ = Counting(np.array([3]), num_envs=2).reset(key)
     other = tree.set_field(state, "task.step", jnp.zeros(5, jnp.int32))
-    assert fault_of(first, (state,), (other,)) == ["x.task.step: shape: int32[2] before, int32[5] now"]
+    assert message_of(first, (state,), (other,)) == ["x.task.step: shape: int32[2] before, int32[5] now"]
 
 
-def test_a_dtype_that_changed_is_named():
+def test_a_changed_dtype_is_named():
     calls = ({"a": ZEROS, "b": (ZEROS, ZEROS)},), ({"a": ZEROS, "b": (ZEROS, ZEROS.astype(jnp.bfloat16))},)
-    assert fault_of(first, *calls) == ["x.b.1: dtype: float32[3] before, bfloat16[3] now"]
+    assert message_of(first, *calls) == ["x.b.1: dtype: float32[3] before, bfloat16[3] now"]
 
 
-def test_a_weak_type_that_changed_is_named():
+def test_a_changed_weak_type_is_named():
     weak = jax.lax.full((3,), 0.0)
     assert weak.weak_type
-    assert fault_of(first, (ZEROS,), (weak,)) == ["x: weak type: float32[3] before, float32[3] (weak type) now"]
+    assert message_of(first, (ZEROS,), (weak,)) == ["x: weak type: float32[3] before, float32[3] (weak type) now"]
 
 
-def test_a_python_number_in_place_of_an_array_is_named_with_all_that_differs():
-    assert fault_of(first, (ZEROS,), (1,)) == ["x: shape, dtype, weak type: float32[3] before, int32[] (weak type) now"]
+def test_a_python_number_in_place_of_an_array_is_named_with_every_difference():
+    assert message_of(first, (ZEROS,), (1,)) == [
+        "x: shape, dtype, weak type: float32[3] before, int32[] (weak type) now"
+    ]
 
 
-def test_a_static_argument_that_changed_is_named_with_both_values():
+def test_a_changed_static_argument_is_named_with_both_values():
     counted = jax.jit(assert_max_traces(lambda x, mode: x, 1), static_argnames="mode")
     counted(ZEROS, "train")
     with pytest.raises(AssertionError, match=r"\n  mode: static value: 'train' before, 'eval' now"):
         counted(ZEROS, "eval")
 
 
-def test_equal_static_values_of_another_type_differ():
+def test_equal_static_values_of_different_types_differ():
     counted = jax.jit(assert_max_traces(lambda x, n: x, 1), static_argnames="n")
     counted(ZEROS, 1)
     with pytest.raises(AssertionError, match=r"\n  n: static value: 1 before, True now"):
@@ -150,27 +152,27 @@ def test_equal_static_values_of_another_type_differ():
 
 def test_a_static_field_of_an_environment_is_named():
     calls = (AutoReset(Chain(4)), ZEROS), (AutoReset(Chain(5), "same_step"), ZEROS)
-    assert fault_of(lambda env, x: x, *calls) == [
+    assert message_of(lambda env, x: x, *calls) == [
         "env.mode: static value: 'next_step' before, 'same_step' now",
         "env.env.length: static value: 4 before, 5 now",
     ]
 
 
-def test_another_wrapper_is_named_once_without_what_is_inside():
+def test_another_wrapper_is_named_without_its_contents():
     calls = (AutoReset(Chain()), ZEROS), (Chain(), ZEROS)
-    assert fault_of(lambda env, x: x, *calls) == ["env: structure: AutoReset before, Chain now"]
+    assert message_of(lambda env, x: x, *calls) == ["env: structure: AutoReset before, Chain now"]
 
 
-def test_an_entry_that_came_or_went_is_named():
+def test_added_and_removed_entries_are_named():
     calls = ({"a": ZEROS, "b": {"c": ZEROS}},), ({"a": ZEROS, "d": ZEROS},)
-    assert fault_of(first, *calls) == [
+    assert message_of(first, *calls) == [
         "x.b: structure: dict before, nothing now",
         "x.d: structure: nothing before, float32[3] now",
     ]
 
 
 def test_none_in_place_of_an_array_is_named():
-    assert fault_of(first, ((ZEROS, ZEROS),), ((ZEROS, None),)) == ["x.1: structure: float32[3] before, None now"]
+    assert message_of(first, ((ZEROS, ZEROS),), ((ZEROS, None),)) == ["x.1: structure: float32[3] before, None now"]
 
 
 class Pair(NamedTuple):
@@ -194,17 +196,17 @@ class Tagged:
         return cls(*children, tag)
 
 
-def test_containers_of_other_kinds_are_told_apart():
+def test_different_kinds_of_containers_are_named():
     calls = (Pair(ZEROS, ZEROS),), ((ZEROS, ZEROS),)
-    assert fault_of(first, *calls) == ["x: structure: Pair before, tuple now"]
+    assert message_of(first, *calls) == ["x: structure: Pair before, tuple now"]
 
 
-def test_the_metadata_of_a_class_of_ones_own_is_named():
+def test_the_metadata_of_a_custom_class_is_named():
     calls = (Tagged(ZEROS, "red"),), (Tagged(ZEROS, "blue"),)
-    assert fault_of(first, *calls) == ["x: structure: Tagged('red') before, Tagged('blue') now"]
+    assert message_of(first, *calls) == ["x: structure: Tagged('red') before, Tagged('blue') now"]
 
 
-def test_further_arguments_and_those_by_keyword_are_named():
+def test_variadic_and_keyword_arguments_are_named():
     def fn(*args, **kwargs):
         return args[0]
 
@@ -218,7 +220,7 @@ def test_further_arguments_and_those_by_keyword_are_named():
     ]
 
 
-def test_an_argument_passed_by_keyword_for_once_is_named():
+def test_a_switch_to_a_keyword_argument_is_named():
     counted = jax.jit(assert_max_traces(lambda x, y: x))
     counted(ZEROS, ZEROS)
     with pytest.raises(AssertionError, match=r"arguments passed by keyword: static value: \(\) before, \('y',\) now"):
@@ -237,14 +239,14 @@ def test_the_most_similar_earlier_trace_is_compared():
     ]
 
 
-def test_a_trace_for_no_difference_in_the_arguments_says_where_to_look():
+def test_a_trace_with_equal_arguments_lists_possible_causes():
     counted = assert_max_traces(first)
     jax.jit(lambda x: counted(x))(ZEROS)
-    with pytest.raises(AssertionError, match=r"no argument differs: either jax\.jit was called again"):
+    with pytest.raises(AssertionError, match=r"no argument differs: jax\.jit was called again"):
         jax.jit(lambda x: counted(x))(ZEROS)
 
 
-# --- misuse ----------------------------------------------------------------------------------------------------------
+# --- misuse -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_compiled_function_is_refused():

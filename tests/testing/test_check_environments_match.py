@@ -1,4 +1,4 @@
-"""Comparing two environments."""
+"""`check_environments_match` compares two environments row by row."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jaxenv.wrappers import AutoReset, RewardWrapper
 
 
 class Drift(Task):
-    """A float that grows by ``speed`` at every step."""
+    """A float that grows by ``speed`` on every step."""
 
     speed: float = 1.0
 
@@ -32,26 +32,26 @@ class Drift(Task):
         return specs.discrete(2)
 
 
-class NotANumber(RewardWrapper):
+class PaysNan(RewardWrapper):
     def reward(self, reward):
         return jnp.full_like(reward, np.nan)
 
 
-def test_an_environment_matches_its_equal(key):
+def test_equal_environments_match(key):
     a, b = (AutoReset(mock_012(num_envs=2)) for _ in range(2))
     check_environments_match(a, b, key, num_steps=50)
 
 
-def test_ways_to_reset_match(key):
+def test_restart_strategies_match(key):
     env = Counting(np.array([[1, 2], [3, 1]]), num_envs=2)
     check_environments_match(AutoReset(env, strategy="select"), AutoReset(env, strategy="compact"), key)
 
 
-def test_rewards_that_are_no_numbers_on_either_side_match(key):
-    check_environments_match(NotANumber(Chain(num_envs=2)), NotANumber(Chain(num_envs=2)), key, num_steps=3)
+def test_nan_rewards_on_both_sides_match(key):
+    check_environments_match(PaysNan(Chain(num_envs=2)), PaysNan(Chain(num_envs=2)), key, num_steps=3)
 
 
-def test_a_length_that_differs_is_found_at_its_step_and_lane(key):
+def test_a_different_length_is_reported_with_step_and_lane(key):
     a, b = (Counting(np.array([[9], [n], [9]]), num_envs=3) for n in (9, 4))
     with pytest.raises(AssertionError) as error:
         check_environments_match(a, b, key, num_steps=8)
@@ -65,7 +65,7 @@ def test_the_last_step_is_compared(key):
         check_environments_match(a, b, key, num_steps=5)
 
 
-def test_a_param_that_differs_is_found_at_its_step_and_lane(key):
+def test_a_different_param_is_reported_with_step_and_lane(key):
     a, b = (Drift(np.array([1, 2, n], np.float32), num_envs=3) for n in (3, 4))
     with pytest.raises(AssertionError, match=r"differ in observation at step 1, lane 2: 3\.0 and 4\.0"):
         check_environments_match(a, b, key, num_steps=5)
@@ -84,12 +84,12 @@ def test_floats_may_differ_by_the_tolerance(key):
         check_environments_match(a, b, key, num_steps=5, tolerance=1e-4)
 
 
-def test_specs_that_differ_are_refused(key):
+def test_different_specs_are_refused(key):
     with pytest.raises(ValueError, match=r"time step specs differ at observation: .*0, 3.* and .*0, 4"):
         check_environments_match(Chain(4), Chain(5), key)
 
 
-def test_structures_that_differ_are_refused(key):
+def test_different_structures_are_refused(key):
     class Wrapped(Chain):
         def observe(self, state):
             return {"cell": state}
@@ -101,7 +101,7 @@ def test_structures_that_differ_are_refused(key):
         check_environments_match(Chain(), Wrapped(), key)
 
 
-def test_numbers_of_lanes_that_differ_are_refused(key):
+def test_different_numbers_of_lanes_are_refused(key):
     with pytest.raises(ValueError, match="the environments have 2 and 3 lanes"):
         check_environments_match(Chain(num_envs=2), Chain(num_envs=3), key)
 

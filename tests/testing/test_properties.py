@@ -67,13 +67,11 @@ def not_applicable(report: Report) -> set[str]:
 def ids_and_modes():
     """Every id in every mode; modes other than ``next_step`` are mostly left to thorough runs."""
     for id in jaxenv.ids():
-        # MinAtar's games restart alike.
-        modes = (
-            ("next_step",) if id.endswith("MinAtar") and id != "Breakout-MinAtar" else ("next_step", "same_step", None)
-        )
-        for mode in modes:
-            quick = mode == "next_step" or id in ("Breakout-MinAtar", "CartPole-v1")
-            yield pytest.param(id, mode, marks=() if quick else pytest.mark.thorough)
+        yield id, "next_step"
+        if id in ("Breakout-MinAtar", "CartPole-v1"):
+            yield from ((id, "same_step"), (id, None))
+        elif not id.endswith("MinAtar"):  # all games of MinAtar restart alike
+            yield from (pytest.param(id, mode, marks=pytest.mark.thorough) for mode in ("same_step", None))
 
 
 @pytest.mark.parametrize(("id", "autoreset"), list(ids_and_modes()))

@@ -140,12 +140,12 @@ def main(names: list[str]) -> None:
     )
     for name in names or WRAPPERS:
         entry = WRAPPERS[name]
-        begun, inner = time.perf_counter(), entry.env()
+        started, inner = time.perf_counter(), entry.env()
         report = check_wrapper(entry.wrapper, inner)
         of = {s: [r.name for r in report if r.status is s] for s in Status}
-        told = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
-        seconds = time.perf_counter() - begun
-        print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(told)} | {seconds:.0f} |", flush=True)
+        listed = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
+        seconds = time.perf_counter() - started
+        print(f"| {name} | `{inner!r}` | {len(of[Status.PASSED])} | {' | '.join(listed)} | {seconds:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
