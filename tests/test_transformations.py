@@ -53,8 +53,8 @@ def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
 @pytest.mark.parametrize(
     ("id", "param", "value", "reset"),
     [
-        ("CartPole-v1", "force", 10.0, "select"),
-        ("CartPole-v1", "force", 10.0, "cond"),
+        pytest.param("CartPole-v1", "force", 10.0, "select", marks=pytest.mark.thorough),
+        pytest.param("CartPole-v1", "force", 10.0, "cond", marks=pytest.mark.thorough),
         ("CartPole-v1", "force", 10.0, "compact"),
         ("Pendulum-v1", "mass", 1.0, "select"),
     ],

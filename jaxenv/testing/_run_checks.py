@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 import jax
 
 from jaxenv.environment import Environment
+from jaxenv.testing._subject import Subject
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS, PROPERTIES, select_properties
 from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status
-from jaxenv.testing.subject import Subject
 from jaxenv.wrapper import layers
 
 # The other checks rely on these and would only crash without them.
@@ -56,7 +56,7 @@ def _check_all(name: str, subjects: list[Subject]) -> Result:
     for status in (Status.FAILED, Status.PASSED):
         for result, subject in results:
             if result.status is status:
-                around = f"around {layers(subject.env)[-1]!r}: " if len(results) > 1 and result.evidence else ""
+                around = f"around {layers(subject.original)[-1]!r}: " if len(results) > 1 and result.evidence else ""
                 return dataclasses.replace(result, evidence=around + result.evidence)
     return results[0][0]
 

@@ -6,8 +6,8 @@ import jax
 
 from jaxenv.environment import Environment
 from jaxenv.testing._run_checks import run_checks
+from jaxenv.testing.every_kind import every_kind
 from jaxenv.testing.report import Report, Result
-from jaxenv.testing.toys import every_kind
 from jaxenv.wrapper import layers
 
 

@@ -1,4 +1,4 @@
-"""An environment that raises where others contain: on illegal actions, numbers that are none, broken specs."""
+"""An environment that raises on illegal actions, non-finite values and observations outside of their spec."""
 
 import math
 from typing import Any, ClassVar
@@ -19,27 +19,27 @@ _MAX_RANK = 8  # of a leaf, the lanes included
 
 
 def checked(env: Environment) -> "Checked":
-    """An environment that steps like ``env`` and raises at the first fault of the caller's or of its own.
+    """An environment that steps like ``env`` and raises at the first invalid action, reward or observation.
 
-    Jitted code cannot raise, so environments contain what is wrong: they clip, and they end a lane whose numbers
-    diverge. That is right for training and hides mistakes. Here an error is raised where
+    Jitted code cannot raise errors, so environments contain invalid values: they clip actions, and they end lanes
+    whose values diverge. This suits training but hides mistakes. The checked environment raises an error if
 
-    - an action is illegal: not finite, outside the action spec, or not marked by the state's ``action_mask``. It is
-      the caller's own action that counts, not what clipping makes of it. Rows whose action the environment ignores
-      (those after LAST in ``next_step`` streams) are left out;
-    - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` found a lane to be so;
-    - an observation (``env_info["final_observation"]`` too) lies outside the observation spec.
+    - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
+      The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
+      LAST in ``next_step`` mode) are not checked;
+    - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` found a lane that is;
+    - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec.
 
-    Put it outermost. Called as they are, ``reset`` and ``step`` compile themselves and raise at the call. In code that
-    is traced (``jax.jit``, ``jax.lax.scan``) an error has to be carried out: hand the outermost function to
-    ``checkify``, as in the second example, and call ``error.throw()``. Without that JAX refuses to compile it.
+    It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In
+    traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
+    example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
     Returns:
-        A wrapper that owns nothing: state, rows and specs are those of ``env``.
+        A wrapper that owns nothing: its state, rows and specs are those of ``env``.
 
     Raises:
-        ValueError: from ``reset`` and ``step``: the leaf, the lane, its episode, the step in it (FIRST is step 0; for
-            an action, the step at which it was taken), the value and the rule.
+        ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is
+            step 0; for an action, the step at which it was taken), the value and the rule.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> from jax.experimental import checkify
@@ -59,7 +59,7 @@ def checked(env: Environment) -> "Checked":
 
 
 class Checked(Wrapper):
-    """The environment that `checked` makes. Owns nothing."""
+    """The environment that `checked` returns. Owns nothing."""
 
     owns: ClassVar[frozenset[str]] = frozenset()
 
@@ -77,11 +77,11 @@ def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, pre
 
 
 def _step_and_check(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-    new, timestep = env.step(state, action)  # refuses wrong structures, shapes and kinds of dtype
-    _check_action(env, state, action, heeded=~timestep.is_first())
+    new, timestep = env.step(state, action)  # raises for wrong structures, shapes and kinds of dtype
+    _check_action(env, state, action, used=~timestep.is_first())
     clock = env.clock(new)
     if env.autoreset == "same_step":
-        # The row that ends an episode belongs to it, though the state is that of the next one already.
+        # The last row of an episode still belongs to it, although the state already belongs to the next one.
         clock = tree.where(timestep.is_last(), env.clock(state).tick(), clock)
     _check_row(env, clock, timestep)
     return new, timestep
@@ -93,16 +93,16 @@ _step = jax.jit(checkify.checkify(_step_and_check))
 
 def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(error)):
-        checkify.check_error(error)  # for the checkify around the caller
+        checkify.check_error(error)  # an outer checkify reports it
     elif (message := error.get()) is not None:
         raise ValueError(message.removesuffix(" (`check` failed)"))
     return out
 
 
-# --- what is checked -------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_action(env: Environment, state: Tree, action: Tree, heeded: jax.Array) -> None:
+def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) -> None:
     spec, clock = env.action_spec(), env.clock(state)
     cast = _actions.conform(spec, action, clock.env_id.shape[0], str(env))
     leaves = zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
@@ -110,15 +110,15 @@ def _check_action(env: Environment, state: Tree, action: Tree, heeded: jax.Array
         given = jnp.asarray(given)
         legal = _within(s, a)
         if s.dtype.kind in "iu":
-            legal &= a.astype(given.dtype) == given  # an integer that the spec's dtype does not hold was cut
-        _check(env, _name("action", path), given, legal | ~tree.expand(heeded, a.ndim), clock, _rule(s))
+            legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
+        _check(env, _name("action", path), given, legal | ~tree.expand(used, a.ndim), clock, _rule(s))
     mask = env.info_of_state(state).get("action_mask")
     if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
-        if mask.shape != (*heeded.shape, spec.num_values):
+        if mask.shape != (*used.shape, spec.num_values):
             raise ValueError(f"{env}: action_mask has shape {mask.shape}, the action spec has {spec.num_values} values")
         index = jnp.clip(cast, spec.minimum, spec.maximum).astype(jnp.int32) - np.int32(spec.minimum)
-        marked = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
-        _check(env, "action", cast, marked | ~heeded, clock, "action_mask does not mark it")
+        allowed = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
+        _check(env, "action", cast, allowed | ~used, clock, "action_mask does not allow it")
 
 
 def _check_row(env: Environment, clock: Clock, timestep: TimeStep) -> None:
@@ -127,17 +127,17 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep) -> None:
     if "final_observation" in timestep.env_info:
         shown["env_info.final_observation"] = timestep.env_info["final_observation"]
     for name, observation in shown.items():
-        wanted = tree.flatten_with_path(env.observation_spec())[0]
-        for (path, s), x in zip(wanted, jax.tree.leaves(observation), strict=True):
+        specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
+        for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
             _check(env, _name(name, path), x, _within(s, x), clock, _rule(s))
     if "abnormal" in timestep.env_info:
         abnormal = timestep.env_info["abnormal"]
-        rule = "the state, observation or reward of the step was not finite, and the guard ended the lane"
+        rule = "the state, observation or reward was not finite, so GuardNonFinite ended the lane"
         _check(env, "env_info.abnormal", abnormal, ~abnormal, clock, rule)
 
 
 def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
-    """Where ``x`` (``[B, ...]``, in the spec's dtype) is finite and within the spec's bounds, in the shape of ``x``."""
+    """Whether ``x`` (``[B, ...]``, with the dtype of the spec) is finite and within bounds, with the shape of ``x``."""
     holds = jnp.isfinite(x) if spec.is_continuous else jnp.ones(x.shape, bool)
     if isinstance(spec, specs.Bounded):
         holds &= (x >= specs.aligned(spec.minimum, x.ndim)) & (x <= specs.aligned(spec.maximum, x.ndim))
@@ -155,9 +155,9 @@ def _name(root: str, path: tuple) -> str:
 
 
 def _check(env: Environment, name: str, x: jax.Array, holds: jax.Array, clock: Clock, rule: str) -> None:
-    """Adds an error for the first place (lane by lane) at which ``holds`` is false; both are ``[B, ...]``.
+    """Adds an error for the first element (in lane order) at which ``holds`` is false; both are ``[B, ...]``.
 
-    Every error carries arrays of the same shapes and dtypes: of such errors checkify keeps the first in time.
+    All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
     """
     if x.size == 0:
         return
@@ -182,5 +182,5 @@ def _check(env: Environment, name: str, x: jax.Array, holds: jax.Array, clock: C
 
 
 def _escaped(part: object) -> str:
-    """Text in which braces are no places of a format."""
+    """Text with braces escaped for ``str.format``."""
     return str(part).replace("{", "{{").replace("}", "}}")

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Iterable
 
-from jaxenv.testing.checks import (
+from jaxenv.testing._checks import (
     batch,
     episodes,
     gradients,
@@ -16,7 +16,7 @@ from jaxenv.testing.checks import (
     values,
     wrapping,
 )
-from jaxenv.testing.subject import Subject
+from jaxenv.testing._subject import Subject
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,7 @@ def test_scaling_counts_the_bytes_of_state_timestep_and_action(run, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_compile_times_are_compared_with_gymnax(run):
     first, second = run("compile", "--ids", "MountainCar-v0", "CardGame-v0")["rows"]
     assert first["contestants"].keys() == {"jaxenv", "gymnax"}
@@ -37,6 +38,7 @@ def test_compile_times_are_compared_with_gymnax(run):
     assert second["notes"] == ["gymnax has no CardGame-v0"]
 
 
+@pytest.mark.thorough
 def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
     toy, id = run("resets", "--resets", "cheap", "--fractions", "0.2", "--ids", "CartPole-v1")["rows"]
     for row in toy, id:
@@ -49,6 +51,7 @@ def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
     assert (toy["reset"], toy["fraction"], id["id"]) == ("cheap", 0.2, "CartPole-v1")
 
 
+@pytest.mark.thorough
 def test_seeds_under_vmap_play_as_many_steps_as_one_batch(run):
     rows = run("seeds", "--ids", "CartPole-v1", "--seeds", "3")["rows"]
     assert [row["strategy"] for row in rows] == ["select", "cond", "compact"]

@@ -20,7 +20,9 @@ def first_rows(id, seed):
     return int(rows.timestep.is_first()[1:].sum()) + int(last.is_first().sum())
 
 
-@pytest.mark.parametrize("store", [[], ["--store"]], ids=["summed", "stored"])
+@pytest.mark.parametrize(
+    "store", [pytest.param([], id="summed"), pytest.param(["--store"], id="stored", marks=pytest.mark.thorough)]
+)
 def test_both_sides_count_their_steps_exactly(run, store):
     content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnax", *store)
     (row,) = content["rows"]

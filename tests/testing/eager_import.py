@@ -1,4 +1,4 @@
-"""A module that computes something while it is imported, which starts a backend before anybody can configure it."""
+"""A module that creates an array on import, and thereby starts a backend before it can be configured."""
 
 import jax.numpy as jnp
 
@@ -8,4 +8,4 @@ TABLE = jnp.arange(3)
 
 
 class Eager(Chain):
-    """Otherwise sound."""
+    """An otherwise sound environment."""

@@ -1,0 +1,228 @@
+"""The batch: a lane depends only on its own key, actions and params."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._declared import Declared, map_declared
+from jaxenv.environment import Environment
+from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_lanes, to_numpy
+from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start
+from jaxenv.testing._rollout import Rollout
+from jaxenv.testing._stacks import LANES, LIMITS, MORE_LANES, carries, with_restarts
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.tree import Tree
+
+
+def batch_equals_single_lanes(subject: Subject) -> None:
+    """A batch equals single lanes (B = 1) with the same keys: starts, and every step from the same states.
+
+    Words, integers and flags agree bitwise, floats to 1e-5.
+    """
+    rollout, labels = subject.rollout, ("alone", "in a batch")
+    for lane in range(LANES):
+        single = subject.stack.take(jnp.array([lane], jnp.int32))
+        alone = start(single, subject.keys[0][lane : lane + 1], lane_numbers(LANES)[lane : lane + 1])
+        batched = take_lanes(rollout.start, slice(lane, lane + 1), axis=0)
+        require_equal(alone, batched, labels, context=f"start of lane {lane}", tolerance=ROUNDING, axes=())
+    alone = _replay_lane_by_lane(subject.stack, rollout)
+    require_equal(alone, rollout.after, labels, tolerance=ROUNDING, first_step=1)
+
+
+def _replay_lane_by_lane(env: Environment, rollout: Rollout) -> Tree:
+    """Every step of a rollout, repeated in batches of one lane: states and rows ``[T, B, ...]``."""
+    single = []
+    for lane in range(LANES):
+        at = np.array([lane])
+        inputs = take_lanes((rollout.before, rollout.actions), at)
+        single.append(to_numpy(replay(env.take(jnp.asarray(at, jnp.int32)), *inputs)))
+    return jax.tree.map(lambda *x: np.concatenate(x, axis=1), *single)
+
+
+def permutation_equivariant(subject: Subject) -> None:
+    """Permuting the lanes permutes their states and rows."""
+    rollout, order = subject.rollout, np.array([4, 0, 6, 5, 1, 3, 2])
+    labels = ("in the original order", "in a permuted order")
+    env = subject.stack.take(jnp.asarray(order, jnp.int32))
+    permuted = start(env, subject.keys[0][order], lane_numbers(LANES)[order])
+    expected = take_lanes(rollout.start, order, axis=0)
+    require_equal(expected, permuted, labels, context="start", tolerance=ROUNDING, axes=("lane",))
+    permuted = replay(env, *take_lanes((rollout.before, rollout.actions), order))
+    require_equal(take_lanes(rollout.after, order), permuted, labels, tolerance=ROUNDING, first_step=1)
+
+
+def lane_independent(subject: Subject) -> str:
+    """A lane stays bitwise the same when the keys, actions, states and ends of all other lanes change."""
+    rollout, count = subject.rollout, 0
+    for lane in range(LANES):
+        keys, actions = (_keep_lane(other, own, lane) for own, other in (subject.keys, subject.actions))
+        # The limits change too: a lane that ends on the same steps in both runs affects others equally in both.
+        limits = np.where(np.arange(LANES) == lane, LIMITS, np.roll(LIMITS + 1, 1))
+        changed = subject.roll(keys, actions, with_restarts(subject.env, limits))
+        others_end = np.delete(changed.ends, lane, axis=1).any(axis=1)
+        count += int(np.sum(others_end & ~changed.ends[:, lane]))
+        before, after = (take_lanes((r.states, r.rows), lane) for r in (rollout, changed))
+        labels = ("before", "after all other lanes changed")
+        require_equal(before, after, labels, context=f"lane {lane}", axes=("step",))
+    if count < 3 and not rollout.only_one_step_episodes:
+        raise Failure(f"on only {count} steps another lane ended and the lane did not, the check needs 3")
+    return f"{count} steps on which another lane ended and the lane did not"
+
+
+def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
+    """The keys ``[B]`` or actions ``[T, B, ...]`` in ``others``, with those of one lane from ``own``."""
+
+    def keep(other, mine):
+        if isinstance(other, jax.Array):  # keys
+            return other.at[lane].set(mine[lane])
+        changed = np.copy(other)
+        changed[:, lane] = mine[:, lane]
+        return changed
+
+    return jax.tree.map(keep, others, own)
+
+
+def nan_contained(subject: Subject) -> str:
+    """NaN and infinity in the state of one lane reach neither other lanes nor the lane's next episode.
+
+    If ``carry`` keeps part of the state for the next episode, only the other lanes are checked.
+    """
+    rollout, env, poison = subject.rollout, subject.stack, {2: np.nan, 4: np.inf}
+    state, timestep = rollout.start
+    state, count = _poison(state, poison)
+    if not count:
+        raise NotApplicable("the state has no floats")
+    states, rows = to_numpy(run(env, state, timestep, rollout.actions))
+    clean = np.broadcast_to(~np.isin(np.arange(LANES), list(poison)), rollout.ends.shape)
+    labels = ("next to finite lanes", f"next to NaN and infinity in lanes {list(poison)}")
+    require_equal((rollout.states, rollout.rows), (states, rows), labels, where=clean)
+    if carries(env):
+        return "only other lanes: carry keeps part of the state"
+    for lane in poison:
+        later = (np.asarray(env.clock(states).episode) > 0) & (np.arange(LANES) == lane)
+        if not later.any():
+            raise Failure(f"lane {lane} never started another episode, the check needs one")
+        # In same_step mode, the row on which an episode starts is still the last row of the previous one.
+        later_rows = later & np.roll(later, 1, axis=0) if env.autoreset == "same_step" else later
+        require_finite(states, "in an episode after NaN or infinity: state", where=later)
+        require_finite(rows, "in an episode after NaN or infinity: timestep", where=later_rows)
+    return ""
+
+
+def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
+    """The state with all floats of some lanes replaced, and the number of leaves with floats."""
+    count = 0
+
+    def replace(x):
+        nonlocal count
+        if isinstance(x, tree.Shared) or not jnp.issubdtype(x.dtype, jnp.inexact) or not x[0].size:
+            return x
+        count += 1
+        x = np.array(x)
+        for lane, value in values.items():
+            x[lane] = value
+        return x
+
+    return jax.tree.map(replace, state, is_leaf=lambda x: isinstance(x, tree.Shared)), count
+
+
+def any_number_of_lanes(subject: Subject) -> str:
+    """One lane and other numbers of lanes give the same rows. Zero lanes work or raise a ``ValueError``."""
+    rollout = subject.rollout
+    for count in (1, MORE_LANES):
+        index = np.arange(count) % LANES
+        env = subject.stack.take(jnp.asarray(index, jnp.int32))
+        actual = replay(env, *take_lanes((rollout.before, rollout.actions), index))
+        labels = (f"in {LANES} lanes", f"in {count} lanes")
+        require_equal(take_lanes(rollout.after, index), actual, labels, tolerance=ROUNDING, first_step=1)
+    try:
+        empty = subject.original.take(jnp.zeros(0, jnp.int32))
+        jax.eval_shape(lambda env, keys: env.reset(keys), empty, subject.keys[0][:0])
+    except ValueError as refusal:
+        return f"zero lanes raise: {refusal}"
+    return "zero lanes work"
+
+
+def growth_invariant(subject: Subject) -> None:
+    """Adding lanes leaves existing lanes unchanged: starts from one key, and every step from the same states."""
+    rollout, labels = subject.rollout, (f"in {LANES} lanes", f"in {MORE_LANES} lanes")
+    reset = jax.jit(lambda env, key: env.reset(key))
+    few, many = (to_numpy(reset(subject.with_lanes(count), subject.key)) for count in (LANES, MORE_LANES))
+    first = take_lanes(many, slice(LANES), axis=0)
+    require_equal(few, first, labels, context="start", tolerance=ROUNDING, axes=("lane",))
+    index = np.arange(MORE_LANES) % LANES
+    grown = subject.stack.take(jnp.asarray(index, jnp.int32))
+    many = to_numpy(replay(grown, *take_lanes((rollout.before, rollout.actions), index)))
+    require_equal(rollout.after, take_lanes(many, slice(LANES)), labels, tolerance=ROUNDING, first_step=1)
+
+
+def wrong_actions_refused(subject: Subject) -> None:
+    """An action of the wrong batch size, structure or kind of dtype raises a ``ValueError`` that names both."""
+    env = subject.env
+    state, action = output_shapes(env)[0][0], action_shapes(env)
+
+    def require_refused(wrong: Tree, description: str, *named: Any) -> None:
+        try:
+            jax.eval_shape(lambda env, *args: env.step(*args), env, state, wrong)
+        except ValueError as error:
+            if missing := [str(name) for name in named if str(name) not in str(error)]:
+                raise Failure(f"the error for {description} does not name {missing[0]}: {error}") from None
+        except Exception as error:
+            raise Failure(f"{description} raises {type(error).__name__} instead of ValueError: {error}") from None
+        else:
+            raise Failure(f"{description} is accepted")
+
+    for count in (1, LANES + 1):
+        wrong = jax.tree.map(lambda s, n=count: jax.ShapeDtypeStruct((n, *s.shape[1:]), s.dtype), action)
+        if jax.tree.leaves(action):
+            require_refused(wrong, f"an action of {count} lanes for {LANES}", count, LANES)
+    wrong = {"surplus": action}
+    require_refused(wrong, "an action of another structure", jax.tree.structure(wrong))
+    if any(jnp.issubdtype(s.dtype, jnp.integer) for s in jax.tree.leaves(action)):
+        wrong = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, jnp.float32), action)
+        require_refused(wrong, "a float action for an integer spec", "float32")
+
+
+def scalar_equals_per_lane(subject: Subject) -> str:
+    """A value shared by all lanes equals the same value given per lane.
+
+    Lanes with different values equal single lanes.
+    """
+    rollout = subject.rollout
+    names: list[str] = []
+    spread = _per_lane(subject.stack, names, varied=False)
+    if not names:
+        raise NotApplicable("the environment has no value shared by all lanes")
+    replayed = replay(spread, rollout.before, rollout.actions)
+    labels = ("with shared values", "with values per lane")
+    require_equal(rollout.after, replayed, labels, tolerance=ROUNDING, first_step=1)
+    if subject.lanes_are_independent:
+        varied = _per_lane(subject.stack, [], varied=True)
+        together = replay(varied, rollout.before, rollout.actions)
+        alone = _replay_lane_by_lane(varied, rollout)
+        labels = ("alone", "next to lanes with other values")
+        require_equal(alone, together, labels, tolerance=ROUNDING, first_step=1)
+    return ", ".join(names)
+
+
+def _per_lane(env: Environment, names: list[str], *, varied: bool) -> Any:
+    """The stack with every shared value given per lane; with ``varied``, floats differ between lanes.
+
+    The names of these values are appended to ``names``.
+    """
+
+    def spread(d: Declared):
+        if d.per_lane or d.dtype is None:
+            return d.value
+        names.append(d.path.split(".")[-1])
+        value = np.asarray(d.value)
+        values = np.broadcast_to(value, (LANES, *value.shape)).copy()
+        if varied and values.dtype.kind == "f":
+            values *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), values.ndim)
+        return values
+
+    return map_declared(spread, env)

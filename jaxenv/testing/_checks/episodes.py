@@ -1,0 +1,223 @@
+"""Episodes: where they start and end, and what the rows there contain."""
+
+import jax
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.testing._compare import ROUNDING, require_equal, require_nowhere, take_lanes, take_steps, to_numpy
+from jaxenv.testing._programs import replay, sample_actions, start
+from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import TimeLimit
+from jaxenv.wrappers.autoreset import AutoResetState
+
+FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
+# The fields that describe a transition.
+_TRANSITION = ("step_type", "reward", "discount", "prev_action")
+
+
+def episode_grammar(subject: Subject) -> str:
+    """Step types follow FIRST MID* LAST, and FIRST again; in ``same_step`` mode FIRST (MID or LAST)*.
+
+    A FIRST row has reward 0, discount 1 and zeros in ``prev_action`` and in the ``env_info`` of a transition. On every
+    other row, ``prev_action`` is the action passed to ``step``.
+    """
+    rollout = subject.rollout
+    rows, kind = rollout.rows, rollout.step_type
+    require_nowhere(~np.isin(kind, (FIRST, MID, LAST)), "unknown step_type", kind)
+    require_nowhere(kind[:1] != FIRST, "step_type of a reset", kind)
+    if subject.stack.autoreset == "same_step":
+        require_nowhere(kind[1:] == FIRST, "FIRST from a step", kind[1:], first_step=1)
+    else:
+        require_nowhere((kind[1:] == FIRST) & (kind[:-1] != LAST), "FIRST not after LAST", kind[1:], first_step=1)
+        require_nowhere((kind[1:] != FIRST) & (kind[:-1] == LAST), "no FIRST after LAST", kind[1:], first_step=1)
+    at_first = {
+        "reward": (rows.reward, 0),
+        "discount": (rows.discount, 1),
+        "prev_action": (rows.prev_action, 0),
+        "env_info": (_transition_info(subject, rows), 0),
+    }
+    for field, (values, expected) in at_first.items():
+        for path, x in jax.tree_util.tree_leaves_with_path(values):
+            wrong = (x != np.asarray(expected, x.dtype)) & tree.expand(kind == FIRST, x.ndim)
+            require_nowhere(wrong, f"{field} {tree.path_name(path)}".rstrip() + " of a FIRST row", x)
+    shown = take_steps(rows.prev_action, slice(1, None))
+    labels, acted = ("as passed", "as shown"), kind[1:] != FIRST
+    require_equal(rollout.actions, shown, labels, name="prev_action", where=acted, first_step=1)
+    return f"{int(np.sum(kind == FIRST))} FIRST rows, {int(np.sum(kind == LAST))} LAST rows"
+
+
+def _transition_info(subject: Subject, rows: TimeStep) -> dict[str, Tree]:
+    """The entries of ``env_info`` that describe a transition rather than a state."""
+    of_state = jax.eval_shape(subject.stack.info_of_state, take_steps(subject.rollout.states, 0))
+    return {n: x for n, x in rows.env_info.items() if n not in of_state and n != "final_observation"}
+
+
+def discount_zero_only_at_last(subject: Subject) -> str:
+    """The discount lies in [0, 1] and is 0 only at LAST."""
+    kind, discount = subject.rollout.step_type, np.asarray(subject.rollout.rows.discount)
+    require_nowhere(~((discount >= 0) & (discount <= 1)), "discount outside of [0, 1]", discount)
+    require_nowhere((discount == 0) & (kind != LAST), "discount of a row that is not LAST", discount)
+    terminated = (kind == LAST) & (discount == 0)
+    return f"{int(terminated.sum())} terminations, {int(np.sum((kind == LAST) & (discount > 0)))} truncations"
+
+
+def time_limit_exact(subject: Subject) -> str:
+    """``TimeLimit(n)`` ends episodes after exactly n steps, also with one n per lane, and changes nothing else."""
+    limit = _outermost_time_limit(subject)
+    others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
+    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show what it counts
+        _require_exact(subject)
+    states = subject.state_of(limit, subject.rollout.before)
+    actions = sample_actions(limit, subject.key, subject.num_steps)
+    _, below = to_numpy(replay(limit.env, limit.inner(states), actions))
+    _, rows = to_numpy(replay(limit, states, actions))
+    reached = np.asarray(rows.env_info["time_limit_reached"])
+    if not reached.any():
+        raise Failure("no lane reached the limit, the check needs one")
+    labels = ("below TimeLimit", "above")
+    expected, actual = (_without_owned(r, limit.terminal) for r in (below, rows))
+    require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
+    require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
+    require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
+    return f"reached {int(reached.sum())} times"
+
+
+def _outermost_time_limit(subject: Subject) -> TimeLimit:
+    """The outermost ``TimeLimit`` of the original environment, with the limits of the shared rollout."""
+    if not any(isinstance(layer, TimeLimit) for layer in layers(subject.env)):
+        raise NotApplicable("the stack has no TimeLimit")
+    return next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))
+
+
+def _require_exact(subject: Subject) -> None:
+    """Episodes end at their limit at the latest, and ``time_limit_reached`` is true exactly there."""
+    rollout = subject.rollout
+    limits = np.broadcast_to(LIMITS, rollout.ends.shape)
+    if subject.stack.autoreset == "next_step":  # the clock of a LAST row still belongs to the episode that ended
+        elapsed = np.asarray(subject.clock(rollout).step)
+        reached = np.asarray(rollout.rows.env_info["time_limit_reached"])
+        wrong = (elapsed > limits) | (reached != (elapsed == limits))
+        require_nowhere(wrong, "time_limit_reached is wrong, steps since FIRST", elapsed)
+        require_nowhere((elapsed == limits) & ~rollout.ends, "no LAST at the limit, steps since FIRST", elapsed)
+
+
+def _without_owned(rows: TimeStep, terminal: bool) -> TimeStep:
+    """The rows without the fields that ``TimeLimit`` owns."""
+    rows = tree.set_field(rows, "step_type", ())
+    rows = tree.set_field(rows, "discount", ()) if terminal else rows
+    info = {n: x for n, x in rows.env_info.items() if n != "time_limit_reached"}
+    return tree.set_field(rows, "env_info", info)
+
+
+def both_ends_on_one_step(subject: Subject) -> str:
+    """If the task terminates on the step on which it reaches the time limit, the row is LAST with discount 0."""
+    rollout = subject.rollout
+    if takes_multiple_steps(subject.stack):
+        raise NotApplicable("rows do not count the steps of the environment")
+    terminated = rollout.ends & (np.asarray(rollout.rows.discount) == 0)
+    first_end = np.argmax(rollout.ends, axis=0)
+    lengths = np.where(np.take_along_axis(terminated, first_end[None], axis=0)[0], first_end, NO_LIMIT)
+    # A lane with a time limit may have ended by it. In a lane without one, the task ends the first episode.
+    lengths = np.where(LIMITS == NO_LIMIT, lengths.astype(np.int32), LIMITS)
+    found = [lane for lane in range(LANES) if LIMITS[lane] == NO_LIMIT and lengths[lane] != NO_LIMIT]
+    if not found:
+        raise NotApplicable("no task terminated before the time limit in the shared rollout")
+    again = subject.roll(subject.keys[0], rollout.actions, with_restarts(subject.env, lengths))
+    for lane in found:
+        at = int(lengths[lane])
+        row = take_lanes(take_steps(again.rows, at), lane, axis=0)
+        if row.step_type != LAST or row.discount != 0:
+            raise Failure(f"step_type and discount at step {at}, lane {lane} are {row.step_type} and {row.discount}")
+        if not row.env_info.get("time_limit_reached", True):
+            raise Failure(f"time_limit_reached at step {at}, lane {lane} is False")
+    return f"in lanes {found}"
+
+
+def boundary_keeps_step(subject: Subject) -> str:
+    """``AutoReset`` keeps the reward, the discount and the terminal observation of the step that ends an episode.
+
+    The other lanes are the same as without ``AutoReset``, in both modes.
+    """
+    core, count = subject.auto_reset.env, 0
+    for mode in ("next_step", "same_step"):
+        rollout = subject.roll_in(mode)
+        _, expected = to_numpy(replay(core, rollout.before.inner, rollout.actions))
+        _, rows = rollout.after
+        stepped = ~np.asarray(rollout.before.ended) if mode == "next_step" else np.ones_like(rollout.ends[1:])
+        last = np.asarray(rows.step_type) == LAST
+        count += int(last.sum())
+        shown, of_state = rows.observation, jax.eval_shape(core.info_of_state, take_steps(rollout.before.inner, 0))
+        if mode == "same_step":
+            shown = rows.env_info["final_observation"]
+        for field in _TRANSITION:
+            _require_kept(field, mode, getattr(expected, field), getattr(rows, field), stepped)
+        _require_kept("observation", mode, expected.observation, shown, stepped)
+        _require_kept("observation", mode, expected.observation, rows.observation, stepped & ~last)
+        for name, value in expected.env_info.items():
+            where = stepped & ~last if name in of_state and mode == "same_step" else stepped
+            _require_kept(f"env_info.{name}", mode, value, rows.env_info[name], where)
+    return f"{count} ends"
+
+
+def _require_kept(name: str, mode: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
+    labels = ("without AutoReset", f"in {mode} mode")
+    require_equal(expected, actual, labels, name=name, tolerance=ROUNDING, where=where, first_step=1)
+
+
+def modes_agree(subject: Subject) -> str:
+    """``same_step`` mode equals ``next_step`` mode without FIRST rows, and ``compact`` equals ``select``.
+
+    Each step starts from the states of the ``next_step`` rollout. Integers and flags agree bitwise, floats to 1e-5.
+    """
+    rollout = subject.roll_in("next_step")
+    other = "select" if subject.strategy == "compact" else "compact"
+    actual = replay(subject.variant("next_step", other), rollout.before, rollout.actions)
+    labels = (f"with {subject.strategy}", f"with {other}")
+    require_equal(rollout.after, actual, labels, tolerance=ROUNDING, first_step=1)
+
+    same_step = subject.variant("same_step")
+    inner = rollout.before.inner
+    states, rows = to_numpy(replay(same_step, AutoResetState(inner, ()), rollout.actions))
+    begin = to_numpy(start(same_step, subject.keys[0], np.arange(LANES, dtype=np.int32)))
+    expected = take_steps(rollout.states.inner, 0)
+    require_equal(expected, begin[0].inner, _MODES, context="start", tolerance=ROUNDING, axes=("lane",))
+    stepped = ~np.asarray(rollout.before.ended)
+    after_states, after = rollout.after
+    for field in _TRANSITION:
+        _require_same(field, getattr(after, field), getattr(rows, field), stepped)
+    of_state = jax.eval_shape(same_step.env.info_of_state, take_steps(inner, 0))
+    for name, value in after.env_info.items():
+        if name not in of_state:
+            _require_same(f"env_info.{name}", value, rows.env_info[name], stepped)
+    _require_same("final_observation", after.observation, rows.env_info["final_observation"], stepped)
+    # After LAST, the next row of the next_step rollout is the FIRST row that same_step mode shows at once.
+    last = (stepped & (np.asarray(after.step_type) == LAST))[:-1]
+    for name, x, y in (
+        ("observation", take_steps(after.observation, slice(1, None)), rows.observation),
+        ("state", take_steps(after_states.inner, slice(1, None)), states.inner),
+    ):
+        _require_same(name, x, take_steps(y, slice(None, -1)), last)
+    return f"{int(last.sum())} ends"
+
+
+_MODES = ("in next_step mode", "in same_step mode")
+
+
+def _require_same(name: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
+    require_equal(expected, actual, _MODES, name=name, tolerance=ROUNDING, where=where, first_step=1)
+
+
+def one_step_episodes(subject: Subject) -> str:
+    """Episodes may end on their first step: the rows of such a lane alternate between FIRST and LAST."""
+    lane = int(np.argmin(LIMITS))
+    for mode, cycle in (("next_step", [FIRST, LAST]), ("same_step", [LAST])):
+        kind = subject.roll_in(mode).step_type[:, lane]
+        expected = np.array([FIRST, *cycle[::-1] * subject.num_steps][: len(kind)], np.int32)
+        name = f"step_type of lane {lane} in {mode} mode"
+        require_equal(expected, kind, ("as expected", "in the rollout"), name=name, axes=("step",))
+    return f"lane {lane}"

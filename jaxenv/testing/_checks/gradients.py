@@ -1,0 +1,170 @@
+"""Gradients: finite, cut at restarts, and unaffected by ``jax.checkpoint``."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.task import Task
+from jaxenv.testing._compare import ROUNDING, first, location, require_equal, require_finite, to_numpy
+from jaxenv.testing._programs import sample_actions
+from jaxenv.testing._stacks import with_strategy
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+# Central differences in float32: their step, their tolerance, and the fraction that must agree (kinks do not).
+_DIFFERENCE_STEP, _DIFFERENCE_TOLERANCE, _MIN_AGREEMENT = 1e-2, 2e-2, 0.9
+
+
+def checkpoint_invariant(subject: Subject) -> None:
+    """``jax.checkpoint`` around ``step`` changes neither values nor gradients."""
+    weights = np.ones(subject.rollout.ends[1:].shape, np.float32)
+    plain, checkpointed = (
+        dict(zip(("value", "gradient"), _rollout_gradients(subject, weights, checkpoint=checkpoint), strict=True))
+        for checkpoint in (False, True)
+    )
+    # Rounding errors grow with the gradients of a whole rollout.
+    labels = ("without jax.checkpoint", "with it")
+    require_equal(plain, checkpointed, labels, tolerance=100 * ROUNDING, axes=())
+
+
+def gradients_sound(subject: Subject) -> str:
+    """Gradients of rewards and observations by params, state and continuous actions are finite and stop at restarts.
+
+    All restart strategies give the same gradients. If the environment declares itself ``smooth``, they equal finite
+    differences.
+    """
+    rollout = subject.rollout
+    _, gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
+    require_finite(gradients, "gradient with respect to", axes=())
+    if subject.lanes_are_independent:
+        _require_cut_at_restarts(subject)
+    other = "select" if subject.strategy == "compact" else "compact"
+    # Single steps: over a rollout, rounding errors grow.
+    expected = to_numpy(_step_gradients(subject.stack, rollout.before, rollout.actions))
+    env, *actual = to_numpy(_step_gradients(with_strategy(subject.stack, other), rollout.before, rollout.actions))
+    actual = (with_strategy(env, subject.auto_reset.strategy), *actual)
+    labels = (f"with {subject.strategy}", f"with {other}")
+    require_equal(expected, actual, labels, context="gradients", tolerance=100 * ROUNDING, axes=())
+    task = subject.original.unwrapped
+    smooth = isinstance(task, Task) and task.smooth
+    return _require_equal_differences(subject) if smooth else "finite, cut at restarts"
+
+
+def _require_cut_at_restarts(subject: Subject) -> None:
+    episode = np.asarray(subject.clock(subject.rollout).episode)
+    later = episode > episode[:1]
+    if subject.stack.autoreset == "same_step":  # the row on which an episode starts has the reward of the previous one
+        later[1:] &= later[:-1]
+    if not later.any():
+        raise Failure("no lane started a second episode, the check needs one")
+    _, (_, state, actions) = _rollout_gradients(subject, later[1:].astype(np.float32))
+    _require_zero("the state", jax.tree.map(lambda x: x[None], state), np.ones_like(later[:1]))
+    _require_zero("actions", actions, episode[:-1] == episode[:1])
+
+
+def _require_zero(what: str, gradient: Tree, where: np.ndarray) -> None:
+    """Raises a `Failure` at the first gradient ``[T, B, ...]`` that is not 0."""
+    for path, x in jax.tree_util.tree_leaves_with_path(gradient):
+        leaks = (x != 0) & tree.expand(where, x.ndim)
+        if np.any(leaks):
+            at = first(leaks)
+            name = f"{what} {tree.path_name(path)}".rstrip()
+            raise Failure(f"rows after a restart have gradient {x[at]} by {name}{location(at)}, before the restart")
+
+
+def _floats(values: Tree) -> Tree:
+    """The tree with None in place of leaves that are not floats."""
+    return jax.tree.map(lambda x: x if _is_float(x) else None, values)
+
+
+def _is_float(x: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+
+
+def _with_floats(floats: Tree, values: Tree) -> Tree:
+    """``values`` with its float leaves replaced by ``floats``."""
+    return jax.tree.map(lambda x, f: x if f is None else f, values, floats, is_leaf=lambda x: x is None)
+
+
+def _scalar(row: TimeStep) -> jax.Array:
+    """One float32 per lane that depends on the reward and on all float observations."""
+    leaves = [x for x in jax.tree.leaves((row.reward, row.observation)) if _is_float(x) and x[0].size]
+    return sum(jnp.mean(x.astype(jnp.float32).reshape(x.shape[0], -1), axis=1) for x in leaves)  # type: ignore[return-value]
+
+
+def _rollout_gradients(subject: Subject, weights: np.ndarray, *, checkpoint: bool = False) -> tuple[Tree, Tree]:
+    """A weighted sum over the rows of the shared rollout, and its gradients (env, first state, actions)."""
+    state, _ = subject.rollout.start
+    return to_numpy(_value_and_gradients(subject.stack, state, subject.rollout.actions, weights, checkpoint))
+
+
+def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bool) -> jax.Array:
+    env, state, actions = _with_floats(floats, inputs)
+    step = jax.checkpoint(env.step) if checkpoint else env.step
+
+    def one_step(state, given):
+        action, weight = given
+        state, row = step(state, action)
+        return state, jnp.sum(weight * _scalar(row))
+
+    return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
+
+
+@jax.jit(static_argnums=4)
+def _value_and_gradients(env, state, actions, weights, checkpoint):
+    inputs = (env, state, actions)
+    return jax.value_and_grad(_weighted_sum)(_floats(inputs), inputs, weights, checkpoint)
+
+
+@jax.jit
+def _step_gradients(env, states, actions):
+    """Gradients (env, states, actions) of the sum of all floats that one step from each of ``states`` returns."""
+    inputs = (env, states, actions)
+
+    def total(floats):
+        env, *states_and_actions = _with_floats(floats, inputs)
+        outputs = jax.lax.map(lambda given: env.step(*given), tuple(states_and_actions))
+        return sum(jnp.sum(x.astype(jnp.float32)) for x in jax.tree.leaves(outputs) if _is_float(x))
+
+    return jax.grad(total)(_floats(inputs))
+
+
+@jax.jit
+def _step_scalars(env, floats, inputs):
+    """`_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
+    return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
+
+
+@jax.jit
+def _directional_derivatives(env, floats, directions, inputs):
+    return jax.jvp(lambda floats: _step_scalars(env, floats, inputs), (floats,), (directions,))[1]
+
+
+def _require_equal_differences(subject: Subject) -> str:
+    # Only the task declares itself smooth, its wrappers need not be.
+    env, draw = subject.stack.unwrapped, np.random.default_rng(0)
+    states = subject.state_of(env, subject.rollout.before)
+    inputs = (states, sample_actions(env, subject.key, subject.num_steps))
+    floats = _floats(inputs)
+    if not jax.tree.leaves(floats):
+        raise NotApplicable("neither the state nor the action has floats")
+    directions = jax.tree.map(lambda x: draw.standard_normal(x.shape).astype(np.float32), floats)
+    moved = [
+        jax.tree.map(lambda x, d, s=s: x + np.float32(s * _DIFFERENCE_STEP) * d, floats, directions) for s in (-1, 1)
+    ]
+    low, high = (np.asarray(_step_scalars(env, f, inputs)) for f in moved)
+    difference = (high - low) / (2 * _DIFFERENCE_STEP)
+    slope = np.asarray(_directional_derivatives(env, floats, directions, inputs))
+    agree = np.abs(difference - slope) <= _DIFFERENCE_TOLERANCE * (1 + np.abs(slope))
+    if agree.mean() < _MIN_AGREEMENT:
+        at = first(~agree)
+        raise Failure(
+            f"{agree.mean():.0%} of the gradients equal finite differences; at step {at[0] + 1}, lane {at[1]} the "
+            f"gradient is {slope[at]} and the difference is {difference[at]}"
+        )
+    return f"finite, cut at restarts, {agree.mean():.0%} equal finite differences"

@@ -1,0 +1,299 @@
+"""Randomness and purity: random numbers come from keys alone, and running an environment has no side effects."""
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv.environment import Environment
+from jaxenv.task import Task
+from jaxenv.testing._compare import is_key, require_equal, to_numpy
+from jaxenv.testing._programs import action_shapes, output_shapes, sample_actions
+from jaxenv.testing._rollout import Rollout, attributes
+from jaxenv.testing._stacks import LANES, carries, without_restarts
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.tree import Tree
+from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers import FixedResetKey
+
+
+def reproducible(subject: Subject) -> None:
+    """Equal keys and actions give equal bits, and tracing a function twice gives equal programs."""
+    one, other = subject.rollout, subject.roll(subject.keys[0], subject.actions[0])
+    labels = ("in one run", "in the next")
+    require_equal((one.states, one.rows), (other.states, other.rows), labels)
+    env = subject.env
+    state = output_shapes(env)[0][0]
+    for method, args in (("reset", (subject.key,)), ("step", (state, action_shapes(env)))):
+        first, second = (jax.make_jaxpr(lambda env, *a, n=method: getattr(env, n)(*a))(env, *args) for _ in range(2))
+        if str(first) != str(second):
+            raise Failure(f"two traces of {method} differ: it depends on something other than its arguments")
+        labels = ("in the first trace", "in the second")
+        require_equal(first.consts, second.consts, labels, context=f"constants of {method}", axes=())
+
+
+def lanes_differ(subject: Subject) -> None:
+    """Lanes with different keys start differently, if the start is random."""
+    _require_random_start(subject)
+    for rollout in (subject.rollout, subject.other_rollout):
+        if any(np.any(x[0] != x[0, :1]) for x in _arrays(subject.task(rollout))):
+            return
+    raise Failure(f"all {LANES} lanes start alike, with two sets of keys")
+
+
+def episodes_differ(subject: Subject) -> str:
+    """Every episode of every lane has its own stream key, and a random start varies between episodes."""
+    rollout = subject.rollout
+    clock = subject.clock(rollout)
+    ids = np.stack([np.asarray(x).ravel() for x in (clock.env_id, clock.episode, *clock.key)], axis=-1)
+    num_episodes, num_streams = (len(np.unique(ids[:, columns], axis=0)) for columns in ([0, 1], [1, 2, 3]))
+    if num_episodes != num_streams:
+        raise Failure(f"the {num_episodes} episodes of all lanes share {num_streams} stream keys")
+    expected = LANES + int(np.sum(rollout.ends[:-1]))
+    if subject.stack.autoreset == "next_step" and num_episodes != expected:
+        raise Failure(f"{expected} episodes were started, the clock counts {num_episodes}")
+    _require_random_start(subject)
+    if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
+        raise NotApplicable("FixedResetKey starts all episodes alike")
+    lane = _lane_with_most_episodes(subject, rollout)
+    at_start = np.asarray(clock.step)[:, lane] == 0
+    starts = [x[at_start, lane] for x in _arrays(subject.task(rollout))]
+    if not any(np.any(x != x[:1]) for x in starts):
+        if carries(subject.stack):
+            raise NotApplicable("carry keeps what episodes start with")
+        raise Failure(f"all {at_start.sum()} episodes of lane {lane} start alike, from {starts[0][0]}")
+    return f"{at_start.sum()} starts of lane {lane}"
+
+
+def _lane_with_most_episodes(subject: Subject, rollout: Rollout) -> int:
+    episode = np.asarray(subject.clock(rollout).episode)
+    lane = int(np.argmax(episode[-1]))
+    if episode[-1, lane] < 3:
+        raise NotApplicable(f"no lane starts more than {episode[-1, lane] + 1} episodes")
+    return lane
+
+
+def no_word_reused(subject: Subject) -> str:
+    """No random word is consumed twice by any lane, episode, step or function, and JAX keys are used once.
+
+    Keys are typed: raw keys are refused, and a batch of two keys is a batch.
+    """
+    _require_typed_keys(subject)
+    if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
+        raise NotApplicable("FixedResetKey starts all episodes alike")
+    # AutoReset computes the next start on every step and discards most of them, so the check restarts explicitly.
+    env = _without_multi_steps(without_restarts(subject.stack))
+    keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], sample_actions(env, subject.key, 1))
+    with jax.debug_key_reuse(True), jax.disable_jit(), _record_draws() as draws:
+        state, _ = env.reset(keys)
+        for _ in range(2):
+            state, _ = env.step(state, action)
+        clock = env.clock(state)
+        state, _ = env.begin(clock.key, clock.env_id, clock.episode + 1, state)
+        env.step(state, action)
+    seen: dict[bytes, str] = {}
+    for consumer, words in draws:
+        for lane, word in enumerate(words):
+            draw = f"lane {lane}, episode {word[2]}, step {word[3]}, {consumer}"
+            if (earlier := seen.setdefault(word.tobytes(), draw)) is not draw:
+                raise Failure(f"the same block of random words is drawn twice: {earlier}; {draw}")
+    if not seen:
+        raise NotApplicable("nothing is drawn")
+    return f"{len(seen)} blocks of words"
+
+
+def _without_multi_steps(env: Environment) -> Environment:
+    """The stack without wrappers that take several steps at once, since they discard some of those steps."""
+    if not isinstance(env, Wrapper):
+        return env
+    inner = _without_multi_steps(env.env)
+    return inner if env.multi_step else tree.rebuild(env, env=inner)
+
+
+@contextmanager
+def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
+    """Records every block of random words: the function that draws it, and its counters, uint32 ``[lanes, 4]``."""
+    draws: list[tuple[str, np.ndarray]] = []
+    block = random._block
+
+    def recorded(stream, number):
+        tweaked = dataclasses.replace(
+            stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
+        )
+        counters = (tweaked.k0, stream.k1, stream.c0, stream.c1)
+        if not any(isinstance(x, jax.core.Tracer) for x in counters):
+            words = np.stack([x.ravel() for x in np.broadcast_arrays(*counters)], axis=-1)
+            draws.append((_consumer(), words))
+        return block(stream, number)
+
+    with mock.patch.object(random, "_block", recorded):
+        yield draws
+
+
+def _consumer() -> str:
+    """The function that draws: the innermost frame outside of the generator and the specs."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"] in (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+
+
+def _require_typed_keys(subject: Subject) -> None:
+    env = subject.with_lanes(2)
+    state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, subject.keys[0][:2])
+    if env.clock(state).env_id.shape != (2,):
+        raise Failure(f"reset takes two keys for {env.clock(state).env_id.shape[0]} lanes")
+    try:
+        jax.eval_shape(lambda env, key: env.reset(key), env, jax.ShapeDtypeStruct((2,), jnp.uint32))
+    except (TypeError, ValueError):
+        return
+    raise Failure("reset accepts a raw uint32 key, which cannot be distinguished from a batch of numbers")
+
+
+def starts_distribution(subject: Subject) -> str:
+    """The starts of 10,000 lanes follow the same distribution in every episode, independently of each other.
+
+    If the environment declares ``initial_bounds``, that distribution is uniform between these bounds.
+    """
+    _require_random_start(subject)
+    task = subject.original.unwrapped.take(jnp.zeros(_NUM_STARTS, jnp.int32))
+    words = jax.random.bits(subject.key, (2, _NUM_STARTS), jnp.uint32)
+    numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
+
+    @jax.jit
+    def two_starts(env, words, numbers):
+        state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
+        return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
+
+    starts = to_numpy(two_starts(task, words, numbers))
+    first, second = map(_columns, starts)
+    stated = task.initial_bounds() if isinstance(task, Task) else None
+    bounds = None if stated is None else [_columns(_as_state(side, starts[0])) for side in stated]
+    for name, x in first.items():
+        if bounds is not None:
+            _require_uniform(name, x, *(side[name] for side in bounds))
+        elif (distance := _ks_distance(x, second[name])) > _KS_LIMIT:
+            raise Failure(
+                f"{name}: the starts of two episodes differ in distribution, "
+                f"the Kolmogorov-Smirnov statistic is {distance:.1f}, above {_KS_LIMIT}"
+            )
+        for pair, a, b in (("neighbouring lanes", x[:-1], x[1:]), ("a lane's first two episodes", x, second[name])):
+            deviation = abs(_correlation(a, b)) * np.sqrt(len(a))
+            if deviation > _CORRELATION_LIMIT:
+                raise Failure(f"{name}: the starts of {pair} are correlated by {deviation:.1f} standard errors")
+    return f"{len(first)} numbers of {_NUM_STARTS} starts" + (", uniform as stated" if bounds is not None else "")
+
+
+_NUM_STARTS = 10_000
+_KS_LIMIT = 2.5  # exceeded by chance once in 100,000 tests
+_CORRELATION_LIMIT = 5.0  # in standard errors
+
+
+def _columns(task: Tree) -> dict[str, np.ndarray]:
+    """The first elements of every leaf of a task state by name, each float64 ``[lanes]``."""
+    columns = {}
+    for path, x in jax.tree_util.tree_leaves_with_path(task, is_leaf=lambda x: isinstance(x, random.Clock)):
+        if isinstance(x, random.Clock) or is_key(x):
+            continue  # keys of the inner environments of a nested environment
+        values = np.asarray(x, np.float64).reshape(len(x), -1)[:, :8]
+        name = tree.path_name(path) or "state"
+        columns.update({f"{name} {i}" if values.shape[1] > 1 else name: values[:, i] for i in range(values.shape[1])})
+    return columns
+
+
+def _as_state(side: tuple, task: Tree) -> Tree:
+    """Bounds in the order of the leaves of a state, as a tree of its structure and shapes."""
+    values, structure = tree.flatten(task)
+    return structure.unflatten([np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])
+
+
+def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    outside = (x < low) | (x > high)
+    if np.any(outside):
+        raise Failure(f"{name}: {x[outside][0]} is outside the stated bounds {low[0]} and {high[0]}")
+    if np.all(low == high):
+        return
+    quantiles = np.sort((x - low) / (high - low))
+    grid = np.arange(1, len(x) + 1) / len(x)
+    distance = np.max(np.maximum(np.abs(quantiles - grid), np.abs(quantiles - grid + 1 / len(x)))) * np.sqrt(len(x))
+    if distance > _KS_LIMIT:
+        raise Failure(
+            f"{name}: not uniform between the stated bounds {low[0]} and {high[0]}, "
+            f"the Kolmogorov-Smirnov statistic is {distance:.1f}, above {_KS_LIMIT}"
+        )
+
+
+def _ks_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The Kolmogorov-Smirnov statistic of two samples of equal size, normalised."""
+    both = np.sort(np.concatenate([a, b]))
+    cdfs = [np.searchsorted(np.sort(x), both, side="right") / len(x) for x in (a, b)]
+    return float(np.max(np.abs(cdfs[0] - cdfs[1])) * np.sqrt(len(a) / 2))
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
+    return float(np.sum(a * b) / scale) if scale > 0 else 0.0
+
+
+def _require_random_start(subject: Subject) -> None:
+    """Raises `NotApplicable` unless ``initial`` uses its stream."""
+    word, number = jnp.zeros(LANES, jnp.uint32), jnp.zeros(LANES, jnp.int32)
+    task = subject.env.unwrapped
+    jaxpr = jax.make_jaxpr(lambda *words: task.begin(words, number, number)[0].task)(word, word).jaxpr
+    used = {id(v) for equation in jaxpr.eqns for v in equation.invars} | {id(v) for v in jaxpr.outvars}
+    if not used & {id(v) for v in jaxpr.invars}:
+        raise NotApplicable("initial draws nothing")
+
+
+def _arrays(values: Tree) -> list[np.ndarray]:
+    return [x for x in jax.tree.leaves(values) if isinstance(x, np.ndarray)]
+
+
+def step_repeatable(subject: Subject) -> None:
+    """Calling ``reset`` or ``step`` twice with the same arguments gives the same bits.
+
+    The check is eager, so that it sees side effects in Python.
+    """
+    eager = subject.eager
+    for method, (first, second) in (("reset", eager.resets), ("step", eager.steps)):
+        labels = ("in the first call", "in the second")
+        require_equal(first, second, labels, context=method, axes=("lane",))
+
+
+def inputs_unmodified(subject: Subject) -> None:
+    """``step`` leaves the state and the action that it receives unchanged."""
+    eager = subject.eager
+    before, after = (dict(zip(("state", "action"), pair, strict=True)) for pair in (eager.given, eager.passed))
+    require_equal(before, after, ("before", "after a step"), axes=("lane",))
+
+
+def immutable(subject: Subject) -> None:
+    """Attributes can be neither assigned nor changed by a run, and environments of equal configuration share code."""
+    eager = subject.eager
+    for layer, before, now in zip(layers(eager.env), eager.before, attributes(eager.env), strict=True):
+        for name in before | now:
+            if not name.startswith("__") and before.get(name) is not now.get(name):
+                raise Failure(f"{type(layer).__name__}.{name} changed from {before.get(name)!r} to {now.get(name)!r}")
+        for field in dataclasses.fields(layer):
+            if _is_assignable(layer, field.name):
+                raise Failure(f"{type(layer).__name__}.{field.name} can be assigned, the class must be frozen")
+    one, other = (tree.structure(env) for env in (subject.env, copy.deepcopy(subject.env)))
+    if one != other or hash(one) != hash(other):
+        raise Failure(f"a copy is compiled again, since a static field compares by identity: {one}")
+
+
+def _is_assignable(layer: Environment, name: str) -> bool:
+    try:
+        setattr(layer, name, getattr(layer, name))
+    except AttributeError:  # the base class of dataclasses.FrozenInstanceError
+        return False
+    return True

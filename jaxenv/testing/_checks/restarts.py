@@ -1,0 +1,117 @@
+"""Restarts: what they reset, and wrappers with state on either side of them."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv._wrapper_bases import LaneState
+from jaxenv.environment import Environment
+from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
+from jaxenv.testing._programs import replay
+from jaxenv.testing._rollout import Rollout
+from jaxenv.testing._stacks import LIMITS, in_mode, with_limits, without_batch_state, without_restarts
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
+from jaxenv.wrappers.autoreset import AutoResetState
+
+
+def restart_is_reset(subject: Subject) -> str:
+    """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
+
+    The key and the id of the lane stay the same, and the clock counts every episode.
+    """
+    level = next(layer for layer in layers(subject.stack) if not _has_batch_state(layer))
+    rollout = _next_step_rollout(subject, level)
+    level = in_mode(level, "next_step")
+    restarted = rollout.step_type[1:] == StepType.FIRST
+    if not restarted.any():
+        raise Failure("no lane restarted, the check needs one")
+    clock = to_numpy(level.clock(rollout.states))
+    for name, value in (("key", clock.key), ("env_id", clock.env_id)):
+        constant = jax.tree.map(lambda x: np.broadcast_to(x[:1], x.shape), value)
+        require_equal(constant, value, ("at first", "later"), name=name)
+    restarts = np.concatenate([np.zeros_like(restarted[:1]), restarted]).cumsum(axis=0, dtype=np.int32)
+    labels = ("by counting restarts", "in the clock")
+    require_equal(clock.episode[:1] + restarts, clock.episode, labels, name="episode")
+    expected = to_numpy(_begin(level, take_steps(clock, slice(1, None)), rollout.before))
+    labels = ("from begin", "from a restart")
+    require_equal(expected, rollout.after, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    return f"{int(restarted.sum())} restarts"
+
+
+@jax.jit
+def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep]:
+    """``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
+    return jax.lax.map(
+        lambda given: env.begin(given[0].key, given[0].env_id, given[0].episode, given[1]), (clock, previous)
+    )
+
+
+def _has_batch_state(env: Environment) -> bool:
+    return any(isinstance(layer, BatchWrapper) for layer in layers(env))
+
+
+def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
+    """A rollout of ``env`` with FIRST rows: the shared one if possible."""
+    if env is subject.stack and env.autoreset == "next_step":
+        return subject.rollout
+    return subject.roll_randomly(in_mode(env, "next_step"))
+
+
+def autoreset_commutes(subject: Subject) -> str:
+    """A wrapper with lane state gives the same rows inside and outside ``AutoReset``, or refuses one side.
+
+    Batch state is refused inside. In ``same_step`` mode, wrappers that rewrite observations or actions are refused
+    outside.
+    """
+    checked = []
+    for layer in layers(subject.env):
+        if isinstance(layer, BatchWrapper):
+            checked.append(_require_refused_inside(layer))
+        elif isinstance(layer, LaneWrapper):
+            checked.append(_require_commutes(subject, layer))
+    if not checked:
+        raise NotApplicable("no wrapper in the stack has state")
+    return ", ".join(checked)
+
+
+def _require_refused_inside(layer: BatchWrapper) -> str:
+    name, inner = type(layer).__name__, without_restarts(layer.env)
+    _require_refused(lambda: AutoReset(dataclasses.replace(layer, env=inner)), f"{name} inside AutoReset")
+    return f"{name} is refused inside"
+
+
+def _require_commutes(subject: Subject, layer: LaneWrapper) -> str:
+    name, core = type(layer).__name__, with_limits(without_batch_state(layer.env), LIMITS)
+    try:
+        outside = dataclasses.replace(layer, env=AutoReset(core))
+    except ValueError:
+        return f"{name} is refused outside"
+    inside = AutoReset(dataclasses.replace(layer, env=core))
+    rollout = subject.roll_randomly(inside)
+    state, ended = rollout.before.inner, rollout.before.ended
+    actual, rows = to_numpy(replay(outside, LaneState(AutoResetState(state.inner, ended), state.own), rollout.actions))
+    moved = AutoResetState(LaneState(actual.inner.inner, actual.own), actual.inner.ended)
+    labels = (f"with {name} inside AutoReset", "outside")
+    require_equal(rollout.after, (moved, rows), labels, tolerance=ROUNDING, first_step=1)
+    if layer.rewrites:
+        _require_refused(
+            lambda: dataclasses.replace(layer, env=AutoReset(core, "same_step")),
+            f"{name} outside AutoReset in same_step mode",
+        )
+    return f"{name} on both sides"
+
+
+def _require_refused(build: Callable[[], Environment], what: str) -> None:
+    try:
+        build()
+    except ValueError:
+        return
+    raise Failure(f"{what} is not refused")

@@ -1,0 +1,80 @@
+"""Lanes sharded over several devices."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from jaxenv import tree
+from jaxenv._declared import declared_leaves
+from jaxenv.environment import Environment
+from jaxenv.testing._compare import ROUNDING, require_equal, take_lanes, to_numpy
+from jaxenv.testing._programs import replay
+from jaxenv.testing._stacks import LANES, with_strategy
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.tree import Tree
+
+_DEVICES = (2, 4)
+_LANES = 8  # divisible by the numbers of devices
+_COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-permute",
+    "reduce-scatter",
+    "collective-broadcast",
+)
+
+
+def sharding_invariant(subject: Subject) -> str:
+    """Lanes sharded over 2 and 4 devices equal lanes on one device, and the step needs no cross-device communication.
+
+    This holds for ``select`` under ``jit`` and for ``compact`` under ``shard_map``.
+    """
+    needed = max(_DEVICES)
+    if len(jax.devices()) < needed:
+        raise NotApplicable(
+            f"needs {needed} devices: call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
+        )
+    rollout, index = subject.rollout, np.arange(_LANES) % LANES
+    env = subject.stack.take(jnp.asarray(index, jnp.int32))
+    inputs, expected = take_lanes((rollout.before, rollout.actions), index), take_lanes(rollout.after, index)
+    for count in _DEVICES:
+        mesh = Mesh(np.array(jax.devices()[:count]), ("lanes",))
+        for strategy, shard in (("select", _by_jit), ("compact", _by_shard_map)):
+            chosen = with_strategy(env, strategy)
+            placed = jax.tree.map(
+                lambda x, spec, m=mesh: jax.device_put(x, NamedSharding(m, spec)), *_placement(chosen, inputs)
+            )
+            compiled = shard(mesh, chosen).lower(*placed).compile()
+            if found := [name for name in _COLLECTIVES if name in compiled.as_text()]:
+                raise Failure(f"the step on {count} devices with {strategy} contains {found[0]}")
+            labels = ("on one device", f"on {count} devices with {strategy}")
+            require_equal(expected, to_numpy(compiled(*placed)), labels, tolerance=ROUNDING, first_step=1)
+    return f"{' and '.join(map(str, _DEVICES))} devices"
+
+
+def _placement(env: Environment, inputs: Tree) -> tuple[Tree, Tree]:
+    """The arguments of `replay` and their partition specs: leaves per lane are sharded, all others replicated."""
+    return (env, *inputs), (_partition(env), *jax.tree.map(lambda _: P(None, "lanes"), inputs))
+
+
+def _partition(env: Environment) -> Tree:
+    """The partition spec of every leaf of an environment."""
+    per_lane = [d.per_lane for d in declared_leaves(env)]
+    values, structure = tree.flatten(env)
+    assert len(per_lane) == len(values), "every leaf of an environment is declared"
+    return structure.unflatten([P("lanes") if own else P() for own in per_lane])
+
+
+def _by_jit(mesh: Mesh, env: Environment) -> Any:
+    return jax.jit(replay, out_shardings=NamedSharding(mesh, P(None, "lanes")))
+
+
+def _by_shard_map(mesh: Mesh, env: Environment) -> Any:
+    steps = P(None, "lanes")
+    return jax.jit(jax.shard_map(replay, mesh=mesh, in_specs=(_partition(env), steps, steps), out_specs=steps))

@@ -1,0 +1,169 @@
+"""Trees, shapes, dtypes and imports. Most of these checks compile nothing."""
+
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.environment import Environment
+from jaxenv.testing._compare import ROUNDING, is_key, leaf_name, require_equal, to_numpy
+from jaxenv.testing._programs import action_shapes, output_shapes, replay
+from jaxenv.testing._stacks import LANES
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+
+
+def same_tree(subject: Subject) -> None:
+    """``reset`` and ``step`` return the same tree, shapes, dtypes and weak types, and so does every later step."""
+    env = subject.env
+    of_reset, of_step = output_shapes(env)
+    _require_same_types("reset", of_reset, "step", of_step)
+    of_next_step = jax.eval_shape(lambda env, *args: env.step(*args), env, of_step[0], action_shapes(env))
+    _require_same_types("step", of_step, "the next step", of_next_step)
+    of_keys = jax.eval_shape(lambda env, keys: env.reset(keys), env, subject.keys[0])
+    _require_same_types("reset with one key", of_reset, "reset with one key per lane", of_keys)
+
+
+def _require_same_types(one: str, a: Tree, other: str, b: Tree) -> None:
+    left, right = ({leaf_name(t, path): x for path, x in jax.tree_util.tree_leaves_with_path(t)} for t in (a, b))
+    if missing := sorted(left.keys() ^ right.keys()):
+        owner = one if missing[0] in left else other
+        raise Failure(f"{one} and {other} return different trees: only {owner} has {missing[0]}")
+    if tree.structure(a) != tree.structure(b):
+        raise Failure(f"{one} and {other} return trees of different classes or static fields")
+    for name, x in left.items():
+        if _type(x) != _type(right[name]):
+            raise Failure(f"{name} is {_type(x)} from {one} and {_type(right[name])} from {other}")
+
+
+def _type(x: Any) -> str:
+    return f"{'weak ' if getattr(x, 'weak_type', False) else ''}{x.dtype}{list(x.shape)}"
+
+
+def leading_lanes(subject: Subject) -> None:
+    """The first axis of every leaf of the state and the TimeStep is the lane axis, for any number of lanes."""
+    for count in (LANES, LANES - 2):
+        env = subject.with_lanes(count)
+        for method, output in zip(("reset", "step"), output_shapes(env), strict=True):
+            leaves = jax.tree_util.tree_leaves_with_path(output, is_leaf=lambda x: isinstance(x, tree.Shared))
+            for path, x in leaves:
+                if not isinstance(x, tree.Shared) and x.shape[:1] != (count,):
+                    raise Failure(f"{method} of {count} lanes: {leaf_name(output, path)} has shape {x.shape}")
+
+
+def rows_match_specs(subject: Subject) -> None:
+    """The TimeStep has the structure, shapes and dtypes of ``time_step_spec``.
+
+    ``step_type`` is int32, ``reward`` and ``discount`` are float32. The property ``within_specs`` covers bounds.
+    """
+    env = subject.env
+    spec = env.time_step_spec()
+    for field, dtype in (("step_type", np.int32), ("reward", np.float32), ("discount", np.float32)):
+        if getattr(spec, field).dtype != dtype:
+            raise Failure(f"time_step_spec: {field} must be {np.dtype(dtype)}, got {getattr(spec, field).dtype}")
+    require_rows_match_specs(env)
+
+
+def require_rows_match_specs(env: Environment, level: str = "") -> None:
+    """Raises a `Failure` unless rows have the structure, shapes and dtypes of ``time_step_spec``."""
+    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
+    for method, (_, timestep) in zip(("reset", "step"), output_shapes(env), strict=True):
+        try:
+            specs.validate(spec, timestep, LANES)
+        except ValueError as error:
+            raise Failure(f"{method}{level}: {error}") from None
+
+
+def x64_invariant(subject: Subject) -> None:
+    """``jax_enable_x64`` changes neither dtypes nor values."""
+    narrow, rollout = output_shapes(subject.env), subject.rollout
+    with jax.enable_x64(True):
+        wide = output_shapes(subject.env)
+        for method, a, b in zip(("reset", "step"), narrow, wide, strict=True):
+            _require_same_types(method, a, f"{method} with x64", b)
+        replayed = to_numpy(replay(subject.stack, rollout.before, rollout.actions))
+    require_equal(rollout.after, replayed, ("without x64", "with x64"), tolerance=ROUNDING, first_step=1)
+
+
+def strict_promotion(subject: Subject) -> None:
+    """``reset`` and ``step`` rely on no implicit promotion of dtypes or ranks."""
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        try:
+            output_shapes(subject.with_lanes(LANES))
+        except (TypeError, ValueError) as error:
+            raise Failure(str(error)) from None
+
+
+def cond_compatible(subject: Subject) -> None:
+    """``lax.cond`` can choose between the outputs of ``reset`` and ``step``."""
+
+    def choose(env, key, action, flag):
+        start = env.reset(key)
+        return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
+
+    env = subject.env
+    try:
+        jax.eval_shape(choose, env, subject.key, action_shapes(env), np.True_)
+    except TypeError as error:
+        raise Failure(f"lax.cond raises: {error}") from None
+
+
+def state_round_trip(subject: Subject) -> None:
+    """A state that was flattened and rebuilt, or pickled and loaded, continues with the same bits."""
+    env, before, actions = subject.stack, subject.rollout.before, subject.rollout.actions
+    expected = replay(env, before, actions)
+    leaves, structure = tree.flatten(before)
+    rebuilt = replay(env, structure.unflatten(leaves), actions)
+    require_equal(expected, rebuilt, ("from the original state", "from the rebuilt state"), first_step=1)
+    if any(is_key(x) for x in leaves):
+        raise Failure("the state holds typed keys, which cannot be pickled; use the words of the key instead")
+    loaded = replay(env, pickle.loads(pickle.dumps(to_numpy(before))), actions)
+    require_equal(expected, loaded, ("from the original state", "from the pickled state"), first_step=1)
+
+
+_HEAVY = ("gymnasium", "gym", "gymnax", "brax", "matplotlib", "pygame", "flax", "optax", "IPython")
+# The number of CPU devices cannot be changed once a backend has started.
+_IMPORT = """
+import sys
+from importlib import import_module
+for name in sys.argv[1:]:
+    import_module(name)
+import jax
+try:
+    jax.config.update("jax_num_cpu_devices", 2)
+    backend = "idle"
+except RuntimeError:
+    backend = "started"
+print(backend, *sys.modules)
+"""
+
+
+def light_import(subject: Subject) -> str:
+    """Importing the modules of the stack starts no backend and loads no plotting, gym or learning library."""
+    names = sorted({type(layer).__module__ for layer in layers(subject.original)} - {"__main__"})
+    names = [name for name in names if importlib.util.find_spec(name) is not None]
+    if not names:
+        raise NotApplicable("the environment is defined in a script or notebook")
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    command = [sys.executable, "-c", _IMPORT, *names]
+    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if process.returncode:
+        error = process.stderr.strip().splitlines()[-1]
+        unknown = (f"No module named '{x}'" for name in names for x in (name, name.partition(".")[0]))
+        if any(text in error for text in unknown):
+            raise NotApplicable(f"another process cannot import it: {error}")
+        raise Failure(f"importing {', '.join(names)} fails: {error}")
+    backend, *modules = process.stdout.splitlines()[-1].split()  # the last line: a module may print on import
+    if backend == "started":
+        raise Failure(f"importing {', '.join(names)} starts a backend: a module creates an array on import")
+    if heavy := sorted(set(_HEAVY) & set(modules)):
+        raise Failure(f"importing {', '.join(names)} imports {heavy[0]}")
+    return ", ".join(names)

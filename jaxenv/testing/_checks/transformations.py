@@ -1,0 +1,200 @@
+"""JAX transformations: jit, scan, vmap, loops and donation."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._declared import Declared, map_declared
+from jaxenv.rollout import random_policy, unroll
+from jaxenv.testing._compare import ROUNDING, leaf_name, require_equal, stack, take_steps, to_numpy
+from jaxenv.testing._programs import action_shapes, lane_numbers, replay, start, step
+from jaxenv.testing._stacks import LANES, MORE_LANES
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure
+from jaxenv.tree import Tree
+
+
+def jit_equals_eager(subject: Subject) -> None:
+    """Compiled ``reset`` and ``step`` return what they return eagerly."""
+    eager, labels = subject.eager, ("eagerly", "under jit")
+    compiled = jax.jit(lambda env, key: env.reset(key))(eager.env, subject.key)
+    require_equal(eager.resets[0], compiled, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+    compiled = step(eager.env, *eager.given)
+    require_equal(eager.steps[0], compiled, labels, context="step", tolerance=ROUNDING, axes=("lane",))
+
+
+def one_trace(subject: Subject) -> None:
+    """One reset and three steps trace each function once. New params trace nothing, another B traces once more."""
+    counts: Counter = Counter()
+    reset, advance = (_count_traces(method, counts) for method in _METHODS)
+    env = subject.env
+    action = action_shapes(env)
+    state, _ = reset.trace(env, subject.key).out_info
+    for _ in range(3):
+        state, _ = advance.trace(env, state, action).out_info
+    _require_counts(counts, 1, "one reset and three steps")
+    for name, changed in _with_other_params(env):
+        advance.trace(changed, state, action)
+        _require_counts(counts, 1, f"a new value of {name}")
+    for count in (MORE_LANES, MORE_LANES):
+        other = subject.with_lanes(count)
+        later, _ = reset.trace(other, subject.key).out_info
+        advance.trace(other, later, action_shapes(other))
+        _require_counts(counts, 2, f"{count} lanes following {LANES}")
+
+
+_METHODS = ("reset", "step")
+
+
+def _count_traces(method: str, counts: Counter) -> Any:
+    """A jitted method of an environment that counts its traces in ``counts[method]``."""
+
+    def traced(env, *args):
+        counts[method] += 1
+        return getattr(env, method)(*args)
+
+    return jax.jit(traced)
+
+
+def _require_counts(counts: Counter, expected: int, after: str) -> None:
+    for method in _METHODS:
+        if counts[method] != expected:
+            raise Failure(f"{method} was traced {counts[method]} times after {after}, expected {expected}")
+
+
+def _with_other_params(env: Any) -> Iterator[tuple[str, Any]]:
+    """The environment with another value of one float param, for each of them."""
+    params = getattr(env.unwrapped, "params", None)
+    for field in dataclasses.fields(params) if dataclasses.is_dataclass(params) else ():
+        value = getattr(params, field.name)
+        if isinstance(value, float) or jnp.issubdtype(jnp.result_type(value), jnp.floating):
+            yield field.name, env.with_params(**{field.name: np.asarray(value) * np.float32(0.99)})
+
+
+def scan_equals_loop(subject: Subject) -> None:
+    """Steps inside a scan equal single compiled steps from the same states."""
+    env, rollout = subject.stack, subject.rollout
+    looped = [step(env, *take_steps((rollout.before, rollout.actions), t)) for t in range(subject.num_steps)]
+    expected = jax.tree.map(lambda *x: np.stack(x), *map(to_numpy, looped))
+    require_equal(expected, rollout.after, ("in a loop", "in a scan"), tolerance=ROUNDING, first_step=1)
+
+
+def loop_compatible(subject: Subject) -> None:
+    """The state and the TimeStep can be the carry of ``lax.fori_loop`` and ``lax.while_loop``."""
+
+    def loop(env, key, action):
+        start = env.reset(key)
+        later = jax.lax.fori_loop(0, 2, lambda _, now: env.step(now[0], action), start)
+        return jax.lax.while_loop(lambda now: now[1].is_mid().all(), lambda now: env.step(now[0], action), later)
+
+    env = subject.env
+    try:
+        jax.eval_shape(loop, env, subject.key, action_shapes(env))
+    except TypeError as error:
+        raise Failure(f"a loop raises: {error}") from None
+
+
+def no_callback(subject: Subject) -> None:
+    """Compiled code neither calls Python nor transfers data between devices."""
+
+    def reset_and_step(env, key, action):
+        return env.step(env.reset(key)[0], action)
+
+    env = subject.env
+    jaxpr = jax.make_jaxpr(reset_and_step)(env, subject.key, specs.zeros(env.action_spec(), (LANES,)))
+    for equation in _equations(jaxpr.jaxpr):
+        name = equation.primitive.name
+        transfers = name == "device_put" and any(device is not None for device in equation.params.get("devices", ()))
+        if transfers or any(word in name for word in ("callback", "print", "infeed", "outfeed")):
+            raise Failure(f"the compiled step contains {name}")
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of a jaxpr and of the jaxprs nested in it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):
+            if _is_jaxpr(value):
+                yield from _equations(getattr(value, "jaxpr", value))
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
+
+
+def vmap_equals_loop(subject: Subject) -> None:
+    """``vmap`` over two rollouts with different keys and params equals the two separate rollouts."""
+    rollouts = (subject.rollout, subject.other_rollout)
+    envs = (subject.stack, map_declared(_lower_float, subject.stack))
+    both = stack(envs)
+    starts = jax.jit(jax.vmap(start, in_axes=(0, 0, None)))(both, jnp.stack(subject.keys), lane_numbers(LANES))
+    states = stack([rollout.before for rollout in rollouts])
+    actions = jax.tree.map(lambda *x: np.stack(x), *subject.actions)
+    replayed = jax.jit(jax.vmap(replay))(both, states, actions)
+    labels = ("alone", "under vmap")
+    for i, (env, rollout) in enumerate(zip(envs, rollouts, strict=True)):
+        first = start(env, subject.keys[i], lane_numbers(LANES))
+        after = replay(env, rollout.before, rollout.actions)
+        actual = to_numpy(take_steps(starts, i))
+        require_equal(first, actual, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+        actual = to_numpy(take_steps(replayed, i))
+        require_equal(after, actual, labels, context="step", tolerance=ROUNDING, first_step=1)
+
+
+def _lower_float(d: Declared) -> Any:
+    """The value of a declared leaf, lowered by one percent if it is a float."""
+    is_float = d.dtype is not None and np.asarray(d.value).dtype.kind == "f"
+    return np.asarray(d.value) * np.float32(0.99) if is_float else d.value
+
+
+def donation_safe(subject: Subject) -> None:
+    """No array appears twice in the output of ``reset`` or ``step``, so that donating the state deletes nothing else.
+
+    The check is eager, since compiled code never returns one array twice.
+    """
+    eager = subject.eager
+    for method, output in (("reset", eager.resets[0]), ("step", eager.steps[0])):
+        seen: dict[int, str] = {}
+        for path, x in jax.tree_util.tree_leaves_with_path(output):
+            name = leaf_name(output, path)
+            if id(x) in seen:
+                raise Failure(f"{method}: {seen[id(x)]} and {name} are the same array")
+            seen[id(x)] = name
+    state, timestep = eager.resets[1]
+    donated = eager.env.reset(subject.key)
+    _delete(donated[0])
+    others = {"its own TimeStep": donated[1], "another reset": (state, timestep), "the environment": eager.env}
+    for owner, values in others.items():
+        for path, x in jax.tree_util.tree_leaves_with_path(values):
+            if isinstance(x, jax.Array) and x.is_deleted():
+                raise Failure(f"donating the state of a reset deletes {tree.path_name(path)} of {owner}")
+
+
+def _delete(values: Tree) -> None:
+    for x in jax.tree.leaves(values):
+        if isinstance(x, jax.Array):
+            x.delete()
+
+
+def unroll_in_halves(subject: Subject) -> None:
+    """An unroll of T steps equals two consecutive unrolls of T / 2 steps."""
+    env, half = subject.stack, 4
+    policy = random_policy(env)
+
+    def unrolled(env, state, timestep, num_steps):
+        return unroll(env, policy, state, timestep, num_steps)
+
+    compiled = jax.jit(unrolled, static_argnums=3)
+    (*last, _), whole = compiled(env, *subject.rollout.start, 2 * half)
+    (*middle, _), first = compiled(env, *subject.rollout.start, half)
+    (*end, _), second = compiled(env, *middle, half)
+    halves = jax.tree.map(lambda a, b: np.concatenate([a, b]), to_numpy(first), to_numpy(second))
+    labels = ("in one unroll", "in two")
+    require_equal(whole, halves, labels, tolerance=ROUNDING)
+    require_equal(last, end, labels, context="carry", tolerance=ROUNDING, axes=("lane",))

@@ -1,0 +1,216 @@
+"""Values: bounds, finiteness, out-of-range actions and masks."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.testing._compare import (
+    ROUNDING,
+    first,
+    location,
+    require_equal,
+    require_finite,
+    require_nowhere,
+    take_steps,
+    to_numpy,
+)
+from jaxenv.testing._programs import replay, run, sample_actions, start
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import StepType
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import ClipAction, GuardNonFinite
+
+# Bounds this large say no more than the dtype.
+_LARGE = np.finfo(np.float32).max / 2
+_MANY_STEPS = 1000
+
+
+def within_specs(subject: Subject) -> None:
+    """Observation, reward and discount lie within their specs on every row, including LAST rows and final observations.
+
+    Bounds are tighter than the range of the dtype, and samples of the specs are finite and within the bounds.
+    """
+    env, rows = subject.stack, subject.rollout.rows
+    spec = env.time_step_spec()
+    for field in ("observation", "reward", "discount"):
+        require_within_bounds(field, getattr(spec, field), getattr(rows, field))
+    if "final_observation" in rows.env_info:
+        require_within_bounds("final_observation", spec.observation, rows.env_info["final_observation"])
+    for name, field_spec in (("observation", spec.observation), ("action", env.action_spec())):
+        _require_tight_bounds(name, field_spec)
+        sample = to_numpy(jax.jit(lambda key, s=field_spec: specs.sample(s, key, (32, 1)))(subject.key))
+        require_finite(sample, f"a sample of the {name} spec")
+        require_within_bounds(f"a sample of the {name} spec", field_spec, sample)
+
+
+def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:
+    """Raises a `Failure` at the first element ``[T, B, ...]`` outside of its bounds; NaN is outside."""
+    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
+        if isinstance(s, specs.Bounded):
+            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
+            outside: np.ndarray = ~((x >= low) & (x <= high))
+            if where is not None:
+                outside &= tree.expand(where, x.ndim)
+            if np.any(outside):
+                at = first(outside)
+                minimum, maximum = (np.broadcast_to(bound, x.shape)[at] for bound in (low, high))
+                name = f"{what} {tree.path_name(path)}".rstrip()
+                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {minimum} and {maximum}")
+
+
+def _require_tight_bounds(what: str, spec: Tree) -> None:
+    for path, s in jax.tree_util.tree_leaves_with_path(spec):
+        if not isinstance(s, specs.Bounded) or not s.numel:
+            continue
+        if s.is_continuous:
+            vacuous = bool(np.all(np.minimum(np.abs(s.minimum), np.abs(s.maximum)) >= _LARGE))
+        else:  # an image may use all 256 values of a byte
+            limits = np.iinfo(s.dtype) if s.dtype.itemsize > 1 else None
+            vacuous = limits is not None and bool(np.all((s.minimum == limits.min) & (s.maximum == limits.max)))
+        if vacuous:
+            name = f"{what} {tree.path_name(path)}".rstrip()
+            raise Failure(f"the bounds of {name} are the range of {s.dtype}: give tighter ones or use specs.Array")
+
+
+def stays_finite(subject: Subject) -> str:
+    """All values stay finite over 1,000 random steps, and while the smallest or largest action is repeated."""
+    env, rollout = subject.stack, subject.rollout
+    shuffled = np.random.default_rng(0)
+    both = jax.tree.map(lambda *x: np.concatenate(x), *subject.actions)
+    now, count = rollout.start, 0
+    while count < _MANY_STEPS:
+        chosen = shuffled.permutation(2 * subject.num_steps)[: subject.num_steps]
+        states, rows = to_numpy(run(env, *now, take_steps(both, chosen)))
+        require_finite((states, rows), "with random actions", first_step=count)
+        now, count = take_steps((states, rows), -1), count + subject.num_steps
+    extremes = (specs.Bounded.minimum, specs.Bounded.maximum)
+    for end, name in zip(extremes, ("smallest", "largest"), strict=True):
+        actions = jax.tree.map(lambda s, a, end=end: _extreme(s, a, end), env.action_spec(), rollout.actions)
+        require_finite(to_numpy(run(env, *rollout.start, actions)), f"with the {name} action repeated")
+    return f"{count} steps"
+
+
+def _extreme(spec: Any, actions: np.ndarray, end: property) -> np.ndarray:
+    """The action at one end of its bounds, on every step; a large action where there is no such end."""
+    sign = -1 if end is specs.Bounded.minimum else 1
+    if not isinstance(spec, specs.Bounded):
+        return np.full_like(actions, 100 * sign) if spec.dtype.kind in "fiV" else actions
+    bound = end.fget(spec)  # type: ignore[misc]
+    extreme = bound if spec.is_discrete else np.clip(bound, -100, 100).astype(spec.dtype)
+    return np.broadcast_to(extreme, actions.shape).astype(actions.dtype)
+
+
+def actions_clipped(subject: Subject) -> None:
+    """An out-of-range action acts like the nearest legal one: always if discrete, under ``ClipAction`` if continuous.
+
+    ``prev_action`` holds the action as passed.
+    """
+    # Layers outside of ClipAction see the unclipped action and may store or show it.
+    env = next((layer for layer in layers(subject.stack) if isinstance(layer, ClipAction)), subject.stack)
+    clips, moved = env is not subject.stack or isinstance(env, ClipAction), False
+    before = subject.state_of(env, subject.rollout.before)
+    actions = sample_actions(env, subject.key, subject.num_steps)
+
+    def beyond(spec, actions, by):
+        nonlocal moved
+        if not isinstance(spec, specs.Bounded) or spec.dtype.kind == "b" or not spec.numel:
+            return actions
+        if spec.is_continuous and not (clips and spec.is_bounded):
+            return actions
+        moved = True
+        if spec.is_continuous:
+            return _beyond(spec, actions, by)
+        limits = np.iinfo(spec.dtype)
+        far = _beyond(spec, actions.astype(np.int64), 5 * by)
+        return np.clip(far, limits.min, limits.max).astype(spec.dtype)
+
+    for by in (-1, 1):
+        outside = jax.tree.map(lambda s, a, by=by: beyond(s, a, by), env.action_spec(), actions)
+        if not moved:
+            raise NotApplicable("no action is bounded and clipped")
+        nearest = jax.tree.map(_clip, env.action_spec(), outside)
+        expected, actual = to_numpy(replay(env, before, nearest)), to_numpy(replay(env, before, outside))
+        acted = actual[1].step_type != StepType.FIRST
+        labels = ("as passed", "as shown")
+        require_equal(outside, actual[1].prev_action, labels, name="prev_action", where=acted, tolerance=ROUNDING)
+        expected, actual = ((states, tree.set_field(rows, "prev_action", ())) for states, rows in (expected, actual))
+        labels = ("with the nearest legal action", "with an out-of-range action")
+        require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
+
+
+def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
+    """The actions, on every other step replaced by ones beyond a bound."""
+    bound = specs.aligned(spec.minimum if by < 0 else spec.maximum, actions.ndim).astype(actions.dtype)
+    far = np.broadcast_to(bound + np.asarray(by, actions.dtype), actions.shape)
+    odd = tree.expand(np.arange(actions.shape[0]) % 2 == 1, actions.ndim)
+    return np.where(odd, far, actions)
+
+
+def _clip(spec: Any, actions: np.ndarray) -> np.ndarray:
+    if not isinstance(spec, specs.Bounded) or spec.dtype.kind == "b":
+        return actions
+    return np.clip(actions, specs.aligned(spec.minimum, actions.ndim), specs.aligned(spec.maximum, actions.ndim))
+
+
+def nan_action_contained(subject: Subject) -> str:
+    """A NaN or infinite action reaches no other lane, no ``prev_action`` and no later episode.
+
+    Under ``GuardNonFinite``, rows contain neither NaN nor infinity.
+    """
+    spec, rollout = subject.stack.action_spec(), subject.rollout
+    if not any(s.is_continuous for s in jax.tree.leaves(spec)):
+        raise NotApplicable("no action is continuous")
+    poisoned, step = {2: np.nan, 4: np.inf}, 0  # the first step, since no restart ignores its action
+
+    def poison(s, x):
+        x = np.copy(x)
+        for lane, value in poisoned.items():
+            x[step, lane] = value if s.is_continuous else x[step, lane]
+        return x
+
+    actual = subject.roll(subject.keys[0], jax.tree.map(poison, spec, rollout.actions))
+    clean = np.broadcast_to(~np.isin(np.arange(rollout.ends.shape[1]), list(poisoned)), rollout.ends.shape)
+    labels = ("next to finite actions", f"next to NaN and infinite actions in lanes {list(poisoned)}")
+    if subject.lanes_are_independent:
+        require_equal((rollout.states, rollout.rows), (actual.states, actual.rows), labels, where=clean)
+    require_finite(actual.rows.prev_action, "prev_action after a NaN action")
+    guarded = any(isinstance(layer, GuardNonFinite) for layer in layers(subject.stack))
+    if guarded:
+        require_finite(actual.rows, "under GuardNonFinite, after a NaN action: timestep")
+    episode = np.asarray(subject.clock(actual).episode)
+    later = episode > episode[step]
+    if not later[:, list(poisoned)].any():
+        raise Failure("no poisoned lane started another episode, the check needs one")
+    later_rows = later & np.roll(later, 1, axis=0) if subject.stack.autoreset == "same_step" else later
+    if subject.lanes_are_independent:
+        require_finite(actual.states, "in an episode after a NaN action", where=later)
+        require_finite(actual.rows, "in an episode after a NaN action", where=later_rows)
+    return "guarded" if guarded else "contained"
+
+
+def finite_past_end(subject: Subject) -> str:
+    """Without ``AutoReset``, stepping a lane past LAST keeps all values finite and starts no episode."""
+    env, rollout = subject.auto_reset.env, subject.rollout
+    begin = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
+    states, rows = to_numpy(run(env, *begin, rollout.actions))
+    ended = np.logical_or.accumulate(rows.step_type == StepType.LAST, axis=0)
+    if not ended[:-1].any():
+        raise Failure("no lane ended, the check needs one")
+    require_finite((states, rows), "after LAST", where=ended)
+    starts = rows.step_type[1:] == StepType.FIRST
+    require_nowhere(starts, "FIRST without a reset", rows.step_type[1:], first_step=1)
+    return f"{int(ended[:-1].sum())} steps past LAST"
+
+
+def mask_leaves_an_action(subject: Subject) -> None:
+    """An action mask leaves at least one legal action wherever the environment uses the action."""
+    rows = subject.rollout.rows
+    if "action_mask" not in rows.env_info:
+        raise NotApplicable("env_info has no action_mask")
+    mask = np.asarray(rows.env_info["action_mask"])
+    used = np.ones(mask.shape[:2], bool) if subject.stack.autoreset == "same_step" else ~subject.rollout.ends
+    require_nowhere(~mask.any(axis=-1) & used, "no action is legal", mask)

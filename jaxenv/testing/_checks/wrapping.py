@@ -1,0 +1,270 @@
+"""Wrappers: what they may change, and what they must preserve."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+
+from jaxenv import _actions, tree
+from jaxenv.environment import Environment
+from jaxenv.testing._checks.structure import require_rows_match_specs
+from jaxenv.testing._checks.values import require_within_bounds
+from jaxenv.testing._compare import ROUNDING, first, location, require_equal, take_steps, to_numpy
+from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
+from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import StepType, TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
+
+
+def owned_fields_only(subject: Subject) -> str:
+    """A wrapper changes only the fields of the TimeStep that it owns, compared with the environment it wraps.
+
+    Other properties cover ``AutoReset`` and ``TimeLimit``. Wrappers that choose actions are not compared.
+    """
+    checked = []
+    for layer in layers(subject.stack)[:-1]:
+        if isinstance(layer, Wrapper) and _is_comparable(layer):
+            _require_same_rows(subject, layer)
+            checked.append(type(layer).__name__)
+    if not checked:
+        raise NotApplicable("the stack has no wrapper except AutoReset, TimeLimit and wrappers that choose actions")
+    return ", ".join(checked)
+
+
+def _is_comparable(layer: Wrapper) -> bool:
+    """Whether the start and the action of the wrapped environment follow from those of the wrapper."""
+    excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
+    return not (excluded or layer.multi_step or _chooses_actions(layer))
+
+
+def _chooses_actions(layer: Wrapper) -> bool:
+    """Whether the actions that a wrapper passes on may depend on more than the action it receives."""
+    owns = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
+    return owns or (isinstance(layer, LaneWrapper) and layer.rewrites_action)
+
+
+def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
+    name = type(layer).__name__
+    labels = (f"inside {name}", "outside")
+    inside, outside = (to_numpy(start(env, subject.keys[0], _lane_ids())[1]) for env in (layer.env, layer))
+    unowned = _without_owned(layer, inside, outside)
+    require_equal(*unowned, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+    states = subject.state_of(layer, subject.rollout.before)
+    actions = sample_actions(layer, subject.key, subject.num_steps)
+    outside = to_numpy(replay(layer, states, actions)[1])
+    inside = to_numpy(replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1])
+    unowned = _without_owned(layer, inside, outside)
+    require_equal(*unowned, labels, context="step", tolerance=ROUNDING, first_step=1)
+
+
+def _lane_ids() -> np.ndarray:
+    return np.arange(LANES, dtype=np.int32)
+
+
+def _inner_actions(layer: Environment, actions: Tree) -> Tree:
+    """The actions ``[T, B, ...]`` that a wrapper passes to the environment it wraps."""
+    if not isinstance(layer, ActionWrapper):
+        return actions
+    spec = layer.action_spec()
+    return to_numpy(
+        jax.jit(lambda actions: jax.lax.map(lambda a: layer.action(_actions.clip_discrete(spec, a)), actions))(actions)
+    )
+
+
+def _without_owned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeStep, TimeStep]:
+    """Both rows without the fields that the wrapper owns; who owns observations owns final observations."""
+    for field in layer.owns:
+        inside, outside = (tree.set_field(rows, field, ()) for rows in (inside, outside))
+    if "observation" in layer.owns and "env_info" not in layer.owns:
+        inside, outside = (_without_info(rows, {"final_observation"}) for rows in (inside, outside))
+    return inside, outside
+
+
+def _without_info(rows: TimeStep, names: set[str]) -> TimeStep:
+    return tree.set_field(rows, "env_info", {n: x for n, x in rows.env_info.items() if n not in names})
+
+
+def specs_at_boundaries(subject: Subject) -> str:
+    """Every level of the stack matches its specs, and observations are within bounds where episodes start and end.
+
+    This includes the final observations of ``same_step`` mode, for every wrapper outside of ``AutoReset``.
+    """
+    for level in layers(subject.stack)[:-1]:
+        require_rows_match_specs(level, f" of {type(level).__name__}")
+    count = 0
+    for mode in ("next_step", "same_step"):
+        env = _in_mode_or_none(subject.stack, mode)
+        if env is None:
+            continue
+        shared = env.autoreset == subject.stack.autoreset
+        rollout = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
+        boundaries = rollout.ends | (rollout.step_type == StepType.FIRST)
+        shown = {"observation": rollout.rows.observation}
+        if mode == "same_step":
+            shown["final_observation"] = rollout.rows.env_info["final_observation"]
+        for name, values in shown.items():
+            _require_matches(f"{name} in {mode} mode", env.observation_spec(), values, boundaries)
+        count += int(boundaries.sum())
+    return f"{count} rows"
+
+
+def _in_mode_or_none(env: Environment, mode: str) -> Environment | None:
+    """The stack in another mode, or None if a wrapper outside of ``AutoReset`` refuses it."""
+    if mode == env.autoreset:
+        return env
+    try:
+        return in_mode(env, mode)
+    except ValueError:
+        return None
+
+
+def _require_matches(what: str, spec: Tree, values: Tree, where: np.ndarray) -> None:
+    """Raises a `Failure` unless values ``[T, B, ...]`` match the spec, within bounds at ``where``."""
+    if tree.structure(spec) != tree.structure(values):
+        raise Failure(f"{what} is {tree.structure(values)}, its spec is {tree.structure(spec)}")
+    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
+        if (x.shape[2:], x.dtype) != (s.shape, s.dtype):
+            name = f"{what} {tree.path_name(path)}".rstrip()
+            raise Failure(f"{name} is {x.dtype}{list(x.shape[2:])}, its spec is {s.dtype}{list(s.shape)}")
+    require_within_bounds(what, spec, values, where)
+
+
+# --- properties of some wrappers -------------------------------------------------------------------------------------
+
+
+def noop_settings(subject: Subject) -> str:
+    """With the settings in its ``noop_kwargs`` (probability 0, repeat 1), a wrapper is the identity.
+
+    It may still add entries to ``env_info`` and axes of length 1.
+    """
+    checked = []
+    for layer in layers(subject.env):
+        if isinstance(layer, Wrapper) and layer.noop_kwargs:
+            settings = ", ".join(f"{k}={v}" for k, v in layer.noop_kwargs.items())
+            checked.append(f"{type(layer).__name__}({settings})")
+            _require_identity(subject, layer, checked[-1])
+    if not checked:
+        raise NotApplicable("no wrapper in the stack declares noop_kwargs")
+    return ", ".join(checked)
+
+
+def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
+    noop = dataclasses.replace(layer, **layer.noop_kwargs)
+    rollout = subject.roll_randomly(noop)
+
+    def require(expected: Tree, actual: Tree, context: str, first_step: int) -> None:
+        states, rows = actual
+        rows = _without_info(rows, rows.env_info.keys() - expected[1].env_info.keys())
+        rows = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, expected[1], rows)
+        actual = (noop.inner(states), rows)
+        labels = (f"inside {name}", "outside")
+        require_equal(expected, actual, labels, context=context, tolerance=ROUNDING, first_step=first_step)
+
+    expected = to_numpy(start(layer.env, subject.keys[0], _lane_ids()))
+    reset = take_steps((rollout.states, rollout.rows), slice(None, 1))
+    require(jax.tree.map(lambda x: x[None], expected), reset, "reset", 0)
+    expected = to_numpy(replay(layer.env, noop.inner(rollout.before), rollout.actions))
+    require(expected, rollout.after, "step", 1)
+
+
+def statistics_exact(subject: Subject) -> str:
+    """``env_info["episode"]`` equals a recomputed return and length on LAST rows, and is zero on all others."""
+    # The innermost level with statistics, since wrappers outside of it may change the reward.
+    level = next((x for x in reversed(layers(subject.env)) if _has_statistics(x)), None)
+    if level is None:
+        raise NotApplicable('env_info has no "episode"')
+    count = 0
+    for mode in ("next_step", "same_step"):
+        env = _in_mode_or_none(with_restarts(level), mode)
+        if env is None:
+            continue
+        rollout = subject.roll_randomly(env)
+        reward, kind = np.asarray(rollout.rows.reward, np.float64), rollout.step_type
+        shown = rollout.rows.env_info["episode"]
+        total, length = np.zeros_like(reward[0]), np.zeros(LANES, np.int32)
+        for t in range(1, len(kind)):
+            counted = kind[t] != StepType.FIRST
+            total, length = total + reward[t], length + counted
+            last = kind[t] == StepType.LAST
+            expected = {
+                "return": np.where(tree.expand(last, total.ndim), total, 0),
+                "length": np.where(last, length, 0),
+            }
+            for name, value in expected.items():
+                wrong = ~np.isclose(np.asarray(shown[name][t]), value, rtol=1e-4, atol=1e-4)
+                if np.any(wrong):
+                    at = first(wrong)
+                    where = location((t, *at))
+                    raise Failure(f"{name} in {mode} mode{where} is {shown[name][t][at]}, expected {value[at]}")
+            count += int(last.sum())
+            total, length = np.where(tree.expand(last, total.ndim), 0, total), np.where(last, 0, length)
+    if not count:
+        raise Failure("no episode ended, the check needs one")
+    return f"{count} episodes"
+
+
+def _has_statistics(level: Environment) -> bool:
+    episode = output_shapes(level)[0][1].env_info.get("episode")
+    return isinstance(episode, Mapping) and {"return", "length"} <= episode.keys()
+
+
+def repeat_stops_at_end(subject: Subject) -> str:
+    """A wrapper that takes several steps at once takes none past the end of an episode, and shows the end.
+
+    Its state is the state after the last of these steps. If ``env_info["num_env_frames"]`` counts them, its reward is
+    their sum.
+    """
+    repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.multi_step and not _chooses_actions(x)]
+    checked = [text for layer in repeating if (text := _require_stops(subject, layer))]
+    if not checked:
+        raise NotApplicable("no wrapper in the stack takes several steps at once")
+    return ", ".join(checked)
+
+
+def _require_stops(subject: Subject, layer: Wrapper) -> str:
+    """A remark, empty if no step of the wrapper takes several steps of the environment."""
+    name, core = type(layer).__name__, with_limits(layer.env, LIMITS)
+    level = tree.rebuild(layer, env=core)
+    rollout = subject.roll_randomly(AutoReset(level))
+    states, stepped = rollout.before.inner, ~np.asarray(rollout.before.ended)
+    after, rows = to_numpy(replay(level, states, rollout.actions))
+    actions = _inner_actions(level, rollout.actions)
+    target = np.asarray(level.clock(after).step)
+    now, reward, taken = level.inner(states), np.zeros_like(rows.reward), np.zeros_like(target)
+    final, frames, ended = now, np.zeros_like(target), np.zeros_like(stepped)
+    for _ in range(int(np.max(target - np.asarray(level.clock(states).step)))):
+        active = stepped & (np.asarray(core.clock(now).step) < target)
+        now, row = to_numpy(replay(core, now, actions))
+        taken = taken + active
+        continues = active & (np.asarray(core.clock(now).step) < target)
+        reward = reward + np.where(tree.expand(active, reward.ndim), row.reward, np.float32(0))
+        frames = frames + np.where(active, row.env_info.get("num_env_frames", np.ones_like(frames)), 0)
+        last = np.asarray(row.step_type) == StepType.LAST
+        if np.any(past_end := continues & last):
+            at = first(past_end)
+            where = location(at, first_step=1)
+            raise Failure(f"{name}{where} continues after its step {taken[at]}, which ends the episode")
+        ended |= active & last
+        final = jax.tree.map(lambda x, y, a=active: np.where(tree.expand(a, x.ndim), x, y), now, final)
+    if taken.max() <= 1:
+        return ""
+
+    def require(expected: Tree, actual: Tree, what: str, where: np.ndarray) -> None:
+        labels = ("step by step", f"with {name}")
+        require_equal(expected, actual, labels, name=what, tolerance=ROUNDING, where=where, first_step=1)
+
+    require(final, level.inner(after), "state", stepped)
+    if not level.removes_ends:
+        require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
+    if "num_env_frames" in rows.env_info:
+        require(reward, rows.reward, "reward", stepped)
+        require(frames, rows.env_info["num_env_frames"], "num_env_frames", stepped)
+    cut = stepped & (taken < taken.max())
+    if not cut.any():
+        raise Failure("no repeat was cut short, the check needs one")
+    return f"{name}: {int(cut.sum())} of {int(stepped.sum())} cut short"

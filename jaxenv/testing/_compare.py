@@ -1,0 +1,150 @@
+"""Comparison of trees of arrays; a difference is reported with its leaf, step, lane and both values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.testing.report import Failure
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+# The tolerance for one step in two compilations, which may round differently.
+ROUNDING = 1e-5
+
+
+def is_key(x: Any) -> bool:
+    """Whether an array holds typed JAX keys."""
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def to_numpy(values: Tree) -> Tree:
+    """The tree with NumPy arrays; typed keys, which NumPy does not support, stay JAX arrays."""
+    return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), values)
+
+
+def stack(trees: Sequence[Tree]) -> Tree:
+    """One tree with the leaves of several, stacked on a new leading axis."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
+    """The lanes ``index`` of every leaf, whose lane axis is ``axis``; leaves shared by the batch stay whole."""
+    at = (slice(None),) * axis + (index,)
+    return jax.tree.map(
+        lambda x: x if isinstance(x, tree.Shared) else x[at], values, is_leaf=lambda x: isinstance(x, tree.Shared)
+    )
+
+
+def take_steps(values: Tree, index: Any) -> Tree:
+    """The steps ``index`` of every leaf ``[T, ...]``."""
+    return jax.tree.map(lambda x: x[index], values)
+
+
+def require_equal(
+    expected: Tree,
+    actual: Tree,
+    labels: tuple[str, str],
+    *,
+    name: str = "",
+    context: str = "",
+    tolerance: float = 0.0,
+    axes: Sequence[str] = ("step", "lane"),
+    first_step: int = 0,
+    where: np.ndarray | None = None,
+) -> None:
+    """Raises a `Failure` at the first difference between two trees of arrays.
+
+    Args:
+        expected: the tree taken as correct.
+        actual: the tree to check.
+        labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
+        name: the name of the tree, for the evidence.
+        context: what is compared, for the evidence.
+        tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Integers and flags must
+            always be equal.
+        axes: names of the leading axes, for the evidence.
+        first_step: the number of the first step, for the evidence.
+        where: bool with the shape of the leading axes, the elements to compare; all by default.
+    """
+    context = f"{context}: " if context else ""
+    if tree.structure(expected) != tree.structure(actual):
+        names = [[leaf_name(t, path) for path, _ in jax.tree_util.tree_leaves_with_path(t)] for t in (expected, actual)]
+        only = [sorted(set(a) - set(b)) for a, b in (names, names[::-1])]
+        raise Failure(
+            f"{context}the trees {labels[0]} and {labels[1]} differ: only the first has {only[0]}, only the second "
+            f"{only[1]}, or their classes or static fields differ"
+        )
+    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(actual), strict=True):
+        x, y = _as_numbers(x), _as_numbers(y)
+        leaf = context + ".".join(filter(None, (name, leaf_name(expected, path))))
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            raise Failure(f"{leaf} is {x.dtype}{list(x.shape)} {labels[0]} and {y.dtype}{list(y.shape)} {labels[1]}")
+        differs = ~_same(x, y, tolerance)
+        if where is not None:
+            differs &= tree.expand(where, x.ndim)
+        if np.any(differs):
+            at = first(differs)
+            raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]} {labels[0]} and {y[at]} {labels[1]}")
+
+
+def require_nowhere(wrong: np.ndarray, rule: str, values: Any, first_step: int = 0) -> None:
+    """Raises a `Failure` with the location and the value of the first true element of ``wrong`` (``[T, B, ...]``)."""
+    if np.any(wrong):
+        at = first(wrong)
+        raise Failure(f"{rule}{location(at, first_step=first_step)}: {np.asarray(values)[at]}")
+
+
+def require_finite(
+    values: Tree,
+    what: str,
+    *,
+    where: np.ndarray | None = None,
+    axes: Sequence[str] = ("step", "lane"),
+    first_step: int = 0,
+) -> None:
+    """Raises a `Failure` at the first NaN or infinite float in a tree of arrays ``[T, B, ...]``."""
+    for path, x in jax.tree_util.tree_leaves_with_path(values):
+        x = _as_numbers(x)
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & tree.expand(where, x.ndim)
+            if np.any(wrong):
+                at = first(wrong)
+                raise Failure(f"{what}: {leaf_name(values, path)}{location(at, axes, first_step)} is {x[at]}")
+
+
+def first(flags: np.ndarray) -> tuple[int, ...]:
+    """The index of the first true element."""
+    return tuple(int(i) for i in np.argwhere(flags)[0])
+
+
+def location(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_step: int = 0) -> str:
+    """An index as text: `` at step 3, lane 1, element (2,)``."""
+    named = [f"{axis} {i + first_step * (axis == 'step')}" for axis, i in zip(axes, at, strict=False)]
+    if rest := tuple(at[len(axes) :]):
+        named.append(f"element {rest}")
+    return f" at {', '.join(named)}" if named else ""
+
+
+def leaf_name(values: Tree, path: tuple) -> str:
+    """The name of a leaf; in a pair of state and TimeStep it starts with ``state`` or ``timestep``."""
+    name = tree.path_name(path)
+    if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], TimeStep):
+        return ("state", "timestep")[int(name[0])] + name[1:]
+    return name
+
+
+def _as_numbers(x: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(x) if is_key(x) else x)
+
+
+def _same(x: np.ndarray, y: np.ndarray, tolerance: float) -> np.ndarray:
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x == y
+    if tolerance:
+        return np.isclose(x.astype(np.float64), y.astype(np.float64), rtol=tolerance, atol=tolerance, equal_nan=True)
+    bits = f"u{x.dtype.itemsize}"
+    return x.view(bits) == y.view(bits)

@@ -1,0 +1,152 @@
+"""The environment under test, with the compiled rollout that most checks share."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.environment import Environment
+from jaxenv.random import Clock
+from jaxenv.testing._compare import take_steps, to_numpy
+from jaxenv.testing._programs import lane_numbers, run, sample_actions, start
+from jaxenv.testing._rollout import EagerRun, Rollout
+from jaxenv.testing._stacks import LANES, with_restarts
+from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import AutoReset
+
+
+class Subject:
+    """An environment under test. Whatever needs a compilation is computed on first use and cached.
+
+    Args:
+        original: the environment as passed by the caller: with or without ``AutoReset``, of any number of lanes.
+        key: one typed key.
+        num_steps: number of steps of the shared rollout.
+    """
+
+    def __init__(self, original: Environment, key: jax.Array, num_steps: int):
+        self.original = original
+        self.key = key
+        self.num_steps = num_steps
+
+    # --- environments ------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def env(self) -> Environment:
+        """The environment with `LANES` lanes; the original lanes are repeated."""
+        return self.with_lanes(LANES)
+
+    def with_lanes(self, count: int) -> Environment:
+        """The environment with ``count`` lanes; the original lanes are repeated."""
+        return self.original.take(jnp.arange(count, dtype=jnp.int32) % self.original.num_envs)
+
+    @functools.cached_property
+    def stack(self) -> Environment:
+        """The environment with restarts, and with time limits that make its lanes end at different times."""
+        return with_restarts(self.env)
+
+    @functools.cached_property
+    def auto_reset(self) -> AutoReset:
+        """The ``AutoReset`` in `stack`."""
+        for layer in layers(self.stack):
+            if isinstance(layer, AutoReset):
+                return layer
+        raise NotApplicable("the environment restarts its lanes without an AutoReset")
+
+    @property
+    def strategy(self) -> str:
+        """The restart strategy of `stack` on this platform."""
+        declared = self.auto_reset.strategy or self.auto_reset.reset_strategy
+        return declared if isinstance(declared, str) else declared.get(jax.default_backend(), declared["default"])
+
+    def variant(self, mode: str, strategy: str | None = None) -> AutoReset:
+        """The ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
+        return tree.rebuild(self.auto_reset, mode=mode, strategy=strategy or self.auto_reset.strategy)
+
+    @functools.cached_property
+    def opt_outs(self) -> dict[str, str]:
+        """The properties that layers of the stack opt out of, by name; the value is the layer and its reason."""
+        return {
+            name: f"{type(layer).__name__}: {reason}"
+            for layer in layers(self.stack)
+            for name, reason in layer.opt_outs.items()
+        }
+
+    @property
+    def lanes_are_independent(self) -> bool:
+        """Whether no layer shares state between lanes."""
+        return "batch_equals_single_lanes" not in self.opt_outs
+
+    # --- rollouts ----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def keys(self) -> tuple[jax.Array, jax.Array]:
+        """Two sets of lane keys, each ``Key[B]``."""
+        both = jax.random.split(self.key, 2 * LANES)
+        return both[:LANES], both[LANES:]
+
+    @functools.cached_property
+    def actions(self) -> tuple[Tree, Tree]:
+        """Two sets of random actions, each ``[T, B, ...]``."""
+        both = sample_actions(self.stack, self.key, 2 * self.num_steps)
+        return take_steps(both, slice(None, self.num_steps)), take_steps(both, slice(self.num_steps, None))
+
+    @functools.cached_property
+    def rollout(self) -> Rollout:
+        """The shared rollout of `stack`: random actions, and lanes that end at different times.
+
+        Raises:
+            Failure: if on fewer than three steps some lanes end and others do not, since the checks of one lane's
+                effect on another would then be void. Episodes of one step are exempt.
+        """
+        rollout = self.roll(self.keys[0], self.actions[0])
+        mixed = np.any(rollout.ends, axis=1) & ~np.all(rollout.ends, axis=1)
+        if mixed.sum() < 3 and not rollout.only_one_step_episodes:
+            raise Failure(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
+        return rollout
+
+    @functools.cached_property
+    def other_rollout(self) -> Rollout:
+        """A rollout with other keys and other actions."""
+        return self.roll(self.keys[1], self.actions[1])
+
+    def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
+        """A rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
+        env = self.stack if env is None else env
+        states, rows = run(env, *start(env, keys, lane_numbers(len(keys))), actions)
+        return Rollout(to_numpy(states), to_numpy(rows), actions)
+
+    def roll_randomly(self, env: Environment) -> Rollout:
+        """A rollout of another environment with as many lanes: the first keys, random actions."""
+        return self.roll(self.keys[0], sample_actions(env, self.key, self.num_steps), env)
+
+    def roll_in(self, mode: str) -> Rollout:
+        """A rollout of the ``AutoReset`` in `stack` in another mode."""
+        return self.roll_randomly(self.variant(mode))
+
+    @functools.cached_property
+    def eager(self) -> EagerRun:
+        """One eager run of `env`, shared by all checks because it is slow."""
+        return EagerRun.of(self.env, self.key, take_steps(self.actions[0], 0))
+
+    # --- parts of states ---------------------------------------------------------------------------------------------
+
+    def state_of(self, layer: Environment, state: Tree) -> Tree:
+        """The part of a state of `stack` that belongs to one of its layers."""
+        for outer in layers(self.stack):
+            if outer is layer:
+                break
+            state = outer.inner(state)  # type: ignore[attr-defined]
+        return state
+
+    def clock(self, rollout: Rollout) -> Clock:
+        """The clock of the lanes, leaves ``[T + 1, B]``."""
+        return self.stack.clock(rollout.states)
+
+    def task(self, rollout: Rollout) -> Tree:
+        """The state of the task, leaves ``[T + 1, B, ...]``."""
+        return self.state_of(self.stack.unwrapped, rollout.states).task

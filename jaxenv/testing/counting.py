@@ -1,0 +1,68 @@
+"""A toy environment that counts its steps and ends after scripted lengths."""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.task import Task, Transition
+
+
+@tree.struct
+class Count:
+    """State of `Counting`: completed episodes and steps of the current one, int32 ``[B]``."""
+
+    episode: jax.Array
+    step: jax.Array
+
+
+class Counting(Task):
+    """Counts its steps and ends after a scripted number of them, per lane and episode.
+
+    The observation is ``stride * episode + step`` (int32), the action is an integer from 0 to 9. With
+    ``pays="action"`` the reward is the action; with ``pays="end"`` it is 1 on the last step of an episode, otherwise 0.
+
+    Args:
+        lengths: int32 ``[E]``, the length of episode e is ``lengths[e % E]``; ``[B, E]`` for lengths per lane. An
+            episode of length 0 never ends.
+        stride: the increment of the observation per episode.
+        pays: ``"action"`` or ``"end"``.
+    """
+
+    lengths: Any = tree.leaf(rank=1, dtype=np.int32)
+    stride: int = tree.static(default=0)
+    pays: Literal["action", "end"] = tree.static(default="action")
+
+    def check(self):
+        if self.pays not in ("action", "end"):
+            raise ValueError(f"Counting: pays must be 'action' or 'end', got {self.pays!r}")
+
+    def initial(self, stream):
+        return Count(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
+
+    def carry(self, old, new):
+        return Count(old.episode + 1, new.step)
+
+    def transition(self, state, action, stream):
+        step = state.step + 1
+        lengths = jnp.broadcast_to(self.lengths, (*step.shape, np.shape(self.lengths)[-1]))
+        index = state.episode % lengths.shape[-1]
+        ended = step == jnp.take_along_axis(lengths, index[:, None], axis=-1)[:, 0]
+        reward = (action if self.pays == "action" else ended).astype(jnp.float32)
+        return Transition(Count(state.episode, step), reward, terminated=ended)
+
+    def observe(self, state):
+        return self.stride * state.episode + state.step
+
+    def observation_spec(self):
+        return specs.Array((), np.int32, "observation")
+
+    def action_spec(self):
+        return specs.discrete(10, name="action")
+
+
+def mock_012(num_envs: int = 1) -> Counting:
+    """An environment with observations 0, 1, 2, 0, ...; every third row is LAST with reward 1 and discount 0."""
+    return Counting(np.array([2]), pays="end", num_envs=num_envs)

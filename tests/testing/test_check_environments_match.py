@@ -1,0 +1,111 @@
+"""`check_environments_match` compares two environments row by row."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import specs
+from jaxenv.task import Task, Transition
+from jaxenv.testing import Chain, Counting, check_environments_match, mock_012
+from jaxenv.wrappers import AutoReset, RewardWrapper
+
+
+class Drift(Task):
+    """A float that grows by ``speed`` on every step."""
+
+    speed: float = 1.0
+
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.float32)
+
+    def transition(self, state, action, stream):
+        return Transition(state + self.speed, jnp.zeros_like(state), jnp.zeros(stream.shape, bool))
+
+    def observe(self, state):
+        return state
+
+    def observation_spec(self):
+        return specs.Array((), np.float32, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2)
+
+
+class PaysNan(RewardWrapper):
+    def reward(self, reward):
+        return jnp.full_like(reward, np.nan)
+
+
+def test_equal_environments_match(key):
+    a, b = (AutoReset(mock_012(num_envs=2)) for _ in range(2))
+    check_environments_match(a, b, key, num_steps=50)
+
+
+def test_restart_strategies_match(key):
+    env = Counting(np.array([[1, 2], [3, 1]]), num_envs=2)
+    check_environments_match(AutoReset(env, strategy="select"), AutoReset(env, strategy="compact"), key)
+
+
+def test_nan_rewards_on_both_sides_match(key):
+    check_environments_match(PaysNan(Chain(num_envs=2)), PaysNan(Chain(num_envs=2)), key, num_steps=3)
+
+
+def test_a_different_length_is_reported_with_step_and_lane(key):
+    a, b = (Counting(np.array([[9], [n], [9]]), num_envs=3) for n in (9, 4))
+    with pytest.raises(AssertionError) as error:
+        check_environments_match(a, b, key, num_steps=8)
+    assert str(error.value) == "<Counting> and <Counting> differ in step_type at step 4, lane 1: 1 and 2"
+
+
+def test_the_last_step_is_compared(key):
+    a, b = (Counting(np.array([n]), num_envs=2) for n in (5, 6))
+    check_environments_match(a, b, key, num_steps=4)
+    with pytest.raises(AssertionError, match="differ in step_type at step 5, lane 0: 2 and 1"):
+        check_environments_match(a, b, key, num_steps=5)
+
+
+def test_a_different_param_is_reported_with_step_and_lane(key):
+    a, b = (Drift(np.array([1, 2, n], np.float32), num_envs=3) for n in (3, 4))
+    with pytest.raises(AssertionError, match=r"differ in observation at step 1, lane 2: 3\.0 and 4\.0"):
+        check_environments_match(a, b, key, num_steps=5)
+
+
+def test_floats_are_compared_bitwise_by_default(key):
+    a, b = (Drift(np.array([1, n], np.float32), num_envs=2) for n in (2, np.nextafter(np.float32(2), np.float32(3))))
+    with pytest.raises(AssertionError, match="differ in observation at step 1, lane 1"):
+        check_environments_match(a, b, key, num_steps=5)
+
+
+def test_floats_may_differ_by_the_tolerance(key):
+    a, b = (Drift(np.array([1, n], np.float32), num_envs=2) for n in (2, 2.001))
+    check_environments_match(a, b, key, num_steps=5, tolerance=1e-2)
+    with pytest.raises(AssertionError, match="differ in observation at step 1, lane 1"):
+        check_environments_match(a, b, key, num_steps=5, tolerance=1e-4)
+
+
+def test_different_specs_are_refused(key):
+    with pytest.raises(ValueError, match=r"time step specs differ at observation: .*0, 3.* and .*0, 4"):
+        check_environments_match(Chain(4), Chain(5), key)
+
+
+def test_different_structures_are_refused(key):
+    class Wrapped(Chain):
+        def observe(self, state):
+            return {"cell": state}
+
+        def observation_spec(self):
+            return {"cell": specs.discrete(self.length)}
+
+    with pytest.raises(ValueError, match="time step specs differ in structure"):
+        check_environments_match(Chain(), Wrapped(), key)
+
+
+def test_different_numbers_of_lanes_are_refused(key):
+    with pytest.raises(ValueError, match="the environments have 2 and 3 lanes"):
+        check_environments_match(Chain(num_envs=2), Chain(num_envs=3), key)
+
+
+def test_a_raw_key_is_refused():
+    with pytest.raises(ValueError, match=r"must be a typed key from jax\.random\.key"):
+        check_environments_match(Chain(), Chain(), jax.random.PRNGKey(0))

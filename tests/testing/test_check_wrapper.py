@@ -1,0 +1,131 @@
+"""`check_wrapper`, and the properties of all wrappers."""
+
+import pytest
+
+import jaxenv
+from jaxenv import wrappers
+from jaxenv.testing import Chain, check_env, check_wrapper
+from jaxenv.testing.report import Status
+from jaxenv.wrapper import layers
+from tests.testing.twins import Walk
+from tests.testing.twins.wrapping import DoubledAndDiscounted
+from tests.wrappers.catalogue import WRAPPERS
+
+# --- all wrappers ----------------------------------------------------------------------------------------------------
+
+# `python -m tests.wrappers.catalogue` checks all properties of every wrapper.
+SHAPES = (
+    "same_tree",
+    "leading_lanes",
+    "rows_match_specs",
+    "strict_promotion",
+    "cond_compatible",
+    "wrong_actions_refused",
+)
+VALUES = ("lane_independent", "within_specs", "episode_grammar", "discount_zero_only_at_last", "restart_is_reset")
+
+# Wrappers without state, whose specs and values have their own tests.
+THOROUGH = [
+    "AffineAction",
+    "NormalizeAction",
+    "FlattenAction",
+    "TransformAction",
+    "OneHotAction",
+    "DiscreteActions",
+    "DiscretizeAction",
+    "ActionOffset",
+    "ChannelFirst",
+    "ScaleImage",
+    "ClipObservation",
+    "FilterObservation",
+    "RescaleObservation",
+    "ReshapeObservation",
+    "DtypeObservation",
+    "DiscretizeObservation",
+    "ResizeObservation",
+    "CropObservation",
+    "GrayscaleObservation",
+    "ClipReward",
+    "SparseReward",
+    "SignReward",
+    "TransformReward",
+]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough) if name in THOROUGH else name for name in WRAPPERS]
+)
+def test_a_wrapper_has_the_properties(name):
+    entry = WRAPPERS[name]
+    env = entry.env()
+    added = layers(entry.wrapper(env))[: -len(layers(env))]
+    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and not layer.multi_step for layer in added)
+    properties = SHAPES if stateless else SHAPES + VALUES
+    check_wrapper(entry.wrapper, env, properties=properties, raise_on_failure=True)
+
+
+def test_thorough_runs_name_existing_wrappers():
+    assert set(THOROUGH) <= WRAPPERS.keys()
+
+
+def test_every_wrapper_is_in_the_catalogue():
+    kinds = ("Action", "Observation", "LeafObservation", "Reward", "RowReward", "Lane", "Batch")
+    bases = {f"{kind}Wrapper" for kind in kinds}
+    known = {name for name, x in vars(wrappers).items() if isinstance(x, type) and issubclass(x, jaxenv.Wrapper)}
+    checked = {type(layer).__name__ for e in WRAPPERS.values() for layer in layers(e.wrapper(e.env()))}
+    assert known - bases - checked == {"AutoReset", "FixedResetKey"}  # test_properties checks these
+
+
+STANDARD = [
+    ("ActionRepeat", {"num": 2}),
+    ("StickyAction", {"probability": 0.25}),
+    ("FrameStack", {"num": 3}),
+    "EpisodeStatistics",
+    "NormalizeObservation",
+    "NormalizeReward",
+]
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.thorough)])
+def test_a_stack_of_many_wrappers_has_the_properties(id):
+    properties = ("same_tree", "leading_lanes", "rows_match_specs", "wrong_actions_refused")
+    properties += ("within_specs", "episode_grammar", "discount_zero_only_at_last", "restart_is_reset")
+    check_env(jaxenv.make(id, wrappers=STANDARD), properties=properties, raise_on_failure=True)
+
+
+# --- the function ----------------------------------------------------------------------------------------------------
+
+
+def test_a_wrapper_is_checked_around_all_toy_environments_that_it_accepts():
+    properties = ["same_tree", "rows_match_specs", "mask_leaves_an_action"]
+    report = check_wrapper(lambda env: wrappers.RescaleAction(env, 0, 1), properties=properties)
+    assert report.target == "RescaleAction around <RandomEnvironment>"
+    assert [r.status for r in report] == [Status.PASSED, Status.PASSED, Status.NOT_APPLICABLE]
+    everywhere = check_wrapper(lambda env: wrappers.TimeLimit(env, 5), properties=["same_tree"])
+    assert everywhere.target.count(",") == 3
+
+
+class Doubled(wrappers.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+def test_a_failure_around_one_environment_names_that_environment():
+    report = check_wrapper(
+        lambda env: Doubled(env) if isinstance(env, Chain) else DoubledAndDiscounted(env),
+        Chain(),
+        Walk(),
+        properties=["owned_fields_only"],
+    )
+    assert report["owned_fields_only"].evidence.startswith("around <Walk>: ")
+    assert "discount" in report["owned_fields_only"].evidence
+    with pytest.raises(AssertionError, match="DoubledAndDiscounted around <Walk>: 0 passed, 1 failed"):
+        check_wrapper(DoubledAndDiscounted, Walk(), properties=["owned_fields_only"], raise_on_failure=True)
+
+
+def test_a_wrapper_that_refuses_all_toy_environments_is_refused_with_its_messages():
+    def fussy(env):
+        raise ValueError(f"fussy: not around {env}")
+
+    with pytest.raises(ValueError, match=r"refuses all toy environments.*fussy: not around <Counting>"):
+        check_wrapper(fussy)

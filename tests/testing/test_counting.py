@@ -1,0 +1,74 @@
+"""`Counting` and `mock_012`: scripted episode lengths."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv.testing import Counting, mock_012
+from jaxenv.wrappers import AutoReset
+from tests.rows import unrolled
+
+FIRST, MID, LAST = 0, 1, 2
+
+
+def repeat_action(env, num_steps, action):
+    """Rows of a rollout that repeats one action in every lane."""
+    return unrolled(env, jnp.full((num_steps, env.num_envs), action, jnp.int32))
+
+
+def test_every_lane_and_episode_has_its_scripted_length():
+    rows = repeat_action(AutoReset(Counting(np.array([[2, 1], [3, 3]]), stride=10, num_envs=2)), 7, 4)
+    assert rows.observation[:, 0].tolist() == [0, 1, 2, 10, 11, 20, 21, 22]
+    assert rows.step_type[:, 0].tolist() == [FIRST, MID, LAST, FIRST, LAST, FIRST, MID, LAST]
+    assert rows.observation[:, 1].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert rows.step_type[:, 1].tolist() == [FIRST, MID, MID, LAST, FIRST, MID, MID, LAST]
+    assert rows.terminated.tolist() == rows.is_last().tolist()
+
+
+def test_all_lanes_may_share_their_lengths():
+    rows = repeat_action(AutoReset(Counting(np.array([1, 2]), num_envs=2)), 4, 0)
+    assert rows.step_type.T.tolist() == [[FIRST, LAST, FIRST, MID, LAST]] * 2
+
+
+def test_an_episode_of_length_0_never_ends():
+    rows = repeat_action(Counting(np.array([0]), num_envs=1), 5, 0)
+    assert rows.step_type[:, 0].tolist() == [FIRST, MID, MID, MID, MID, MID]
+
+
+@pytest.mark.parametrize(("pays", "rewards"), [("action", [0, 4, 4, 4]), ("end", [0, 0, 0, 1])])
+def test_the_reward_is_the_action_or_marks_the_end(pays, rewards):
+    rows = repeat_action(Counting(np.array([3]), pays=pays), 3, 4)
+    assert rows.reward[:, 0].tolist() == rewards
+    assert rows.reward.dtype == np.float32
+
+
+def test_each_lane_is_paid_its_own_action():
+    rows = unrolled(Counting(np.array([0]), num_envs=3), jnp.array([[1, 2, 3], [9, 0, 5]]))
+    assert rows.reward.tolist() == [[0, 0, 0], [1, 2, 3], [9, 0, 5]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Counting(np.array([2]), pays="never"), "Counting: pays must be 'action' or 'end', got 'never'"),
+        (lambda: Counting(np.array([2.5])), "lengths must be int32"),
+        (lambda: Counting(3), "lengths must have 1 axes, or 2 for one value per lane"),
+    ],
+)
+def test_invalid_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_mock_012_observes_0_1_2_and_pays_at_the_end():
+    rows = repeat_action(AutoReset(mock_012(num_envs=2)), 8, 7)
+    for lane in range(2):
+        assert rows.step_type[:, lane].tolist() == [FIRST, MID, LAST] * 3
+        assert rows.observation[:, lane].tolist() == [0, 1, 2] * 3
+        assert rows.reward[:, lane].tolist() == [0, 0, 1] * 3
+        assert rows.discount[:, lane].tolist() == [1, 1, 0] * 3
+
+
+def test_the_package_exports_it():
+    assert jaxenv.testing.Counting is Counting

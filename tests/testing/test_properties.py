@@ -1,0 +1,263 @@
+"""`PROPERTIES`: sound environments have them, and every check rejects a broken twin."""
+
+import functools
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import specs, tree, wrappers
+from jaxenv.environment import Environment
+from jaxenv.task import Task, Transition
+from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
+from jaxenv.testing.report import Status
+from tests.testing.twins import TWINS, Walk
+
+
+def test_every_property_has_a_number_a_title_and_a_description():
+    assert all(p.description.endswith(".") and p.title for p in PROPERTIES.values())
+    assert [p.number for p in PROPERTIES.values()] == list(range(1, 56))
+
+
+# --- sound environments ----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def counting_report() -> Report:
+    return check_env(Counting(np.array([1, 3, 2])))
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_counting_has_the_property(name):
+    counting_report()[name].raise_if_failed()
+
+
+# Properties that apply to wrappers, masks or continuous actions.
+SPECIAL = {
+    "sharding_invariant",
+    "nan_action_contained",
+    "mask_leaves_an_action",
+    "owned_fields_only",
+    "autoreset_commutes",
+    "noop_settings",
+    "statistics_exact",
+    "repeat_stops_at_end",
+}
+RANDOM_START = {"lanes_differ", "episodes_differ", "no_word_reused", "starts_distribution"}
+
+
+def test_only_properties_without_a_subject_do_not_apply_to_counting():
+    assert not_applicable(counting_report()) == SPECIAL | RANDOM_START | {"nan_contained", "time_limit_exact"}
+
+
+# `jaxenv check --all` checks the other environments.
+def test_cart_pole_has_every_property_that_applies():
+    report = check_env(jaxenv.make("CartPole-v1"), raise_on_failure=True)
+    assert not_applicable(report) == SPECIAL
+
+
+def not_applicable(report: Report) -> set[str]:
+    return {r.name for r in report if r.status is Status.NOT_APPLICABLE}
+
+
+def ids_and_modes():
+    """Every id in every mode; modes other than ``next_step`` are mostly left to thorough runs."""
+    for id in jaxenv.ids():
+        yield id, "next_step"
+        if id in ("Breakout-MinAtar", "CartPole-v1"):
+            yield from ((id, "same_step"), (id, None))
+        elif not id.endswith("MinAtar"):  # all games of MinAtar restart alike
+            yield from (pytest.param(id, mode, marks=pytest.mark.thorough) for mode in ("same_step", None))
+
+
+@pytest.mark.parametrize(("id", "autoreset"), list(ids_and_modes()))
+def test_rows_of_every_environment_match_its_specs(id, autoreset):
+    check_env(
+        jaxenv.make(id, 2, autoreset=autoreset),
+        properties=["same_tree", "leading_lanes", "rows_match_specs"],
+        raise_on_failure=True,
+    )
+
+
+class Shifted(wrappers.ObservationWrapper):
+    def observation(self, observation):
+        return observation + 1
+
+
+class Doubled(wrappers.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+class Swapped(wrappers.ActionWrapper):
+    def action(self, action):
+        return 1 - action
+
+
+class Tally(wrappers.LaneWrapper):
+    """Adds the number of rows since FIRST to env_info."""
+
+    owns = frozenset({"env_info"})
+
+    def init(self, timestep, stream):
+        return jnp.zeros_like(timestep.step_type)
+
+    def after(self, own, timestep, stream):
+        return own + 1, tree.set_field(timestep, "env_info", {**timestep.env_info, "rows": own})
+
+
+class Bandit(Task):
+    """Episodes of one step each; the state counts the pulls of each arm."""
+
+    def initial(self, stream):
+        return jnp.zeros((*stream.shape, 3), jnp.int32)
+
+    def carry(self, old, new):
+        return old
+
+    def transition(self, state, action, stream):
+        pulls = state.at[jnp.arange(len(state)), action].add(1)
+        return Transition(pulls, action.astype(jnp.float32), jnp.ones_like(action, bool))
+
+    def observe(self, state):
+        return state > 5
+
+    def observation_spec(self):
+        return specs.Array((3,), bool, "observation")
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")
+
+
+class Sum(wrappers.BatchWrapper):
+    """Keeps the sum of the rewards of all lanes."""
+
+    def init(self, timestep):
+        return jnp.zeros(())
+
+    def after(self, shared, lanes, timestep, learn):
+        return shared + jnp.sum(timestep.reward), lanes, timestep
+
+
+def dict_spaces() -> Environment:
+    observation = {"image": specs.Bounded((2, 2, 1), np.uint8, 0, 255), "nothing": specs.Array((0,), np.float32)}
+    action = {"move": specs.Bounded((2,), np.float32, -1, 1), "press": specs.Bounded((3,), np.int32, 0, [1, 2, 3])}
+    return random_environment(observation, action, specs.Bounded((2,), np.float32, -1, 1), 0.2)
+
+
+# Properties that are cheap to check once the shared rollout is compiled.
+CHEAP = [
+    "same_tree",
+    "leading_lanes",
+    "rows_match_specs",
+    "strict_promotion",
+    "cond_compatible",
+    "loop_compatible",
+    "no_callback",
+    "donation_safe",
+    "lane_independent",
+    "nan_contained",
+    "wrong_actions_refused",
+    "reproducible",
+    "episodes_differ",
+    "within_specs",
+    "stays_finite",
+    "actions_clipped",
+    "nan_action_contained",
+    "episode_grammar",
+    "discount_zero_only_at_last",
+    "both_ends_on_one_step",
+]
+
+
+def thorough(name, make):
+    return pytest.param(make, id=name, marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        thorough("Chain", Chain),
+        pytest.param(lambda: wrappers.AutoReset(Chain()), id="AutoReset"),
+        thorough("CardGame-v0", lambda: jaxenv.make("CardGame-v0")),
+        thorough("Pendulum-v1", lambda: jaxenv.make("Pendulum-v1")),
+        thorough("TicTacToe-v0", lambda: jaxenv.make("TicTacToe-v0")),
+        pytest.param(dict_spaces, id="dict spaces"),
+        thorough("episodes of one step", Bandit),
+        pytest.param(lambda: wrappers.AutoReset(Walk(), "same_step", "compact"), id="AutoReset same_step"),
+        thorough("FixedResetKey", lambda: wrappers.FixedResetKey(Walk(), jax.random.key(3))),
+        thorough("ObservationWrapper", lambda: Shifted(Walk())),
+        thorough("RewardWrapper", lambda: Doubled(wrappers.AutoReset(Walk()))),
+        thorough("ActionWrapper", lambda: Swapped(Walk())),
+        thorough("LaneWrapper", lambda: Tally(wrappers.AutoReset(Walk()))),
+        pytest.param(lambda: Sum(wrappers.AutoReset(Walk())), id="BatchWrapper"),
+    ],
+)
+def test_a_sound_stack_has_the_cheap_properties(make):
+    check_env(make(), properties=CHEAP, raise_on_failure=True)
+
+
+# --- several devices -------------------------------------------------------------------------------------------------
+
+_ON_FOUR_DEVICES = """
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+from jaxenv.testing import check_env
+from tests.testing.twins import Walk
+from tests.testing.twins.batch import ZeroTimesSum
+name = "sharding_invariant"
+print(check_env(Walk(), properties=[name], raise_on_failure=True)[name].status)
+print(check_env(ZeroTimesSum(), properties=[name])[name].evidence)
+"""
+
+
+def test_sharding_changes_nothing_and_cross_device_communication_is_a_failure():
+    process = subprocess.run([sys.executable, "-c", _ON_FOUR_DEVICES], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.splitlines() == ["passed", "the step on 2 devices with select contains all-reduce"]
+
+
+def test_sharding_does_not_apply_to_one_device():
+    result = check_env(Walk(), properties=["sharding_invariant"])["sharding_invariant"]
+    assert result.status is Status.NOT_APPLICABLE
+    assert "jax.config.update('jax_num_cpu_devices', 4)" in result.evidence
+
+
+# --- broken twins ----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def sound_passes(make, name: str) -> bool:
+    return check_env(make(), properties=[name])[name].status is Status.PASSED
+
+
+def one_twin_per_property():
+    """Names of twins; a twin whose properties earlier twins cover is left to thorough runs."""
+    covered: set[str] = set()
+    for name, twin in TWINS.items():
+        redundant = covered.issuperset(twin.rejected_by)
+        covered |= set(twin.rejected_by)
+        yield pytest.param(name, marks=pytest.mark.thorough) if redundant else name
+
+
+@pytest.mark.parametrize("name", list(one_twin_per_property()))
+def test_a_broken_twin_is_rejected_and_its_sound_twin_is_not(name):
+    twin = TWINS[name]
+    report = check_env(twin.broken(), properties=twin.rejected_by)
+    assert [r.name for r in report.failed] == list(twin.rejected_by), str(report)
+    assert all(sound_passes(twin.sound, property) for property in twin.rejected_by)
+
+
+def test_every_property_rejects_a_twin():
+    # The twin of sharding_invariant needs several devices, see above.
+    assert {name for twin in TWINS.values() for name in twin.rejected_by} == set(PROPERTIES) - {"sharding_invariant"}
+
+
+def test_a_batch_mean_passes_permutation_and_fails_independence():
+    properties = ["permutation_equivariant", "lane_independent"]
+    report = check_env(TWINS["reward depends on the batch mean"].broken(), properties=properties)
+    assert [r.status for r in report] == [Status.PASSED, Status.FAILED]

@@ -1,0 +1,132 @@
+"""Faults of randomness, and side effects."""
+
+import dataclasses
+import random as python_random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv.wrappers import LaneWrapper
+from tests.testing.twins.twin import Twin
+from tests.testing.twins.walk import DictWalk, Paying, Place, Walk, walk
+from tests.testing.twins.wrapping import Twice
+
+
+class PythonRandom(Paying):
+    def extra(self, x, action):
+        return jnp.full_like(x, python_random.random())
+
+
+class OneKeyForAll(Walk):
+    def initial(self, stream):
+        return super().initial(jax.tree.map(lambda word: jnp.full_like(word, word[0]), stream))
+
+
+class SameStart(Walk):
+    def initial(self, stream):
+        return super().initial(dataclasses.replace(stream, c0=jnp.zeros_like(stream.c0)))
+
+
+class DrawsTwice(Paying):
+    """Draws its wind and its luck from the same stream."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        wind, luck = random.uniform(stream), random.uniform(stream)
+        return dataclasses.replace(out, reward=out.reward + wind + luck)
+
+    def extra(self, x, action):
+        return jnp.zeros_like(x)
+
+
+class UsesKeyTwice(DrawsTwice):
+    """Draws its wind and its luck from the same JAX key."""
+
+    def transition(self, state, action, stream):
+        out = Paying.transition(self, state, action, stream)
+        keys = random.jax_keys(stream)
+        wind, luck = jax.vmap(jax.random.uniform)(keys), jax.vmap(jax.random.uniform)(keys)
+        return dataclasses.replace(out, reward=out.reward + wind + luck)
+
+
+class Lucky(LaneWrapper):
+    """Adds a random number to the reward."""
+
+    owns = frozenset({"reward"})
+
+    def init(self, timestep, stream):
+        return ()
+
+    def after(self, own, timestep, stream):
+        paid = jnp.where(timestep.is_first(), np.float32(0), timestep.reward + self.luck(stream))
+        return own, dataclasses.replace(timestep, reward=paid)
+
+    def luck(self, stream):
+        return random.uniform(stream)
+
+
+class DrawsLuckTwice(Lucky):
+    def luck(self, stream):
+        return random.uniform(stream) + random.uniform(stream)
+
+
+class NarrowStart(Walk):
+    """Starts closer to 0 than it states."""
+
+    def initial(self, stream):
+        return Place(0.9 * super().initial(stream).x)
+
+
+class OneKeyForTwoLanes(Walk):
+    def initial(self, stream):
+        return super().initial(jax.tree.map(lambda word: word[jnp.arange(word.shape[0]) // 2 * 2], stream))
+
+
+class CounterOnClass(Paying):
+    count = 0
+
+    def extra(self, x, action):
+        type(self).count += 1
+        return jnp.full_like(x, self.count)
+
+
+class ModifiesDict(DictWalk):
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        state["x"] = out.state["x"]
+        return out
+
+
+class Assignable(Walk):
+    """A class that is not frozen."""
+
+
+Assignable.__setattr__ = object.__setattr__
+
+
+class ByIdentity:
+    """Equal only to itself."""
+
+
+class StaticByIdentity(Walk):
+    tag: ByIdentity = tree.static(default=ByIdentity())
+
+
+TWINS: dict[str, Twin] = {
+    "Python's random module": Twin(PythonRandom, walk, ("reproducible",)),
+    "one key for all lanes": Twin(OneKeyForAll, walk, ("lanes_differ",)),
+    "same start in every episode": Twin(SameStart, walk, ("episodes_differ",)),
+    "one stream for two draws": Twin(DrawsTwice, walk, ("no_word_reused",)),
+    "one stream for two draws, around a repeat": Twin(
+        lambda: DrawsLuckTwice(Twice(Walk())), lambda: Lucky(Twice(Walk())), ("no_word_reused",)
+    ),
+    "one key for two draws": Twin(UsesKeyTwice, walk, ("no_word_reused",)),
+    "starts narrower than stated": Twin(NarrowStart, walk, ("starts_distribution",)),
+    "one key for two lanes": Twin(OneKeyForTwoLanes, walk, ("no_word_reused", "starts_distribution")),
+    "counter on the class": Twin(CounterOnClass, walk, ("step_repeatable", "immutable")),
+    "dict of the caller modified": Twin(ModifiesDict, DictWalk, ("inputs_unmodified",)),
+    "assignable fields": Twin(Assignable, walk, ("immutable",)),
+    "static field compared by identity": Twin(StaticByIdentity, walk, ("immutable",)),
+}

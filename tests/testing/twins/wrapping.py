@@ -1,0 +1,256 @@
+"""Faults of wrappers and restarts."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.environment import Environment
+from jaxenv.wrapper import Wrapper
+from jaxenv.wrappers import AutoReset, EpisodeStatistics, LaneWrapper, RewardWrapper
+from tests.testing.twins.twin import Twin
+from tests.testing.twins.walk import Params, Place, Stepped, Walk
+
+
+class Doubled(Stepped):
+    owns = frozenset({"reward"})
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=2 * timestep.reward)
+
+
+class DoubledAndDiscounted(Stepped):
+    """Owns the reward and changes the discount too."""
+
+    owns = frozenset({"reward"})
+
+    def change(self, timestep):
+        return dataclasses.replace(timestep, reward=2 * timestep.reward, discount=0.5 * timestep.discount)
+
+
+class Stack(LaneWrapper):
+    """Shows the last two observations."""
+
+    owns = frozenset({"observation"})
+
+    def init(self, timestep, stream):
+        return timestep.observation
+
+    def after(self, own, timestep, stream):
+        both = jnp.concatenate([own, timestep.observation], axis=1)
+        return timestep.observation, dataclasses.replace(timestep, observation=both)
+
+    def observation_spec(self):
+        return specs.Bounded((2,), np.float32, -4, 4, "observation")
+
+
+class StackAcrossEpisodes(Stack):
+    """Keeps the last observation when an episode starts."""
+
+    def _advance(self, own, timestep, ticked, clock):
+        return self._after(own, timestep, ticked)
+
+
+class DropsParams(AutoReset):
+    """Starts every episode except the first with the default params of the class."""
+
+    def _begin_where(self, mask, state, timestep):
+        return AutoReset(self.env.with_params(spread=0.5))._begin_where(mask, state, timestep)
+
+
+class Tired(Walk):
+    """Walks slower with every episode; the state carries the number of episodes."""
+
+    def initial(self, stream):
+        return {"x": super().initial(stream).x, "episodes": jnp.zeros(stream.shape, jnp.float32)}
+
+    def initial_bounds(self):
+        return None
+
+    def carry(self, old, new):
+        return {"x": new["x"], "episodes": old["episodes"] + 1}
+
+    def transition(self, state, action, stream):
+        out = super().transition(Place(state["x"] / (1 + state["episodes"])), action, stream)
+        return dataclasses.replace(out, state={"x": out.state.x, "episodes": state["episodes"]})
+
+    def observe(self, state):
+        return state["x"][:, None]
+
+    def state_info(self, state):
+        return {}
+
+
+class IgnoresCarry(AutoReset):
+    """Starts every episode like the first."""
+
+    def _begin_where(self, mask, state, timestep):
+        clock = self.env.clock(state)
+        return self.env.begin(clock.key, clock.env_id, clock.episode + 1)
+
+
+class ShiftsObservation(Wrapper):
+    """Adds 10 to the observation but not to the final one."""
+
+    owns = frozenset({"observation"})
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.shifted(timestep)
+
+    def step(self, state, action):
+        state, timestep = self.env.step(state, action)
+        return state, self.shifted(timestep)
+
+    def shifted(self, timestep):
+        return dataclasses.replace(timestep, observation=timestep.observation + 10)
+
+    def observation_spec(self):
+        return specs.Bounded((1,), np.float32, 6, 14, "observation")
+
+
+class Scaled(RewardWrapper):
+    """Multiplies the reward by ``factor``."""
+
+    factor: float = 2.0
+    noop_kwargs = {"factor": 1.0}
+
+    def reward(self, reward):
+        return self.factor * reward
+
+
+class ScaledAndShifted(Scaled):
+    def reward(self, reward):
+        return self.factor * reward + 0.5
+
+
+class Nudged(Stepped):
+    """Adds ``size`` to the observation."""
+
+    size: float = 0.5
+    owns = frozenset({"observation"})
+    noop_kwargs = {"size": 0.0}
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.nudged(timestep, self.size)
+
+    def change(self, timestep):
+        return self.nudged(timestep, self.size)
+
+    def nudged(self, timestep, size):
+        return dataclasses.replace(timestep, observation=timestep.observation + size)
+
+
+class NudgedAtFirst(Nudged):
+    """Adds 0.5 to the first observation of an episode, whatever the ``size``."""
+
+    def begin(self, *args, **kwargs):
+        state, timestep = super().begin(*args, **kwargs)
+        return state, self.nudged(timestep, np.float32(0.5))
+
+
+class IgnoresLastReward(EpisodeStatistics):
+    """Leaves the reward of the LAST row out of the return."""
+
+    def after(self, own, timestep, stream):
+        paid = jnp.where(timestep.is_last(), np.float32(0), timestep.reward)
+        own, row = super().after(own, dataclasses.replace(timestep, reward=paid), stream)
+        return own, dataclasses.replace(row, reward=timestep.reward)
+
+
+class Twice(Wrapper):
+    """Takes two steps at once but none past the end."""
+
+    owns = frozenset({"reward", "discount", "step_type", "observation", "env_info"})
+    multi_step = True
+
+    def begin(self, *args, **kwargs):
+        state, timestep = self.env.begin(*args, **kwargs)
+        return state, self.counted(timestep, 0 * timestep.step_type)
+
+    def step(self, state, action):
+        middle, one = self.env.step(state, action)
+        end, two = self.env.step(middle, action)
+        stops = self.stops(one)
+        state, row = tree.where(stops, (middle, one), (end, two))
+        reward = one.reward + jnp.where(stops, np.float32(0), two.reward)
+        return state, self.counted(dataclasses.replace(row, reward=reward), jnp.where(stops, 1, 2))
+
+    def stops(self, one):
+        return one.is_last()
+
+    def counted(self, timestep, frames):
+        return tree.set_field(timestep, "env_info", {**timestep.env_info, "num_env_frames": frames.astype(jnp.int32)})
+
+    def observation_spec(self):
+        return self.env.observation_spec()
+
+
+class TwicePastEnd(Twice):
+    def stops(self, one):
+        return jnp.zeros_like(one.is_last())
+
+
+class TwiceHidingEnd(Twice):
+    """Stops at the end but reports MID."""
+
+    def step(self, state, action):
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, step_type=jnp.ones_like(row.step_type))
+
+
+class TwiceUncounted(Twice):
+    """Does not report the number of steps."""
+
+    def counted(self, timestep, frames):
+        return timestep
+
+
+class UncountedPastEnd(TwiceUncounted):
+    def stops(self, one):
+        return jnp.zeros_like(one.is_last())
+
+
+def narrow_walk() -> Environment:
+    return AutoReset(Walk(Params(spread=0.1)))
+
+
+TWINS: dict[str, Twin] = {
+    "wrapper changes a field it does not own": Twin(
+        lambda: DoubledAndDiscounted(Walk()), lambda: Doubled(Walk()), ("owned_fields_only",)
+    ),
+    "params dropped at a restart": Twin(
+        lambda: DropsParams(Walk(Params(spread=0.1))), narrow_walk, ("restart_is_reset",)
+    ),
+    "carry ignored": Twin(
+        lambda: IgnoresCarry(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), ("restart_is_reset",)
+    ),
+    "frame stack mixes episodes": Twin(
+        lambda: StackAcrossEpisodes(AutoReset(Walk())),
+        lambda: Stack(AutoReset(Walk())),
+        ("restart_is_reset", "autoreset_commutes"),
+    ),
+    "final observation not transformed": Twin(
+        lambda: ShiftsObservation(AutoReset(Walk(), "same_step")),
+        lambda: AutoReset(Walk(), "same_step"),
+        ("within_specs", "specs_at_boundaries"),
+    ),
+    "noop_kwargs that change the reward": Twin(
+        lambda: ScaledAndShifted(Walk()), lambda: Scaled(Walk()), ("noop_settings",)
+    ),
+    "noop_kwargs that change the first observation": Twin(
+        lambda: NudgedAtFirst(Walk()), lambda: Nudged(Walk()), ("noop_settings",)
+    ),
+    "last reward not counted": Twin(
+        lambda: IgnoresLastReward(Walk()), lambda: EpisodeStatistics(Walk()), ("statistics_exact",)
+    ),
+    "repeat continues after the end": Twin(
+        lambda: TwicePastEnd(Walk()), lambda: Twice(Walk()), ("repeat_stops_at_end",)
+    ),
+    "uncounted repeat continues after the end": Twin(
+        lambda: UncountedPastEnd(Walk()), lambda: TwiceUncounted(Walk()), ("repeat_stops_at_end",)
+    ),
+    "repeat hides the end": Twin(lambda: TwiceHidingEnd(Walk()), lambda: Twice(Walk()), ("repeat_stops_at_end",)),
+}
