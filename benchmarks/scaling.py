@@ -78,7 +78,7 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
         lines.append([row["id"], str(row["num_envs"]), str(row["num_steps"]), *times, *sizes])
     title = (
         "Nanoseconds per environment step; memory: the limit set by memory traffic;\n"
-        "of limit: jaxenv's percentage of that limit; bytes: per lane, and for a compiled step while it runs."
+        "of limit: jaxenv's percentage of that limit; bytes: per lane; step bytes: of a compiled step while it runs."
     )
     notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     return "\n".join([title, measure.table(header, lines), *notes])

@@ -68,9 +68,9 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
         for lanes in sorted({row["num_envs"] for row in rows}):
             ratios = [row["ratios"][peer] for row in rows if row["num_envs"] == lanes and peer in row["ratios"]]
             if len(ratios) > 1:
-                mean = statistics.geometric_mean(ratios)
+                mean, count = statistics.geometric_mean(ratios), len(ratios)
                 text.append(
-                    f"{lanes} lanes: jaxenv is {mean:.1f} times faster than {peer} (geometric mean of {len(ratios)} ids)"
+                    f"{lanes} lanes: jaxenv is {mean:.1f} times faster than {peer} (geometric mean of {count} ids)"
                 )
     return "\n".join([*text, *dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])])
 
