@@ -623,8 +623,8 @@ class MixesEpisodes(Stack):
 class ParamsDropped(AutoReset):
     """Begins every episode but the first with the params that the class has by default."""
 
-    def _begin_where(self, mask, state, timestep):
-        return AutoReset(self.env.with_params(spread=0.5))._begin_where(mask, state, timestep)
+    def _start_episodes(self, mask, state, timestep):
+        return AutoReset(self.env.with_params(spread=0.5))._start_episodes(mask, state, timestep)
 
 
 class Tired(Walk):
@@ -653,7 +653,7 @@ class Tired(Walk):
 class CarryForgotten(AutoReset):
     """Begins every episode as if there had been none before."""
 
-    def _begin_where(self, mask, state, timestep):
+    def _start_episodes(self, mask, state, timestep):
         clock = self.env.clock(state)
         return self.env.begin(clock.key, clock.env_id, clock.episode + 1)
 
