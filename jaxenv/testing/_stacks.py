@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import stack, tree
 from jaxenv.environment import Environment
 from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, FixedResetKey, GuardNonFinite, TimeLimit
+from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
 
 LANES = 7
 MORE_LANES = 11
@@ -19,26 +19,23 @@ LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
 
 
 def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
-    """The stack with an ``AutoReset`` and one time limit per lane; a layer of the stack is used where there is one."""
-    if isinstance(env, AutoReset):
-        return tree.rebuild(env, env=with_limits(env.env, limits))
-    if isinstance(env, Wrapper) and (env.autoreset is not None or isinstance(env, BatchWrapper)):
-        return tree.rebuild(env, env=with_restarts(env.env, limits))
-    return AutoReset(with_limits(env, limits)) if env.autoreset is None else env
+    """The stack with one time limit per lane and an ``AutoReset``, added where `jaxenv.stack` places them."""
+    if env.autoreset is not None:
+        return _map_autoreset(env, lambda layer: tree.rebuild(layer, env=with_limits(layer.env, limits)), tree.rebuild)
+    return stack.assemble(*_task_and_wrappers(with_limits(env, limits)))
 
 
 def with_limits(env: Environment, limits: np.ndarray) -> Environment:
-    """The stack with the limits in its ``TimeLimit``; without one, a ``TimeLimit`` is added where ``make`` adds it."""
-    if isinstance(env, TimeLimit):
-        return tree.rebuild(env, duration=limits)
-    has_one = any(isinstance(layer, TimeLimit) for layer in layers(env))
-    if isinstance(env, Wrapper) and (has_one or not _belongs_inside_limits(env)):
-        return tree.rebuild(env, env=with_limits(env.env, limits))
-    return TimeLimit(env, limits)
+    """The stack with one limit per lane in its outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
+    task, added = _task_and_wrappers(env)
+    if places := [place for place, wrapper in enumerate(added) if isinstance(wrapper, TimeLimit)]:
+        added[places[-1]] = tree.rebuild(added[places[-1]], duration=limits)
+        return stack.assemble(task, added, autoreset=None)
+    return stack.assemble(task, added, limits, autoreset=None)
 
 
-def _belongs_inside_limits(layer: Wrapper) -> bool:
-    return layer.multi_step or layer.removes_ends or isinstance(layer, GuardNonFinite | FixedResetKey)
+def _task_and_wrappers(env: Environment) -> tuple[Environment, list[Wrapper]]:
+    return stack.split(env, env.unwrapped)
 
 
 def with_strategy(env: Environment, strategy: str | None) -> Environment:
