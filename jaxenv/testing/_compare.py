@@ -113,7 +113,8 @@ def require_finite(
             wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & tree.expand(where, x.ndim)
             if np.any(wrong):
                 at = first(wrong)
-                raise Failure(f"{what}: {leaf_name(values, path)}{location(at, axes, first_step)} is {x[at]}")
+                leaf = ": ".join(filter(None, (what, leaf_name(values, path))))
+                raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]}")
 
 
 def first(flags: np.ndarray) -> tuple[int, ...]:

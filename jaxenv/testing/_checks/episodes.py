@@ -79,7 +79,7 @@ def time_limit_exact(subject: Subject) -> str:
     reached = np.asarray(rows.env_info["time_limit_reached"])
     if not reached.any():
         raise Failure("no lane reached the limit, the check needs one")
-    labels = ("below TimeLimit", "above")
+    labels = ("below TimeLimit", "above it")
     expected, actual = (_without_owned(r, limit.terminal) for r in (below, rows))
     require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
     require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
@@ -219,5 +219,5 @@ def one_step_episodes(subject: Subject) -> str:
         kind = subject.roll_in(mode).step_type[:, lane]
         expected = np.array([FIRST, *cycle[::-1] * subject.num_steps][: len(kind)], np.int32)
         name = f"step_type of lane {lane} in {mode} mode"
-        require_equal(expected, kind, ("as expected", "in the rollout"), name=name, axes=("step",))
+        require_equal(expected, kind, ("by the grammar", "in the rollout"), name=name, axes=("step",))
     return f"lane {lane}"

@@ -33,10 +33,10 @@ def checkpoint_invariant(subject: Subject) -> None:
 
 
 def gradients_sound(subject: Subject) -> str:
-    """Gradients of rewards and observations by params, state and continuous actions are finite and stop at restarts.
+    """Gradients of rewards and observations are finite and stop at restarts.
 
-    All restart strategies give the same gradients. If the environment declares itself ``smooth``, they equal finite
-    differences.
+    They are taken with respect to params, state and continuous actions. All restart strategies give the same
+    gradients. If the environment declares itself ``smooth``, they equal finite differences.
     """
     rollout = subject.rollout
     _, gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
@@ -74,7 +74,9 @@ def _require_zero(what: str, gradient: Tree, where: np.ndarray) -> None:
         if np.any(leaks):
             at = first(leaks)
             name = f"{what} {tree.path_name(path)}".rstrip()
-            raise Failure(f"rows after a restart have gradient {x[at]} by {name}{location(at)}, before the restart")
+            raise Failure(
+                f"rows after a restart have gradient {x[at]} with respect to {name}{location(at)}, before the restart"
+            )
 
 
 def _floats(values: Tree) -> Tree:

@@ -99,7 +99,7 @@ def _require_commutes(subject: Subject, layer: LaneWrapper) -> str:
     state, ended = rollout.before.inner, rollout.before.ended
     actual, rows = to_numpy(replay(outside, LaneState(AutoResetState(state.inner, ended), state.own), rollout.actions))
     moved = AutoResetState(LaneState(actual.inner.inner, actual.own), actual.inner.ended)
-    labels = (f"with {name} inside AutoReset", "outside")
+    labels = (f"with {name} inside AutoReset", "outside of it")
     require_equal(rollout.after, (moved, rows), labels, tolerance=ROUNDING, first_step=1)
     if layer.rewrites:
         _require_refused(

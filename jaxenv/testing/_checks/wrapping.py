@@ -50,7 +50,7 @@ def _chooses_actions(layer: Wrapper) -> bool:
 
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     name = type(layer).__name__
-    labels = (f"inside {name}", "outside")
+    labels = (f"inside {name}", "outside of it")
     inside, outside = (to_numpy(start(env, subject.keys[0], _lane_ids())[1]) for env in (layer.env, layer))
     unowned = _without_owned(layer, inside, outside)
     require_equal(*unowned, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
@@ -162,7 +162,7 @@ def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
         rows = _without_info(rows, rows.env_info.keys() - expected[1].env_info.keys())
         rows = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, expected[1], rows)
         actual = (noop.inner(states), rows)
-        labels = (f"inside {name}", "outside")
+        labels = (f"inside {name}", "outside of it")
         require_equal(expected, actual, labels, context=context, tolerance=ROUNDING, first_step=first_step)
 
     expected = to_numpy(start(layer.env, subject.keys[0], _lane_ids()))

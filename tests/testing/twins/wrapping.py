@@ -55,8 +55,8 @@ class StackAcrossEpisodes(Stack):
 class DropsParams(AutoReset):
     """Starts every episode except the first with the default params of the class."""
 
-    def _begin_where(self, mask, state, timestep):
-        return AutoReset(self.env.with_params(spread=0.5))._begin_where(mask, state, timestep)
+    def _start_episodes(self, mask, state, timestep):
+        return AutoReset(self.env.with_params(spread=0.5))._start_episodes(mask, state, timestep)
 
 
 class Tired(Walk):
@@ -85,7 +85,7 @@ class Tired(Walk):
 class IgnoresCarry(AutoReset):
     """Starts every episode like the first."""
 
-    def _begin_where(self, mask, state, timestep):
+    def _start_episodes(self, mask, state, timestep):
         clock = self.env.clock(state)
         return self.env.begin(clock.key, clock.env_id, clock.episode + 1)
 
