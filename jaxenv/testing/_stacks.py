@@ -26,7 +26,7 @@ def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
 
 
 def with_limits(env: Environment, limits: np.ndarray) -> Environment:
-    """The stack with one limit per lane in its outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
+    """The stack with these limits in its outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
     task, added = _task_and_wrappers(env)
     if places := [place for place, wrapper in enumerate(added) if isinstance(wrapper, TimeLimit)]:
         added[places[-1]] = tree.rebuild(added[places[-1]], duration=limits)
