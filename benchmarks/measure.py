@@ -1,4 +1,4 @@
-"""What all benchmarks use: compiled rollouts, interleaved timing, the record of the machine, JSON and tables."""
+"""Common parts of the benchmarks: compiled rollouts, interleaved timing, the record of the machine, JSON and tables."""
 
 import contextlib
 import dataclasses

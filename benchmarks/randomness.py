@@ -158,9 +158,10 @@ BATTERY = (
 class Line(NamedTuple):
     """One statistic of a test: the output of dieharder, and the p-value and assessment computed from its samples.
 
-    dieharder's own p-value over the samples (``dieharder_p``) is not used. It measures their distance from the uniform
-    distribution at i / (n + 1) instead of on both sides of each step, so it is too large for few samples: with 20
-    samples, dieharder's AES generator is WEAK in 7% of the cases and occasionally FAILED.
+    dieharder's own p-value over the samples (``dieharder_p``) is not used. It evaluates their distance from the uniform
+    distribution at i / (n + 1) only, instead of on both sides of each step. For few samples the distance is then too
+    small and the p-value too large: with 20 samples, dieharder's AES generator is WEAK in 7% of the cases and
+    occasionally FAILED.
     """
 
     name: str

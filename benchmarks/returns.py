@@ -23,7 +23,7 @@ GAMMA, LAMBDA, N = 0.99, 0.95, 5
 
 
 def problem(num_steps: int, num_envs: int) -> tuple[TimeStep, TimeStep, jax.Array, jax.Array]:
-    """Returns ``[T, B]`` of random play in CartPole without a time limit, the next row, values and log-ratios."""
+    """Returns rows ``[T, B]`` of random CartPole episodes without a time limit, the next row, values and log-ratios."""
     env = jaxenv.make("CartPole-v1", num_envs=num_envs, max_episode_steps=0)
     fields = ["step_type", "reward", "discount"]
 
@@ -92,7 +92,8 @@ KINDS = ("gae", "td_lambda", "n_step_return", "vtrace")
 def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int = 20) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file.
 
-    A sample is ``calls`` calls, each of which is waited for. The ratio is rlax's time divided by jaxenv's.
+    A sample is the time of ``calls`` calls, each of which blocks until its result is available. The ratio is rlax's time
+    divided by jaxenv's.
     """
     rows, last, values, log_rhos = problem(num_steps, num_envs)
     arguments = (rows, last, values, log_rhos)

@@ -14,14 +14,14 @@ def add(commands) -> None:
         "bench",
         help="run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
         add_help=False,
-        prefix_chars="\0",  # nothing is an option here: all goes to the benchmarks
+        prefix_chars="\0",  # all arguments are passed on, so none of them is an option here
     )
     command.add_argument("arguments", nargs="*")
     command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Hands everything on to the benchmarks."""
+    """Passes all arguments to the benchmarks."""
     root = pathlib.Path(jaxenv.__file__).parents[1]
     if not (root / "benchmarks" / "__main__.py").is_file():
         args.parser.error("the benchmarks are not installed with the library: run this in a clone of its repository")

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
-    with contextlib.suppress(RuntimeError):  # too late if a backend runs already; sharding_invariant then says so
+    with contextlib.suppress(RuntimeError):  # a backend is already running; sharding_invariant then reports it
         jax.config.update("jax_num_cpu_devices", 4)
     if args.id:
         _require_libraries(args.parser, envs[0])

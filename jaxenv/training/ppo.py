@@ -3,7 +3,8 @@
 Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation (2016, arXiv:1506.02438) and the details
 that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
 normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
-reads ends off the TimeStep: a time limit is not a failure, and invalid transitions are masked out of the loss.
+reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
+the loss.
 
 The file is long because it is complete, to be copied and changed. It reads from top to bottom: the config,
 `make_train`, and `make_iteration` with its four stages (collect, advantages, optimise, evaluate); then the network and
@@ -121,14 +122,14 @@ class Learner:
     """The complete state of a run: saved and restored, it continues bit for bit.
 
     Attributes:
-        params: of the network.
-        optimizer: Adam's state.
-        statistics: of the observations, ``()`` where they are not normalised.
-        env_state: state of the environment, lanes ``[B]``.
-        timestep: the TimeStep that belongs to it.
-        metrics: episodes in progress, and those that ended since the last evaluation.
-        key: typed key ``()`` of the run.
-        update: int32 ``()``, number of updates so far.
+        params: the weights of the network.
+        optimizer: the state of Adam.
+        statistics: the statistics of the observations, ``()`` if they are not normalised.
+        env_state: the state of the environment, leaves ``[B, ...]``.
+        timestep: the last TimeStep, ``[B]``.
+        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        key: the key of the run, a typed key ``()``.
+        update: int32 ``()``, the number of updates so far.
     """
 
     params: Any
@@ -147,7 +148,7 @@ class Losses(NamedTuple):
     Attributes:
         policy: the clipped surrogate loss.
         value: the squared error of the critic, halved.
-        entropy: of the policy, in nats.
+        entropy: the entropy of the policy, in nats.
         kl: estimate of the divergence from the policy that collected the rows, mean of ``ratio - 1 - log(ratio)``.
         clip_fraction: fraction of rows whose probability ratio lies outside the clipping range.
     """
@@ -163,14 +164,14 @@ class Curve(NamedTuple):
     """The evaluations of a run, ``[num_evaluations]`` each.
 
     Attributes:
-        steps: int32, rows of all lanes so far.
+        steps: int32, the number of rows of all lanes so far.
         train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
             of the training stack.
         losses: `Losses`, averaged over all minibatches since the previous evaluation.
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of the policy without exploration.
-        lengths: int32, in the same shape.
-        terminated: bool, in the same shape, whether the task ended the episode.
-        finished: bool, in the same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
+        lengths: int32, same shape.
+        terminated: bool, same shape, whether the task ended the episode.
+        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
     """
 
     steps: jax.Array
@@ -185,10 +186,10 @@ class Curve(NamedTuple):
 def make_train(
     config: Config, env: Environment | None = None, eval_env: Environment | None = None
 ) -> Callable[[jax.Array], tuple[Learner, Curve]]:
-    """Training as one function of a key, to be jitted, and vmapped over keys.
+    """Returns the whole training run as one function of a key, which can be jitted and vmapped over keys.
 
     Args:
-        config: of the run.
+        config: the settings of the run.
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
         eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
             ``num_eval_episodes``.
@@ -208,12 +209,12 @@ def make_train(
 def make_iteration(
     config: Config, env: Environment | None = None, eval_env: Environment | None = None
 ) -> tuple[Callable[[jax.Array], Learner], Callable[[Learner], tuple[Learner, Curve]]]:
-    """Training in equal iterations, for host loops that report or save after each.
+    """Splits the training run into equal iterations, for host loops that report or save after each one.
 
     Args:
-        config: of the run.
-        env: as for `make_train`.
-        eval_env: as for `make_train`.
+        config: the settings of the run.
+        env: as in `make_train`.
+        eval_env: as in `make_train`.
 
     Returns:
         ``init(key)``, which returns the initial `Learner`, and ``iteration(learner)``, which runs the updates up to the
@@ -441,7 +442,7 @@ def _flat(observation: Any) -> jax.Array:
 
 
 class _Categorical(NamedTuple):
-    """One of ``num_inputs`` actions, the first of which is ``first``."""
+    """A choice among ``num_inputs`` consecutive integers, starting at ``first``."""
 
     num_inputs: int
     first: int

@@ -29,8 +29,8 @@ class Run:
 
     Attributes:
         learner: the seeds' learners, leaves ``[N, ...]``.
-        curve: the evaluations, leaves ``[num_evaluations, N, ...]``; zeros where they are still to come.
-        iterations: int32 ``()``, number of iterations so far.
+        curve: the evaluations, leaves ``[num_evaluations, N, ...]``; zeros for those still to come.
+        iterations: int32 ``()``, the number of iterations so far.
     """
 
     learner: ppo.Learner
@@ -52,10 +52,10 @@ def train(
     next iteration: copy what must outlive it.
 
     Args:
-        config: of the run.
-        num_seeds: N.
-        seed: of the key that is split into the seeds' keys.
-        folder: created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``, ``curve.csv``
+        config: the settings of the run.
+        num_seeds: N, the number of seeds.
+        seed: the seed of the key that is split into N keys.
+        folder: a folder, created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``, ``curve.csv``
             (one line per seed and evaluation) and ``curve.png``.
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
@@ -127,7 +127,7 @@ def _claim(folder: pathlib.Path, settings: dict[str, Any], resume: bool) -> None
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
-    """The curve so far as one dict per seed and evaluation, of scalars.
+    """The curve so far: one dict of scalars per seed and evaluation.
 
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes

@@ -4,7 +4,7 @@ Reference: Gymnasium ``MountainCarContinuous-v0`` (tests/envs/classic_control/te
 Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
 
 Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
-Action        float32[1]   throttle; the engine clips it to [-1, 1], the fuel cost does not
+Action        float32[1]   throttle; clipped to [-1, 1] for the engine, but not for the fuel cost
 Reward        -0.1 * throttle^2, and 100 on reaching the goal
 Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity

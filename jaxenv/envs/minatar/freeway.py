@@ -55,6 +55,7 @@ class Freeway(MinAtar):
     channels = ("chicken", "car", "speed_1", "speed_2", "speed_3", "speed_4", "speed_5")
     minimal = "nud"
     step_words = 2
+    # All episodes have the same length, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
 
     def start(self, stream):

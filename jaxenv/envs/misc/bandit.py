@@ -47,7 +47,7 @@ class Bandit(Task):
         normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
     """
 
-    # Only the time limit ends an episode, so in most steps either no lane restarts or all do.
+    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Any = Params()
     normalize_time: bool = tree.static(default=True)

@@ -61,7 +61,7 @@ class MetaMaze(Task):
         normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
     """
 
-    # Only the time limit ends an episode, so in most steps either no lane restarts or all do.
+    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     maze_size: int = tree.static(default=9)

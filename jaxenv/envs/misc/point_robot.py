@@ -70,7 +70,7 @@ class PointRobot(Task):
     """
 
     finite_observation = True
-    # Only the time limit ends an episode, so in most steps either no lane restarts or all do.
+    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     max_force: float = tree.static(default=0.1)

@@ -50,6 +50,7 @@ class Reacher(Task):
     """
 
     finite_observation = True
+    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
