@@ -92,8 +92,8 @@ KINDS = ("gae", "td_lambda", "n_step_return", "vtrace")
 def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int = 20) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file.
 
-    A sample is the time of ``calls`` calls, each of which blocks until its result is available. The ratio is rlax's time
-    divided by jaxenv's.
+    A sample is the time of ``calls`` calls, each of which blocks until its result is available. The ratio is rlax's
+    time divided by jaxenv's.
     """
     rows, last, values, log_rhos = problem(num_steps, num_envs)
     arguments = (rows, last, values, log_rhos)

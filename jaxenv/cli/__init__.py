@@ -47,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _quit(*_) -> NoReturn:
     """Ends the process on Ctrl-C without unwinding.
 
-    JAX loses a KeyboardInterrupt raised in one of its callbacks, and may crash at exit if a compilation was interrupted.
+    JAX loses a KeyboardInterrupt raised in one of its callbacks, and may crash at exit after
+    an interrupted compilation.
     """
     if sys.stderr.isatty():
         os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the progress bar hides the cursor

@@ -41,8 +41,8 @@ class Config:
 
     Attributes:
         env_id: an id for `jaxenv.load`.
-        wrappers: for `jaxenv.load`, innermost first: names, or pairs of a name and its options. Evaluations leave out
-            those that own only the reward (``"NormalizeReward"``).
+        wrappers: the wrappers for `jaxenv.load`, innermost first: names, or pairs of a name and its options.
+            Evaluations leave out those that own only the reward (``"NormalizeReward"``).
         normalize_observation: normalise observations by the running mean and variance of the run.
         total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
         num_envs: number of lanes.

@@ -55,8 +55,8 @@ def train(
         config: the settings of the run.
         num_seeds: N, the number of seeds.
         seed: the seed of the key that is split into N keys.
-        folder: a folder, created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``, ``curve.csv``
-            (one line per seed and evaluation) and ``curve.png``.
+        folder: a folder, created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``,
+            ``curve.csv`` (one line per seed and evaluation) and ``curve.png``.
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
 
