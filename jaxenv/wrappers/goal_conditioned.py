@@ -51,10 +51,10 @@ class GoalConditioned(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def __post_init__(self):
-        if self.goal_spec is not None and not isinstance(self.goal_spec, tree.Static):
-            object.__setattr__(self, "goal_spec", tree.Static(self.goal_spec))
-        super().__post_init__()
+    def convert(self):
+        if self.goal_spec is None or isinstance(self.goal_spec, tree.Static):
+            return {}
+        return {"goal_spec": tree.Static(self.goal_spec)}  # trees of specs need not be hashable
 
     def check(self):
         found = self._goal_specs()

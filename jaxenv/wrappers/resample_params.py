@@ -48,10 +48,9 @@ class ResampleParams(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def __post_init__(self):
-        if isinstance(self.distributions, Mapping):
-            object.__setattr__(self, "distributions", tuple(self.distributions.items()))
-        super().__post_init__()
+    def convert(self):
+        given = self.distributions
+        return {"distributions": tuple(given.items())} if isinstance(given, Mapping) else {}
 
     def check(self):
         known = self._params()

@@ -30,13 +30,11 @@ class ScalarizeReward(RewardWrapper):
 
     weights: Any = tree.leaf(rank=1, default=None)
 
-    def __post_init__(self):
+    def convert(self):
         spec = self.env.reward_spec()
         if spec.ndim != 1:
             raise ValueError(f"ScalarizeReward: the reward must be a vector, got {spec}")
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.eye(1, spec.shape[0], dtype=np.float32)[0])
-        super().__post_init__()
+        return {"weights": np.eye(1, spec.shape[0], dtype=np.float32)[0]} if self.weights is None else {}
 
     def check(self):
         spec = self.env.reward_spec()

@@ -33,10 +33,10 @@ class TransformObservation(ObservationWrapper):
     fn: Callable = tree.static()
     spec: Any = tree.static(default=None)
 
-    def __post_init__(self):
-        if self.spec is not None and not isinstance(self.spec, tree.Static):
-            object.__setattr__(self, "spec", tree.Static(self.spec))
-        super().__post_init__()
+    def convert(self):
+        if self.spec is None or isinstance(self.spec, tree.Static):
+            return {}
+        return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
     def check(self):
         if not callable(self.fn):

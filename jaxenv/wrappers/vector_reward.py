@@ -36,12 +36,11 @@ class VectorReward(RowRewardWrapper):
     names: Any = tree.static()
     weights: Any = tree.leaf(rank=1, default=None)
 
-    def __post_init__(self):
-        if isinstance(self.names, str):
-            object.__setattr__(self, "names", (self.names,))
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.ones(self._components, np.float32))
-        super().__post_init__()
+    def convert(self):
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        num_components = self.env.reward_spec().numel + len(names)
+        weights = np.ones(num_components, np.float32) if self.weights is None else self.weights
+        return {"names": names, "weights": weights}
 
     @property
     def _components(self) -> int:
