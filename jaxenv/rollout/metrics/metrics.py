@@ -20,7 +20,7 @@ from jaxenv.timestep import TimeStep
 
 @dataclasses.dataclass(frozen=True)
 class Metrics:
-    """What to measure of a rollout. Hashable, so that it can be closed over or be a static argument.
+    """Declares what to measure of a rollout. It is hashable: close over it, or pass it as a static argument.
 
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.
