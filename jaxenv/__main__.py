@@ -1,4 +1,4 @@
-"""``python -m jaxenv``: the same as the command ``jaxenv``."""
+"""``python -m jaxenv`` runs the command ``jaxenv``."""
 
 import sys
 

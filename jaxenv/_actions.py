@@ -17,7 +17,7 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     dtype saturates instead of wrapping around.
 
     Raises:
-        ValueError: for another structure, shape, batch size or kind of dtype, naming what is expected and given.
+        ValueError: if structure, shape, batch size or kind of dtype differ from the spec; the message names both.
     """
     leaf_specs, structure = tree.flatten_with_path(spec)
     if tree.structure(action) != structure:

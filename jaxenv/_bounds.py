@@ -1,4 +1,4 @@
-"""Bounds of specs: reading them, moving them with elements, and keeping values within them."""
+"""Bounds of specs: reading them, rearranging them with their elements, and keeping values within them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ def rearranged(spec: specs.Array, fn: Callable[[Any], Any]) -> specs.Array:
 def fit(spec: specs.Array, x: jax.Array) -> jax.Array:
     """Casts floats ``x`` (``[B, ...]``) to values of a spec: rounds them for an integer spec and clips to its bounds.
 
-    Clipping removes excursions beyond a bound that rounding errors cause.
+    Rounding errors may carry a value past a bound; clipping brings it back.
     """
     if spec.is_discrete:
         x = jnp.round(x)
@@ -52,9 +52,9 @@ def fit(spec: specs.Array, x: jax.Array) -> jax.Array:
 
 
 def _scalar_if_uniform(bound: np.ndarray, x: jax.Array) -> np.ndarray:
-    """A bound aligned to ``x``, as a scalar where all its elements are equal.
+    """A bound aligned to ``x``, or a scalar if all its elements are equal.
 
-    Compiled code then holds no constant of the size of an image.
+    The scalar spares compiled code a constant of the size of an image.
     """
     bound = bound.astype(x.dtype)
     uniform = bound.size > 0 and np.all(bound == bound.reshape(-1)[0])

@@ -11,7 +11,7 @@ _INT32_MAX = 2**31 - 1
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether the numbers in ``value`` are known now: it is not a tracer, a shape or an axis number."""
+    """Whether ``value`` holds numbers that are known now, as opposed to a tracer or a ``ShapeDtypeStruct``."""
     return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) or (
         isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
     )

@@ -58,7 +58,7 @@ class Count:
         return (self.high == 0) & (self.low < limit)
 
     def is_zero(self) -> jax.Array:
-        """Whether nothing is counted, bool in the count's shape."""
+        """Whether the count is 0, bool in the count's shape."""
         return (self.high | self.low) == 0
 
     def as_float(self) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What ``Environment.describe`` prints."""
+"""The text that ``Environment.describe`` returns."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ def state_bytes(env: "Environment") -> tuple[int, int]:
 def _additions(
     level: "Environment", inner: "Environment | None", size: tuple[int, int], inner_size: tuple[int, int]
 ) -> str:
-    """What a level adds to the one inside: bytes of state, per lane and shared, and other observations and actions."""
+    """What a level adds to the one inside: bytes of state, per lane and shared, and specs that it changes."""
     additions = [
         f"+{own - below} B{suffix}"
         for own, below, suffix in zip(size, inner_size, ("", " shared"), strict=True)

@@ -38,7 +38,7 @@ def select(
         owner: class name that error messages start with.
         values: arrays, ``jax.ShapeDtypeStruct`` or specs.
         fields: see `field_paths`.
-        kind: what ``applies`` accepts, as error messages say it.
+        kind: a noun phrase for the leaves that ``applies`` accepts, used in error messages.
         applies: whether a leaf is of the ``kind``.
 
     Raises:
@@ -71,5 +71,5 @@ def select_floats(owner: str, values: Tree, fields: Any) -> Tree:
 
 
 def _described(values: Tree) -> Any:
-    """Specs as they are; arrays as specs of their shape, the lanes included."""
+    """Keeps specs and replaces arrays by specs of their whole shape, including the lanes."""
     return jax.tree.map(lambda x: x if specs.is_spec(x) else specs.Array(x.shape, x.dtype), values)

@@ -1,4 +1,4 @@
-"""`make` and `load`: environments by id, in a complete stack."""
+"""`make` and `load`, which build the complete stack of an environment from its id."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,10 @@ def make(
 
     Args:
         id: a registered id, or an `EnvSpec` that is not registered.
-        num_envs: how many lanes ``reset(key)`` makes.
+        num_envs: number of lanes that ``reset(key)`` makes.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
-        autoreset: ``"next_step"``, ``"same_step"``, or ``None`` for a caller who uses ``reset_where``.
+        autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, names in ``jaxenv.wrappers``, or ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
@@ -43,7 +43,8 @@ def make(
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
 
     Raises:
-        ValueError: for anything unknown or out of order, with the valid names or what to swap.
+        ValueError: for an unknown id, name or option, listing the valid ones; for wrappers out of order, naming the two
+            to swap; or for a value that an environment or wrapper refuses.
     """
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))

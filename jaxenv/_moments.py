@@ -1,6 +1,6 @@
 """Running mean and variance of batches, exact in count and accurate in float32 over any number of samples.
 
-A float32 count stops growing at 2**24, and a float32 mean stops moving once a batch's fraction of it falls below its
+A float32 count stops growing at 2**24, and a float32 mean stops moving once the update from a batch falls below its
 last digit. The count is therefore a 64-bit integer, and mean and variance carry their rounding errors. Batches are
 merged by the parallel formula of Chan, Golub and LeVeque (1983, doi:10.1080/00031305.1983.10483115).
 """
@@ -48,7 +48,7 @@ def of(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None =
 
     Args:
         batch: ``[B, ...]`` of a floating dtype, one sample per lane.
-        valid: bool ``[B]``, the samples that count; all by default. Invalid samples have no effect, not even NaN.
+        valid: bool ``[B]``, the samples that count; all by default. Invalid samples have no effect, even if NaN.
         axis_name: a mesh axis whose shards together are the batch.
     """
 
@@ -71,7 +71,7 @@ def of(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None =
 
 
 def merge(a: Any, b: Any) -> Any:
-    """The moments of the samples of both. Trees of moments are merged leaf by leaf."""
+    """The moments of the samples of ``a`` and ``b`` together. Trees of moments are merged leaf by leaf."""
     return jax.tree.map(_merge, a, b, is_leaf=lambda node: isinstance(node, Moments))
 
 
@@ -134,9 +134,9 @@ def _merge(a: Moments, b: Moments) -> Moments:
     spread = (b.variance - a.variance) + (b.variance_rest - a.variance_rest) + weight_a * delta * delta
     variance, variance_rest = add(a.variance, a.variance_rest, weight_b * spread)
     merged = Moments(count, mean, jnp.maximum(variance, np.float32(0)), mean_rest, variance_rest)
-    # A small variance would lose its digits on the way from the initial 1.
-    replace = a.count.is_zero() & ~b.count.is_zero()
-    return jax.tree.map(lambda new, old: jnp.where(replace, new, old), b, merged)
+    # Merging with the initial variance of 1 would round away the digits of a small one.
+    is_first = a.count.is_zero() & ~b.count.is_zero()
+    return jax.tree.map(lambda first, other: jnp.where(is_first, first, other), b, merged)
 
 
 def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:

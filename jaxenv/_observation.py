@@ -1,4 +1,4 @@
-"""Maps both observations that rows hold."""
+"""Maps the observation of a row together with its ``final_observation``."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Restart strategies: ways of starting the next episode in some lanes of a batch.
 
-``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask has a lane. ``compact`` gathers
-the lanes of the mask and starts episodes in those, a block at a time. All three agree in the lanes of the mask.
+``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask marks a lane. ``compact``
+gathers the marked lanes and starts episodes in those, a block at a time. All three agree in the marked lanes.
 """
 
 import dataclasses

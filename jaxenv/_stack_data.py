@@ -11,7 +11,7 @@ from jaxenv._checks import is_concrete
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
-# Where a name without a module is looked up. Imported when it is needed: it exports `to_data` and `from_data`.
+# The module in which names without a module are looked up. It exports this module's functions, so it is imported late.
 _PUBLIC = "jaxenv.wrappers"
 
 

@@ -1,4 +1,4 @@
-"""What a task must return, checked when it is traced."""
+"""Checks of what the methods of a task return, made while they are traced."""
 
 import dataclasses
 import functools
@@ -69,7 +69,7 @@ def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
 
 
 def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
-    """Shapes of what ``transition`` returns, cached: it is traced once, not at every reset."""
+    """Shapes of what ``transition`` returns. They are cached, so that a reset does not trace it again."""
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), (task, state))
     leaves, structure = tree.flatten(shapes)
     return _cached_transition_shapes(structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))

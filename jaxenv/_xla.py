@@ -1,7 +1,7 @@
-"""Workarounds for JAX and XLA, each with the compiler, the version and the measurement that ask for it.
+"""Workarounds for JAX and XLA, each with the compiler version and the symptom that make it necessary.
 
-Values never change here: every function returns what it is given. Remove one when its reason is gone, and run
-``python -m benchmarks`` before and after.
+No function here changes values: each returns the values that it is given. Remove a workaround when its reason no longer
+holds, and run ``python -m benchmarks`` before and after.
 """
 
 from typing import Any, TypeVar

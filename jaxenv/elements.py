@@ -1,7 +1,7 @@
 """Environments composed of named elements: observations, actions, rewards and terminations around other dynamics.
 
 An element is a pure function over the batch, with a spec where the result has bounds to declare. Small functions then
-define what an agent observes, does and is rewarded for, and each can be written, weighted and logged on its own.
+define what an agent observes, does and is rewarded for. Each is written, weighted and logged separately.
 """
 
 import functools
@@ -39,16 +39,17 @@ class Composed(Task):
 
     Args:
         env: the environment that supplies the dynamics, without wrappers: those go around the composition.
-        observations: name to ``(spec, fn)``, where ``fn(state)`` is a function of the dynamics' state. The observation
-            is a dict.
-        actions: one pair ``(specs, fn)``: specs by name, and a function ``fn(state, action)`` of the dynamics' state
-            and the agent's dict of actions to the dynamics' action. Discrete parts of its result are clipped to their
-            bounds.
-        rewards: name to a function of the step to numbers ``[B]``; the dynamics' own reward is ``out.reward``.
-        terminations: name to a function of the step to bool ``[B]``; any of them ends the episode. The dynamics' own
-            termination is included as ``"env"``, unless an element of that name replaces it.
-        weights: name of a reward to its factor, one number or one per lane; 1 by default. They become one leaf, float32
-            ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
+        observations: dict of pairs ``(spec, fn)`` by name, where ``fn(state)`` observes the dynamics' state. The
+            observation is a dict of the same names.
+        actions: one pair ``(specs, fn)``: specs by name, and a function ``fn(state, action)`` that maps the dynamics'
+            state and the agent's dict of actions to the dynamics' action. Discrete parts of its result are clipped to
+            their bounds.
+        rewards: dict of functions of a step by name, each of which returns numbers ``[B]``; the dynamics' own reward is
+            ``out.reward``.
+        terminations: dict of functions of a step by name, each of which returns bool ``[B]``; any of them ends the
+            episode. The dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
+        weights: dict of factors by name of the reward, one number or one per lane; 1 by default. They become one leaf,
+            float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
 
     Raises:
         ValueError: for an ``env`` with wrappers, an invalid element, an element whose result does not fit, or a weight

@@ -1,4 +1,4 @@
-"""The interface of a batch of environments, which a task and every wrapper around one implement.
+"""The interface of a batch of environments, which tasks and wrappers implement.
 
 Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and `jaxenv.Wrapper` to write a wrapper.
 """
@@ -61,19 +61,19 @@ class Environment(Module, abc.ABC):
             keys: the lanes' key words, two ``uint32[B]``.
             env_id: int32 ``[B]``.
             episode: int32 ``[B]``, the number of the episode in its lane.
-            previous: the state that the lanes had before, for what outlives an episode; ``None`` at a reset.
+            previous: the lanes' state before, which supplies what outlives an episode; ``None`` at a reset.
         """
 
     @abc.abstractmethod
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-        """Advances every lane by one step.
+        """Advances every lane by one step. Discrete actions out of range are clipped.
 
         Returns:
-            State and TimeStep of the same structure, shapes and dtypes as ``reset`` returned, so that it scans.
+            State and TimeStep of the same structure, shapes and dtypes as ``reset`` returned, as ``jax.lax.scan``
+            requires.
 
         Raises:
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's.
-                Discrete actions out of range are clipped.
         """
 
     # --- specs of one lane -------------------------------------------------------------------------------------------
@@ -116,7 +116,10 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes to derive specs with: that of the per-lane leaves, which inside a shard are a part."""
+        """The number of lanes with which specs are derived.
+
+        It is the length of the per-lane leaves, which under ``shard_map`` are those of one shard, or ``num_envs``.
+        """
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 
@@ -132,12 +135,12 @@ class Environment(Module, abc.ABC):
     @property
     @abc.abstractmethod
     def num_envs(self) -> int:
-        """How many lanes ``reset(key)`` makes; everything else takes the batch size from its arrays."""
+        """Number of lanes that ``reset(key)`` makes; all other methods take it from their arrays."""
 
     @property
     @final
     def batch_size(self) -> int:
-        """The same number as ``num_envs``."""
+        """An alias of ``num_envs``."""
         return self.num_envs
 
     @abc.abstractmethod
@@ -148,7 +151,7 @@ class Environment(Module, abc.ABC):
     def starts(self, timestep: TimeStep) -> jax.Array:
         """Lanes in which a new episode begins with this row's observation, bool ``[B]``.
 
-        It is ``is_first()``, and in ``same_step`` streams ``is_first() | is_last()``.
+        It is ``is_first()``, and in ``same_step`` mode ``is_first() | is_last()``.
         """
 
     @property
@@ -203,8 +206,8 @@ class Environment(Module, abc.ABC):
             **values: one number for all lanes, or an array with one more axis for one value per lane.
 
         Raises:
-            ValueError: for an unknown name (the valid ones are listed), text, a non-finite or fractional number where
-                that is wrong, or a number of lanes other than ``num_envs``.
+            ValueError: for an unknown name (the valid ones are listed), a value that is text, not finite, or fractional
+                for an integer param, or a number of lanes other than ``num_envs``.
         """
 
     @abc.abstractmethod
@@ -220,7 +223,7 @@ class Environment(Module, abc.ABC):
     @property
     @abc.abstractmethod
     def unwrapped(self) -> "Environment":
-        """The environment below all wrappers: a `Task`, or a `Multitask` of several."""
+        """The environment below all wrappers: a `Task` or a `Multitask`."""
 
     @property
     def opt_outs(self) -> Mapping[str, str]:
@@ -261,13 +264,13 @@ def reset_where(
     """Restarts the lanes of ``mask`` and returns the whole batch; the other lanes are untouched.
 
     Args:
-        env: any environment; this is the way to restart lanes where there is no ``AutoReset``.
+        env: any environment, in particular one without ``AutoReset``.
         state: the current state.
         timestep: the TimeStep that belongs to it.
         mask: bool ``[B]``, the lanes to restart.
         key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
             the restarted lanes get new keys and start at episode 0. Either way they keep what outlives an episode
-            (`Task.carry`, statistics of the batch); only ``env.reset`` makes lanes without a past.
+            (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
         ValueError: at trace time, if ``mask`` is not bool ``[B]``.

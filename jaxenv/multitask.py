@@ -194,7 +194,7 @@ class Multitask(Environment):
 
 
 def _played(task_id: jax.Array, options: list[Any]) -> Any:
-    """Selects in each lane from one tree per task the tree of the task that the lane plays."""
+    """Selects, in each lane, the tree of the task that the lane plays from ``options``, one tree per task."""
     chosen = options[0]
     for number, option in enumerate(options[1:], start=1):
         chosen = tree.where(task_id == number, option, chosen)

@@ -36,7 +36,7 @@ class Stream:
     """A source of random numbers: key words and a counter, each ``uint32`` of one shape.
 
     The shape is ``[B]`` for one stream per lane and ``()`` for a single one. Draws never change a stream, so a second
-    draw from the same place uses ``fold_in(stream, "name")``.
+    draw uses ``fold_in(stream, "name")``.
     """
 
     k0: Any
@@ -284,7 +284,7 @@ def permutation(stream: Stream, n: int) -> jax.Array:
 
 
 def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
-    """An index drawn in proportion to non-negative ``weights`` (``[B, n]``): int32 ``[B]``, one word a lane.
+    """An index drawn in proportion to non-negative ``weights`` (``[B, n]``): int32 ``[B]``, one word per lane.
 
     An index of weight 0 is never drawn; where all weights are 0 the index is 0.
     """
@@ -293,7 +293,7 @@ def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
     threshold = uniform(stream)[..., None] * cumulative[..., -1:]
     count, positive = weights.shape[-1], weights > 0
     index = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), weights.shape)
-    # Sums of floats may round, in whichever order the platform adds them, so zero weights are excluded explicitly.
+    # Float sums round differently from platform to platform, so zero weights are excluded explicitly.
     first_above = jnp.min(jnp.where(positive & (cumulative > threshold), index, np.int32(count)), axis=-1)
     last_positive = jnp.max(jnp.where(positive, index, np.int32(0)), axis=-1)
     return jnp.minimum(first_above, last_positive)

@@ -1,4 +1,4 @@
-"""The table of ids. Families of environments fill it when they are imported; nothing else is imported for it."""
+"""The registry of environment ids. Packages of environments fill it on import, without importing the environments."""
 
 import dataclasses
 import difflib
@@ -14,7 +14,7 @@ from jaxenv.wrapper import Wrapper
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """A row of the registry.
+    """An entry of the registry.
 
     Attributes:
         id: for example ``"CartPole-v1"``.
@@ -44,7 +44,7 @@ class EnvSpec:
         """The bare environment: no time limit, no restarts, no clipping.
 
         Args:
-            num_envs: how many lanes.
+            num_envs: number of lanes.
             **params: params (a number, or ``[num_envs]`` for one value per lane) and constructor arguments.
 
         Raises:
@@ -107,10 +107,10 @@ def ids() -> list[str]:
 
 
 def spec(id: str) -> EnvSpec:
-    """The row that is registered under an id.
+    """The `EnvSpec` registered under an id.
 
     Raises:
-        ValueError: for an unknown id, naming the three closest, and for an id of a suite.
+        ValueError: for an unknown id, naming the closest ones, and for an id of a suite.
     """
     if ":" in id:
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")

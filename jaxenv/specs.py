@@ -71,7 +71,7 @@ class Array:
         return self.replace(shape=_axes(outer) + self.shape)
 
     def contains(self, value: Any) -> bool:
-        """Whether one concrete array has this shape and dtype (and lies within the bounds, where there are any)."""
+        """Whether one concrete array has this shape and dtype and lies within the bounds, if there are any."""
         return self._fault(value) is None
 
     def validate(self, value: Any) -> None:

@@ -2,12 +2,12 @@
 
 From the innermost level to the outermost:
 
-1. the task, ``FixedResetKey``, ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
+1. the task, ``FixedResetKey``, then ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
 2. the given wrappers up to the last one that takes several steps or removes ends;
 3. ``TimeLimit``, which counts the steps of what it wraps;
 4. the other lane wrappers;
 5. ``AutoReset``;
-6. wrappers with state of the whole batch, from the first one on.
+6. the wrappers from the first one with state of the whole batch on.
 
 `jaxenv.make` and the conformance kit build their stacks here.
 """
@@ -35,7 +35,10 @@ from jaxenv.wrappers import (
 
 
 def contained(env: Environment, clip_action: bool = True) -> Environment:
-    """The environment guarded against non-finite numbers and with clipped actions, where actions are continuous."""
+    """Adds ``GuardNonFinite`` if actions are continuous or ``env`` can diverge, and ``ClipAction`` if they have bounds.
+
+    ``clip_action=False`` leaves out ``ClipAction``.
+    """
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     if continuous or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge):
         env = GuardNonFinite(env)
@@ -45,9 +48,9 @@ def contained(env: Environment, clip_action: bool = True) -> Environment:
 
 
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:
-    """Splits a wrapped ``env`` into the levels below the added wrappers and these wrappers, innermost first.
+    """Splits ``wrapped`` into the environment below the wrappers added to ``env``, and these wrappers, innermost first.
 
-    A callable among the builders may have changed what is below.
+    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild what is below it.
     """
     levels = layers(wrapped)
     num_added = max(0, len(levels) - len(layers(env)))
@@ -72,14 +75,14 @@ def assemble(
 
     Args:
         env: the innermost levels, without ``TimeLimit`` and ``AutoReset``.
-        added: wrappers that were built around ``env``. Where a level is inserted below one, it is checked again.
+        added: wrappers that were built around ``env``. One below which a level is inserted is checked again.
         max_episode_steps: the limit, a number or int32 ``[B]``; ``None`` or 0 for none.
         terminal: whether the limit is a termination.
         autoreset: the mode of ``AutoReset``, ``None`` for none.
         strategy: the restart strategy, ``None`` for the one that the environment declares.
 
     Raises:
-        ValueError: for wrappers that no place fits, naming the two to swap, or a wrong limit.
+        ValueError: for wrappers out of order, naming the two to swap, or an invalid limit.
     """
     below_limit, below_restarts = limit_place(added), restart_place(added)
     _check_order(added, autoreset)
@@ -94,13 +97,13 @@ def assemble(
 
 
 def limit_place(added: Sequence[Wrapper]) -> int:
-    """How many of the wrappers, innermost first, stand inside the time limit."""
+    """The number of wrappers, innermost first, that stand inside the time limit."""
     places = [place for place, wrapper in enumerate(added) if stands_inside_limit(wrapper)]
     return places[-1] + 1 if places else 0
 
 
 def restart_place(added: Sequence[Wrapper]) -> int:
-    """How many of the wrappers, innermost first, stand inside ``AutoReset``."""
+    """The number of wrappers, innermost first, that stand inside ``AutoReset``."""
     places = [place for place, wrapper in enumerate(added) if isinstance(wrapper, BatchWrapper)]
     return places[0] if places else len(added)
 
@@ -137,7 +140,7 @@ def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
 
 
 def _moved(wrapper: Wrapper, env: Environment) -> Wrapper:
-    """The wrapper around ``env``, checked again where that is another environment."""
+    """The wrapper around ``env``; it is checked again if ``env`` is new to it."""
     if wrapper.env is env:
         return wrapper
     moved = tree.rebuild(wrapper, env=env)

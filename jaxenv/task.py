@@ -44,14 +44,14 @@ class TaskState:
 
 
 class Task(Environment):
-    """One kind of task in a batch of lanes. Write ``initial``, ``transition``, ``observe`` and two specs.
+    """One kind of task in a batch of lanes. Implement ``initial``, ``transition``, ``observe`` and two specs.
 
-    Clocks, TimeSteps, checks and everything about episodes are written here, once. Subclasses are frozen dataclasses
+    This class implements clocks, TimeSteps, checks and everything about episodes. Subclasses are frozen dataclasses
     and pytrees: numeric fields and ``params`` (a `tree.struct`) are leaves, fields declared with ``tree.static()`` are
     structure. Params are read as ``self.params.gravity``: one number for all lanes, or one per lane ``[B]``.
 
     Attributes:
-        num_envs: how many lanes ``reset(key)`` makes.
+        num_envs: number of lanes that ``reset(key)`` makes.
         name: the id under which the environment was made.
     """
 
@@ -66,7 +66,7 @@ class Task(Environment):
 
     @abc.abstractmethod
     def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
-        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete ones are within bounds."""
+        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
 
     @abc.abstractmethod
     def observe(self, state: Tree) -> Tree:
@@ -77,7 +77,7 @@ class Task(Environment):
         return {}
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        """The state an episode starts with, given the last task state and a fresh one: keeps what outlives episodes."""
+        """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
         return new
 
     # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
@@ -98,7 +98,7 @@ class Task(Environment):
 
     @property
     def smooth(self) -> bool:
-        """Whether a step is a smooth function of params, state and action, so that gradients equal differences."""
+        """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
         return False
 
     def initial_bounds(self) -> tuple[tuple, tuple] | None:
@@ -108,7 +108,7 @@ class Task(Environment):
         """
         return None
 
-    # --- what follows ------------------------------------------------------------------------------------------------
+    # --- the environment built from it -------------------------------------------------------------------------------
 
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))

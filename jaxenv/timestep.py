@@ -4,7 +4,7 @@
 step_type discount bootstraps the previous value   its value is learned meaning
 ========= ======== ============================== =================== =======================================
 FIRST     1        no                             yes                 first step of an episode, reward 0
-MID       1        yes                            yes
+MID       1        yes                            yes                 inside an episode
 LAST      0        no                             no                  the task ended: terminated
 LAST      1        yes                            no                  the time limit ended it: truncated
 ========= ======== ============================== =================== =======================================
@@ -77,12 +77,12 @@ class TimeStep:
 
     @property
     def bootstrap_mask(self) -> jax.Array:
-        """Rows from whose value the previous row bootstraps. For streams that have FIRST rows."""
+        """Rows from whose value the previous row bootstraps. For trajectories that have FIRST rows."""
         return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
 
     @property
     def learn_mask(self) -> jax.Array:
-        """Rows whose own value is learned: all but LAST. For streams that have FIRST rows."""
+        """Rows whose own value is learned: all but LAST. For trajectories that have FIRST rows."""
         return self.step_type != np.int32(StepType.LAST)
 
     def __repr__(self) -> str:

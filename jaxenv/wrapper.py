@@ -13,7 +13,7 @@ class Wrapper(Environment):
     """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
     A wrapper declares the TimeStep fields that it ``owns``: those that it may rewrite. All other fields pass through
-    bit-identical, and outer levels rely on it. ``AutoReset``, for example, observes a restarted state directly if no
+    bit-identical, and outer levels rely on this. ``AutoReset``, for example, observes a restarted state directly if no
     wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
     state.
     """
@@ -23,7 +23,7 @@ class Wrapper(Environment):
     owns: ClassVar[frozenset[str]] = frozenset()
     # The owned fields among observation and reward whose new values still fit the specs of `env`.
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
-    # Whether one step of the wrapper may take several steps of `env`, all of which the clock counts.
+    # Whether one step of the wrapper may take several steps of `env`; the clock counts every one.
     multi_step: ClassVar[bool] = False
     # Whether the wrapper hides ends of `env`, so that a time limit must go outside it.
     removes_ends: ClassVar[bool] = False

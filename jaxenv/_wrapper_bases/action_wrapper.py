@@ -20,7 +20,7 @@ class ActionWrapper(Wrapper):
 
     @abc.abstractmethod
     def action(self, action: Tree) -> Tree:
-        """The action for ``env``, given one ``[B, ...]`` that fits ``action_spec``; discrete actions are in bounds."""
+        """Maps actions ``[B, ...]`` that fit ``action_spec`` to actions for ``env``; discrete actions are in bounds."""
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)

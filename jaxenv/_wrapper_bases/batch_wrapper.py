@@ -98,10 +98,10 @@ class BatchWrapper(Wrapper):
         if previous is None:
             shared = tree.strong(self.init(timestep))
             if self.axis_name is None:
-                # Each shard has its own statistics: they vary over the mesh from the start, or no scan accepts them.
+                # Each shard has its own statistics, which must vary over the mesh from the start to be a scan carry.
                 shared = _xla.vary_like(env_id, shared)
             return self._process(state, shared, lanes, timestep, not self.frozen)
-        # Only the rows of restarted lanes are kept, so the batch must not enter the statistics.
+        # Only the rows of restarted lanes are kept, so this batch must not enter the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
 
     def step(self, state, action):
@@ -117,7 +117,7 @@ class BatchWrapper(Wrapper):
         return dataclasses.replace(new, lanes=tree.where(self.env.starts(timestep), fresh, new.lanes)), row
 
     def _process(self, inner, shared, lanes, timestep, learn: bool):
-        # Statistics are constants to differentiation: they would carry gradients across the start of an episode.
+        # Statistics are not differentiated: they would carry gradients across the start of an episode.
         new, lanes, row = self.after(tree.detach(shared), lanes, timestep, learn)
         check_owned(self, timestep, row)
         shared = tree.Shared(tree.strong(new) if learn else shared)

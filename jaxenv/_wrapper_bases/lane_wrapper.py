@@ -64,8 +64,8 @@ class LaneWrapper(Wrapper):
         super().__post_init__()
         if self.autoreset == "same_step" and self.rewrites:
             raise ValueError(
-                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.rewrites))}, and a LAST row of a same_step "
-                "AutoReset shows two episodes, of which it could rewrite only one: put it inside AutoReset"
+                f"{type(self).__name__}: it rewrites {', '.join(sorted(self.rewrites))}, but could rewrite only one of "
+                "the two episodes that a LAST row of a same_step AutoReset shows: put it inside AutoReset"
             )
 
     def inner(self, state):
@@ -117,5 +117,5 @@ class LaneWrapper(Wrapper):
 
     @property
     def rewrites(self) -> frozenset[str]:
-        """The fields among ``observation`` and ``prev_action`` that require a place inside ``same_step`` AutoReset."""
+        """The rewritten ones of ``observation`` and ``prev_action``; ``same_step`` mode allows them only inside."""
         return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self.rewrites_action else frozenset())

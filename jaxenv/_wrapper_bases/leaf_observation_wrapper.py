@@ -21,7 +21,7 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
 
     @abc.abstractmethod
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
-        """The new leaf for a batch ``[B, ...]`` of old ones, each of which fits ``spec``."""
+        """The new leaves ``[B, ...]`` for a batch of old ones that fit ``spec``."""
 
     def map_spec(self, spec):
         """Shape and dtype of what ``map_leaf`` returns, without bounds."""

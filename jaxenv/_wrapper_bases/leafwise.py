@@ -36,7 +36,7 @@ class Leafwise(Wrapper):
         return True
 
     def fault(self, spec: specs.Array) -> str | None:
-        """What a leaf of the right kind lacks, as the rest of a sentence after "must": "have 3 channels"."""
+        """The rule that a leaf of the right kind breaks, worded to follow "must": "have 3 channels"; else ``None``."""
         return None
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""``prev_action`` on the rows of wrappers that change the action."""
+"""``prev_action`` on the rows that action-changing wrappers return."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments that functions of rollouts share: rows, stream modes, coefficients, keys."""
+"""Checks of arguments that functions of trajectories share: rows, auto-reset modes, coefficients, keys."""
 
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -11,15 +11,15 @@ from jaxenv._checks import check_choice, is_concrete
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
-StreamMode: TypeAlias = Literal["next_step", "same_step"]
+TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 
 
-def check_stream(owner: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
-    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows are of a ``same_step`` stream.
+def check_mode(owner: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
+    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows were made in ``same_step`` mode.
 
-    Rows of a ``same_step`` stream are recognised by ``env_info["final_observation"]``.
+    Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``.
     """
-    check_choice(owner, "mode", mode, get_args(StreamMode))
+    check_choice(owner, "mode", mode, get_args(TrajectoryMode))
     if mode == "next_step" and "final_observation" in timestep.env_info:
         raise ValueError(f"{owner}: the rows hold env_info['final_observation'], {remedy}")
 
@@ -32,7 +32,7 @@ def check_timesteps(owner: str, timestep: Any, last: Any) -> None:
 
 
 def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
-    """Raises a ``ValueError`` if a field that returns read is missing, or the shapes of rows and last row differ."""
+    """Raises a ``ValueError`` if a required field is missing, or shapes in ``timestep`` and ``last`` do not match."""
     check_timesteps(owner, timestep, last)
     batch = jnp.shape(timestep.step_type)[1:]
     for field in ("step_type", "reward", "discount"):
@@ -50,14 +50,14 @@ def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
             )
 
 
-def rows_of(owner: str, experience: Experience, last: TimeStep, mode: StreamMode) -> TimeStep:
+def rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:
     """The TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit them."""
     if not isinstance(experience, Experience):
         raise ValueError(
             f"{owner}: experience must be an Experience as unroll returns it, got {type(experience).__name__}"
         )
     check_rows(owner, experience.timestep, last)
-    check_stream(owner, experience.timestep, mode)
+    check_mode(owner, experience.timestep, mode)
     return experience.timestep
 
 

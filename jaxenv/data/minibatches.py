@@ -22,16 +22,16 @@ def minibatches(
     Args:
         key: one typed key, or a stream of shape ``()``.
         batch: any tree of arrays that lead with the same N.
-        num_minibatches: how many; it must divide N.
-        size: the least size of a minibatch, instead of their number: ``N // size`` minibatches are made, for example 8
-            of 33 for ``size=32`` and N = 264. Their number must divide N.
+        num_minibatches: number of minibatches; it must divide N.
+        size: smallest size of a minibatch, instead of their number. The result has ``N // size`` minibatches, for
+            example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.
 
     Raises:
         ValueError: if N cannot be split equally; the message names the nearest number of minibatches that is possible.
 
     >>> import jax
-    >>> rows = jax.numpy.arange(264)
-    >>> minibatches(jax.random.key(0), {"rows": rows}, size=32)["rows"].shape
+    >>> batch = {"reward": jax.numpy.zeros(264)}
+    >>> minibatches(jax.random.key(0), batch, size=32)["reward"].shape
     (8, 33)
     """
     shapes = {jnp.shape(x)[:1] for x in jax.tree.leaves(batch)}
@@ -51,7 +51,7 @@ def minibatches(
     if count % number:
         near = nearest_divisor(count, number)
         raise ValueError(
-            f"minibatches: {count} rows cannot be split equally, {reason}; {near} minibatches of {count // near} can"
+            f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
         )
     order = random.permutation(single_stream("minibatches", key), count)
     return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, -1, *x.shape[1:]), batch)

@@ -11,16 +11,17 @@ timestep     ``[T, B]``      rows of an unroll; ``step_type``, ``reward`` (or ``
                              and ``env_info["abnormal"]`` where present
 last         ``[B]``         the TimeStep after them, as `jaxenv.unroll` returns it
 values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1, B, R]`` for a vector reward)
-final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, for ``same_step`` streams; read
-                             on LAST rows only. Rows that hold that observation raise without it
+final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, read on LAST rows only. Required
+                             if the rows hold that observation (``same_step`` mode)
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
 ============ =============== ========================================================================================
 
 With r and d for reward and discount, the one-step target of row t is ``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is
-``values``, and on LAST rows of ``same_step`` streams ``final_values``. So the end of a task (LAST, discount 0) has
-value 0, a time limit (LAST, discount 1) bootstraps from the value of its observation, and returns never cross the end
-of an episode. Invalid transitions (see `transition_mask`: LAST rows of ``next_step`` streams, rows before FIRST, rows
-before an abnormal one) have their value as return and advantage 0. Means over a batch should exclude them by that mask.
+``values``, except on LAST rows of ``same_step`` trajectories, where it is ``final_values``. The end of a task (LAST,
+discount 0) therefore has value 0, a time limit (LAST, discount 1) bootstraps from the value of its observation, and
+returns never cross the end of an episode. Invalid transitions (see `transition_mask`: LAST rows in ``next_step`` mode,
+rows before FIRST, rows before an abnormal one) have advantage 0, and their return is their value. Means over a batch
+should exclude them by that mask.
 
 Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
 """
@@ -33,7 +34,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_integer, is_concrete
-from jaxenv.data._checks import StreamMode, as_number, check_rows, check_stream, coefficient
+from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
 from jaxenv.data.transition_mask import transition_mask
 from jaxenv.data.with_last import next_rows
 from jaxenv.timestep import StepType, TimeStep
@@ -55,8 +56,8 @@ class Targets(NamedTuple):
 class _Transitions:
     """T transitions in the shape of the reward, ``[T, B]`` or ``[T, B, R]``; masks ``[T, B]`` have axes appended."""
 
-    valid: Any  # the row leads to the next one
-    continues: Any  # it does, and the episode continues there
+    valid: Any  # whether the row leads to the next one
+    continues: Any  # whether it does and the episode continues there
     value: Any  # of the row
     reward: Any
     decay: Any  # gamma * discount; 0 where not valid
@@ -104,7 +105,7 @@ def n_step_return(
         values: ``[T + 1, B]``.
         n: number of rewards, at least 1; static.
         gamma: discount rate.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
         ValueError: if ``n`` is not an integer of at least 1, or for shapes other than those of the module's table.
@@ -135,7 +136,7 @@ def td_lambda(
         values: ``[T + 1, B]``.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.
@@ -157,7 +158,7 @@ def gae(
         values: ``[T + 1, B]``.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.
@@ -212,7 +213,7 @@ def vtrace(
         clip_rho: rho-bar in the paper, at least 0; ``inf`` disables clipping.
         clip_c: c-bar in the paper, at least 0.
         clip_pg_rho: rho-bar of the advantages, at least 0.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.
@@ -257,8 +258,8 @@ def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> j
 
 def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transitions:
     check_rows(owner, timestep, last)
-    mode: StreamMode = "next_step" if final_values is None else "same_step"
-    check_stream(owner, timestep, mode, "pass final_values=..., the values of it")
+    mode: TrajectoryMode = "next_step" if final_values is None else "same_step"
+    check_mode(owner, timestep, mode, "pass final_values=..., the values of it")
     reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
     for name, x in (("values", values), ("final_values", final_values)):

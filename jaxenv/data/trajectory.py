@@ -1,4 +1,4 @@
-"""Rollouts in TF-Agents' layout."""
+"""Trajectories in the layout of TF-Agents."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.data._checks import StreamMode, rows_of
+from jaxenv.data._checks import TrajectoryMode, rows_of
 from jaxenv.data.with_last import next_rows
 from jaxenv.rollout import Experience
 from jaxenv.timestep import StepType, TimeStep
@@ -47,18 +47,18 @@ class Trajectory:
         return self.step_type == np.int32(StepType.LAST)
 
 
-def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Trajectory:
+def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode = "next_step") -> Trajectory:
     """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
 
-    LAST rows of a ``next_step`` stream are kept as boundaries. LAST rows of a ``same_step`` stream become FIRST: they
+    LAST rows made in ``next_step`` mode are kept as boundaries. LAST rows made in ``same_step`` mode become FIRST: they
     start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
-    stream; use `to_transitions` there.
+    trajectory; use `to_transitions` there.
 
     Args:
         experience: rows ``[T, B, ...]``.
         last: the TimeStep after them, as `jaxenv.unroll` returns it.
-        mode: of the stream's ``AutoReset``.
+        mode: the ``AutoReset`` mode in which the rows were made.
 
     Raises:
         ValueError: if the mode or ``last`` does not fit the rows.

@@ -1,20 +1,20 @@
-"""Which rows start a transition."""
+"""A mask of the rows that start a transition."""
 
 import jax
 import numpy as np
 
-from jaxenv.data._checks import StreamMode, check_stream, check_timesteps
+from jaxenv.data._checks import TrajectoryMode, check_mode, check_timesteps
 from jaxenv.data.with_last import next_rows
 from jaxenv.timestep import StepType, TimeStep
 
 
-def transition_mask(timestep: TimeStep, last: TimeStep, mode: StreamMode = "next_step") -> jax.Array:
+def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
     """Rows whose action led to the next row, bool ``[T, B]``: the transitions that a learner learns from.
 
     Reward, discount and observation of an action arrive with the next row, so transition t leads from row t to row
     t + 1, and the last one to ``last``. Three kinds of rows start no transition:
 
-    - LAST rows of a ``next_step`` stream, whose action is ignored;
+    - LAST rows in ``next_step`` mode, whose action is ignored;
     - rows before a FIRST row, such as one at which ``reset_where`` interrupted an episode;
     - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite`), whose reward and observation are
       replacements.
@@ -22,15 +22,15 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: StreamMode = "next
     Args:
         timestep: rows ``[T, B]``; ``step_type`` is read, and ``env_info["abnormal"]`` where present.
         last: the row after them, ``[B]``.
-        mode: ``"next_step"`` for streams in which a FIRST row follows each LAST row, ``"same_step"`` for streams whose
-            LAST rows already show the first observation of the next episode.
+        mode: the ``AutoReset`` mode in which the rows were made: ``"next_step"`` if a FIRST row follows each LAST row,
+            ``"same_step"`` if LAST rows already show the first observation of the next episode.
 
     Raises:
         ValueError: for an unknown mode, or ``"next_step"`` with rows that hold ``env_info["final_observation"]``. Rows
             without ``env_info`` (``unroll(fields=...)``) cannot be checked.
     """
     check_timesteps("transition_mask", timestep, last)
-    check_stream("transition_mask", timestep, mode)
+    check_mode("transition_mask", timestep, mode)
     mask = next_rows(timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
     if mode == "next_step":
         mask &= timestep.step_type != np.int32(StepType.LAST)

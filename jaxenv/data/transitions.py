@@ -1,4 +1,4 @@
-"""Rollouts as transitions over one or several steps."""
+"""Trajectories as transitions over one or several steps."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_integer
-from jaxenv.data._checks import StreamMode, coefficient, rows_of
+from jaxenv.data._checks import TrajectoryMode, coefficient, rows_of
 from jaxenv.data.transition_mask import transition_mask
 from jaxenv.data.with_last import next_rows
 from jaxenv.rollout import Experience
@@ -44,17 +44,17 @@ class Transitions:
     valid: Any = ()
 
 
-def to_transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Transitions:
+def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode = "next_step") -> Transitions:
     """Pairs each row of an unroll with the next one: leaves ``[T, B, ...]``.
 
-    Every action that the environment executed is one valid transition. A ``same_step`` stream therefore yields the same
-    transitions as a ``next_step`` stream of the same episodes.
+    Every action that the environment executed is one valid transition. The same episodes therefore yield the same valid
+    transitions in both ``AutoReset`` modes.
 
     Args:
         experience: rows ``[T, B, ...]``.
         last: the TimeStep after them, as `jaxenv.unroll` returns it.
-        mode: of the stream's ``AutoReset``. In ``"same_step"`` streams ``next_observation`` is read from
-            ``env_info["final_observation"]``.
+        mode: the ``AutoReset`` mode in which the rows were made. In ``"same_step"`` mode ``next_observation`` is read
+            from ``env_info["final_observation"]``.
 
     Raises:
         ValueError: if the mode or ``last`` does not fit the rows.
@@ -71,7 +71,7 @@ def to_transitions(experience: Experience, last: TimeStep, mode: StreamMode = "n
 
 
 def to_n_step_transitions(
-    experience: Experience, last: TimeStep, n: int, gamma: Any, mode: StreamMode = "next_step"
+    experience: Experience, last: TimeStep, n: int, gamma: Any, mode: TrajectoryMode = "next_step"
 ) -> Transitions:
     """Transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
 
@@ -84,7 +84,7 @@ def to_n_step_transitions(
         last: the TimeStep after them.
         n: number of steps, at least 1; static.
         gamma: discount rate in [0, 1], one number or ``[B]``.
-        mode: of the stream's ``AutoReset``.
+        mode: the ``AutoReset`` mode in which the rows were made.
 
     Raises:
         ValueError: if ``n`` is not an integer of at least 1, ``gamma`` is out of range, or ``last`` or the mode does
@@ -120,7 +120,7 @@ def to_n_step_transitions(
     )
 
 
-def _one_step(owner: str, experience: Experience, last: TimeStep, mode: StreamMode) -> Transitions:
+def _one_step(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> Transitions:
     rows = rows_of(owner, experience, last, mode)
     if mode == "same_step":
         if "final_observation" not in rows.env_info:

@@ -27,7 +27,7 @@ def with_last(timestep: T, last: T) -> T:
 
 
 def next_rows(timestep: T, last: T) -> T:
-    """Row t + 1 in place of row t: leaves ``[T, B, ...]``, of which ``last`` is the final row."""
+    """Shifts the rows by one, with ``last`` at the end: index t of the leaves ``[T, B, ...]`` holds row t + 1."""
     # Not a slice of `with_last`: the compiler would write all of it to memory before it takes the slice.
     return _join(timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
 

@@ -17,7 +17,7 @@ class PolicyStep:
     Attributes:
         action: the batch of actions, ``[B, ...]``.
         memory: recurrent state for the next step, leaves ``[B, ...]``.
-        info: what to store with the step, such as log-probabilities and values.
+        info: a tree to store with the step, such as log-probabilities and values.
     """
 
     action: Any
@@ -26,7 +26,7 @@ class PolicyStep:
 
 
 def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
-    """A policy that samples the action spec; only legal actions where ``env_info["action_mask"]`` marks them.
+    """A policy that samples the action spec, restricted to legal actions if there is an ``env_info["action_mask"]``.
 
     Returns:
         A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
@@ -44,7 +44,7 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
 def policy_stream(env: Environment, state: Any, words: Words | None = None) -> Stream:
     """The stream that a policy draws from in a state, one per lane.
 
-    No environment draws the same numbers: two salts separate this stream from the task's own.
+    Two salts separate it from the streams of the environment, which never draws the same numbers.
 
     Args:
         env: the environment.

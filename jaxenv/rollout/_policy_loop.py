@@ -49,7 +49,7 @@ class PolicyLoop:
         return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))
 
     def step(self, carry: Carry) -> tuple[Carry, Experience]:
-        """Takes state, timestep and memory to the next ones; also returns the row acted on, leaves ``[B, ...]``."""
+        """Advances state, timestep and memory by one step; also returns the row acted on, leaves ``[B, ...]``."""
         state, timestep, memory = carry
         recurrent = _is_recurrent(self.initial_memory)
         if recurrent:

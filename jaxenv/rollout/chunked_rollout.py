@@ -23,7 +23,7 @@ _BLOCK = 50
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What the host knows after a chunk of a `ChunkedRollout`.
+    """The metrics after a chunk of a `ChunkedRollout`, on the host.
 
     Attributes:
         rows: rows completed per lane since the start.
@@ -51,7 +51,8 @@ class ChunkedRollout:
         policy: as in `jaxenv.unroll`; random by default.
         metrics: what to measure. In ``same_step`` mode it cannot include entries of `Environment.state_info`, because
             LAST rows show those of the next episode.
-        chunk_steps: rows per lane of a chunk. By default a chunk takes moments, and all are of equal size if possible.
+        chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
+            possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Evaluation of a policy on whole episodes, equally many in every lane, so that short ones are not favoured."""
+"""Evaluation of a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ class Evaluation:
 
         Args:
             key: typed key ``()`` of the bootstrap; without one there is no interval.
-            num_resamples: how often the episodes are resampled with replacement.
+            num_resamples: number of times that the episodes are resampled with replacement.
             level: the fraction of the resampled means inside the interval.
 
         Returns:
@@ -125,7 +125,7 @@ def evaluate(
         key: one typed key, or ``Key[num_envs]``.
         num_episodes: a multiple of ``env.num_envs``; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        max_steps: how often the lanes are stepped at most; an integer of at least 1.
+        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1.
 
     Raises:
         ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is not a positive multiple of the lanes,

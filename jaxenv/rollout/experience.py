@@ -1,4 +1,4 @@
-"""What a rollout returns to a learner."""
+"""The trajectory, with actions, that a rollout returns to a learner."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ class Fold:
         state: the environment's state.
         timestep: the TimeStep that belongs to it, ``[B]``; the next fold starts with it.
         memory: recurrent state, ``()`` for a policy without one.
-        rows: int32 ``()``, how often the lanes were stepped.
+        rows: int32 ``()``, number of calls of ``env.step``, restarts included.
         steps: `Count` ``()``, environment steps of all lanes together; a restart is not a step.
         episodes: `Count` ``()``, episodes that ended, in all lanes together.
     """

@@ -68,8 +68,9 @@ class Table(Writer):
 class CSV(Writer):
     """A CSV file with one line per call below a header; ``None`` is an empty cell.
 
-    An existing file with the same columns is continued. If its last line is unfinished, because the run that wrote it
-    was killed, that line is removed. A file with other columns is left untouched.
+    Lines are appended to an existing file with the same columns. If its last line is
+    unfinished, because the run that wrote it was killed, that line is removed. A file with other columns is left
+    untouched.
 
     Args:
         path: the file, in an existing folder.

@@ -1,4 +1,4 @@
-"""Run the checks of several properties on several environments."""
+"""Runs the checks of several properties on several environments."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -51,7 +51,7 @@ def _skip(name: str, broken: str) -> Result:
 
 
 def _check_all(name: str, subjects: list[Subject]) -> Result:
-    """A failure if there is one, otherwise a pass, otherwise the first reason for neither."""
+    """The first failure if there is one, otherwise the first pass, otherwise the first other result."""
     results = [(_check(name, subject), subject) for subject in subjects]
     for status in (Status.FAILED, Status.PASSED):
         for result, subject in results:

@@ -33,11 +33,11 @@ def check_wrapper(
         wrapper: a class or function that takes an environment and returns it wrapped; bind other arguments.
         *envs: environments without the wrapper. By default, every toy environment (integers, floats, trees of spaces,
             a vector reward) that the wrapper accepts.
-        key: as in `check_env`, like ``properties``, ``num_steps``, ``raise_on_failure`` and ``progress``.
-        properties: see ``key``.
-        num_steps: see ``key``.
-        raise_on_failure: see ``key``.
-        progress: see ``key``.
+        key: as in `check_env`.
+        properties: as in `check_env`.
+        num_steps: as in `check_env`.
+        raise_on_failure: as in `check_env`.
+        progress: as in `check_env`.
 
     Returns:
         One `Report`. A property fails if it fails around any of the environments; the evidence names that environment.

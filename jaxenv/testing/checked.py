@@ -27,7 +27,7 @@ def checked(env: Environment) -> "Checked":
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
       LAST in ``next_step`` mode) are not checked;
-    - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` found a lane that is;
+    - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` ended the episode of a lane;
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec.
 
     It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In

@@ -11,7 +11,7 @@ from jaxenv.task import Task, Transition
 
 
 @tree.struct
-class Count:
+class Counters:
     """State of `Counting`: completed episodes and steps of the current one, int32 ``[B]``."""
 
     episode: jax.Array
@@ -40,10 +40,10 @@ class Counting(Task):
             raise ValueError(f"Counting: pays must be 'action' or 'end', got {self.pays!r}")
 
     def initial(self, stream):
-        return Count(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
+        return Counters(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
-        return Count(old.episode + 1, new.step)
+        return Counters(old.episode + 1, new.step)
 
     def transition(self, state, action, stream):
         step = state.step + 1
@@ -51,7 +51,7 @@ class Counting(Task):
         index = state.episode % lengths.shape[-1]
         ended = step == jnp.take_along_axis(lengths, index[:, None], axis=-1)[:, 0]
         reward = (action if self.pays == "action" else ended).astype(jnp.float32)
-        return Transition(Count(state.episode, step), reward, terminated=ended)
+        return Transition(Counters(state.episode, step), reward, terminated=ended)
 
     def observe(self, state):
         return self.stride * state.episode + state.step

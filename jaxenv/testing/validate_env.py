@@ -19,7 +19,7 @@ _MIN_LANES = 64
 _CHUNK = 32  # steps per call of the compiled rollout
 
 _FIRST, _LAST = np.int32(StepType.FIRST), np.int32(StepType.LAST)
-_BEFORE_RESET = np.int32(-1)  # stands for the step type before the row of a reset
+_BEFORE_RESET = np.int32(-1)  # takes the place of a step type before the row of a reset
 
 
 def validate_env(env: Environment, key: jax.Array | None = None, episodes: int = 5, max_steps: int = 10_000) -> None:
@@ -182,7 +182,7 @@ def _first_faults(rows: TimeStep) -> Iterator[_Fault]:
 
 
 class _Progress:
-    """The progress of each lane."""
+    """The episodes and steps that each lane has completed."""
 
     def __init__(self, lanes: int):
         self.step = 0

@@ -15,8 +15,8 @@ class ActionNoise(LaneWrapper):
     """Adds ``draw[t] + past_weight * draw[t - 1]`` to continuous actions and clips them to their bounds.
 
     Draws are normal with mean 0 and standard deviation ``sigma``, independent for every element and step. The noise of
-    consecutive steps is therefore correlated (Swamy et al. 2022, arXiv:2202.01312). The first step of an episode uses a
-    drawn ``draw[-1]``, too. Discrete leaves pass through.
+    consecutive steps is therefore correlated (Swamy et al. 2022, arXiv:2202.01312). At the first step of an
+    episode, ``draw[-1]`` is one more draw. Discrete leaves pass through.
 
     Owns ``prev_action``: the agent's action, without the noise.
 

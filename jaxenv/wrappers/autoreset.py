@@ -34,7 +34,7 @@ class AutoReset(Wrapper):
     reward, discount, ``prev_action`` and ``env_info``. ``env_info["final_observation"]`` holds, on every row, the
     observation that the step led to. The trajectory is that of ``next_step`` without its FIRST rows.
 
-    All strategies give the same lanes. ``"select"`` starts an episode in every lane at every step and keeps those that
+    All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps those that
     are needed; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and
     starts episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form
     one batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only

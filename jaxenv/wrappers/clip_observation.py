@@ -10,7 +10,8 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class ClipObservation(LeafObservationWrapper):
-    """Clips numbers in the observation, and their bounds in the spec. NaN passes through; shapes and dtypes stay.
+    """Clips numbers in the observation, and their bounds in the spec. NaN passes through, and shapes and dtypes do
+    not change.
 
     With ``fields=None`` every leaf except bools is clipped. Owns ``observation``; maps
     ``env_info["final_observation"]`` in the same way.

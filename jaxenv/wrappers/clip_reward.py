@@ -14,7 +14,7 @@ from jaxenv._wrapper_bases import RewardWrapper
 class ClipReward(RewardWrapper):
     """Clips the reward (``[B]`` or ``[B, R]``) to [minimum, maximum]. NaN passes through.
 
-    The bounds of the spec follow and always include 0, the reward at FIRST. Owns ``reward``.
+    The bounds of the spec are clipped too and always include 0, the reward at FIRST. Owns ``reward``.
 
     Args:
         env: any environment.

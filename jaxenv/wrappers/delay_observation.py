@@ -16,13 +16,13 @@ class DelayObservation(LaneWrapper):
     """Shows the observation of ``delay`` steps ago.
 
     The first ``delay`` rows of an episode show, element by element, the valid value closest to zero. Reward and step
-    type are not delayed, so the last ``delay`` observations of an episode are never shown. The state holds ``[B, delay,
-    ...]``.
+    type are not delayed, so the last ``delay`` observations of an episode are never shown. The state
+    holds the delayed observations, ``[B, delay, ...]``.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        env: any environment without a ``same_step`` ``AutoReset``.
         delay: number of steps, at least 0.
 
     Raises:

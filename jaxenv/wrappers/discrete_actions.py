@@ -10,9 +10,9 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class DiscreteActions(ActionWrapper):
-    """Lets the agent choose a row of a table of actions by its number: int32 in 0 .. N - 1.
+    """Lets the agent choose an action from a table by its number: int32 in 0 .. N - 1.
 
-    Owns ``prev_action``: the agent's number.
+    Owns ``prev_action``: the number.
 
     Args:
         env: an environment with one action array.
@@ -38,7 +38,7 @@ class DiscreteActions(ActionWrapper):
         try:
             given = np.asarray(self.table)
         except ValueError:
-            raise ValueError(f"DiscreteActions: the rows of table differ in shape: {self.table}") from None
+            raise ValueError(f"DiscreteActions: the actions in table differ in shape: {self.table}") from None
         if given.ndim != 1 + spec.ndim or len(given) == 0 or given.shape[1:] != spec.shape:
             raise ValueError(
                 f"DiscreteActions: table must have shape (N, *{spec.shape}), N at least 1, got {given.shape}"

@@ -25,8 +25,8 @@ class DiscretizeObservation(LeafObservationWrapper):
         fields: dotted paths of the leaves to map.
 
     Raises:
-        ValueError: if ``bins`` is not an integer of at least 1, bounds are not finite and in order, or the number of
-            all bins exceeds int32.
+        ValueError: if ``bins`` is not an integer of at least 1, bounds are not finite and in order, or the total number
+            of bins does not fit int32.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscretizeObservation(jaxenv.spec("Pendulum-v1").make(), (4, 4, 10))

@@ -12,10 +12,10 @@ from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
 class DtypeObservation(LeafObservationWrapper):
-    """Casts observations to another dtype. The bounds are cast like the values; shapes stay.
+    """Casts observations to another dtype. Bounds are cast like the values, and shapes do not change.
 
-    Floats are truncated towards zero to integers; a number becomes the bool ``x != 0``. A choice among n stays in
-    0 .. n - 1. Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    Casting floats to integers truncates towards zero; casting to bool gives ``x != 0``. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: any environment.
@@ -23,8 +23,8 @@ class DtypeObservation(LeafObservationWrapper):
         fields: dotted paths of the leaves to cast; all by default.
 
     Raises:
-        ValueError: for an invalid or disabled dtype, or if values of a leaf may not fit it: an unbounded integer in a
-            narrower dtype, an unbounded float in any integer.
+        ValueError: for an invalid or disabled dtype, or if values of a leaf may not fit it, such as unbounded
+            integers in a narrower dtype or unbounded floats in an integer dtype.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DtypeObservation(jaxenv.testing.Chain(length=5), "float32")

@@ -40,7 +40,8 @@ class FilterObservation(ObservationWrapper):
             raise ValueError(f"FilterObservation: keys must not repeat a part, got {self.keys!r}")
         if specs.is_spec(spec) and spec.ndim != 1:
             raise ValueError(f"FilterObservation: observation must be a tree or an array with one axis, got {spec}")
-        # A tree without specs: paths must not reach the attributes of a spec. A vector is a tuple of its elements.
+        # Paths are checked on a tree of placeholders, since they must not reach the attributes of a spec. A dict of its
+        # element numbers represents a vector.
         names = dict.fromkeys(range(spec.shape[0])) if specs.is_spec(spec) else jax.tree.map(lambda _: 0, spec)
         try:
             tree.select_fields(names, paths)

@@ -12,8 +12,8 @@ class FixedResetKey(Wrapper):
     """Starts every episode of a lane in the same state, which ``initial`` draws from a fixed key.
 
     Use it for evaluation. Transitions still draw from the lane's own stream, so episodes of stochastic tasks differ.
-    The tasks of a `Multitask` fix their streams at the start, so their episodes do not differ. Owns no field of the
-    row.
+    The tasks of a `Multitask` derive their streams from the key of the start, so their episodes do not differ. Owns no
+    field.
 
     Args:
         env: an environment without wrappers.

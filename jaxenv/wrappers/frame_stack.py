@@ -15,14 +15,14 @@ from jaxenv._wrapper_bases import LaneWrapper
 class FrameStack(LaneWrapper):
     """Shows the last ``num`` observations as one, oldest first.
 
-    The stack, ``[B, num, ...]`` or concatenated, is both the wrapper's state and the observation. Dtypes stay, bounds
-    are repeated. Every step copies the stack, and stored rows take ``num`` times the memory of the inner observation;
-    `jaxenv.data.transformers.FrameStacker` stores each frame once.
+    The frames, ``[B, num, ...]`` or concatenated, are both the wrapper's state and the observation. Dtypes do not
+    change, and bounds are repeated. Every step copies the frames, and stored rows take ``num`` times the memory of the
+    inner observation; `jaxenv.data.transformers.FrameStacker` stores each frame once.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        env: any environment without a ``same_step`` ``AutoReset``.
         num: number of observations, at least 1.
         axis: ``None`` stacks along a new leading axis of one lane's observation; a number concatenates along that axis,
             counted from the end if negative. Observations of shape ``()`` are always stacked to ``(num,)``.
@@ -65,7 +65,7 @@ class FrameStack(LaneWrapper):
 
     @property
     def shows_state(self):
-        # The stack is the state, so `AutoReset` can read the observation from it.
+        # The state holds the shown frames, so `AutoReset` can read the observation from it.
         return self.env.shows_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
 
     def observation_of(self, state):

@@ -21,12 +21,12 @@ class GoalConditioned(LaneWrapper):
     does not end the episode; `TerminateOn` outside does that. Owns ``observation`` and ``reward``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
-        sample_goal: a function of a stream to goals, a tree of arrays ``[B, ...]``.
-        reward_fn: a function of achieved and desired goals to rewards ``[B]``, cast to float32; the reward at FIRST is
+        env: any environment without a ``same_step`` ``AutoReset``.
+        sample_goal: draws goals, a tree of arrays ``[B, ...]``, from a stream.
+        reward_fn: maps achieved and desired goals to rewards ``[B]``, which are cast to float32; the reward at FIRST is
             0.
-        achieved_fn: a function of the inner observation to the goal that it achieves, in the structure, shapes and
-            dtypes of the desired goal.
+        achieved_fn: maps the inner observation to the goal that it achieves, in the structure, shapes and dtypes of the
+            desired goal.
         goal_spec: specs of one goal, if its bounds are known.
 
     Raises:

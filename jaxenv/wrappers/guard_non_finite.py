@@ -19,8 +19,8 @@ class GuardNonFinite(Wrapper):
     """Truncates the episode of a lane whose state, observation or reward becomes NaN or infinite.
 
     The row is LAST with discount 1, even if the task terminated, with reward 0, the observation of the state before the
-    step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task's state
-    stays the one before the step. The lane then restarts like any other. Learners mask out abnormal rows.
+    step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task keeps
+    its state from before the step. The lane then restarts like any other. Learners mask out abnormal rows.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
 

@@ -16,13 +16,13 @@ class History(LaneWrapper):
     """Shows the last ``num`` observations along a new leading axis, oldest first: ``[num, ...]`` for one lane.
 
     With actions the observation is ``{"observation": ..., "action": ...}``, both with the new axis. Entry k of the
-    actions led to entry k of the observations and is zero if none did. The actions are those that this wrapper
-    receives, so it goes outside wrappers that change actions.
+    actions led to entry k of the observations; it is zero where there was no action. The actions are those that this
+    wrapper receives, so it goes outside wrappers that change actions.
 
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        env: any environment without a ``same_step`` ``AutoReset``.
         num: number of observations, at least 1.
         include_actions: show the actions, too.
         padding: observations before the first: ``"zeros"``, or ``"first"`` to repeat the first observation.

@@ -13,7 +13,7 @@ from jaxenv._wrapper_bases import LaneWrapper
 
 @tree.struct
 class Masked:
-    """Mask of the latest row, bool ``[B, n]``, and whether the latest action was illegal, bool ``[B]``."""
+    """The action mask of the latest row, bool ``[B, n]``, and whether the latest action was illegal, bool ``[B]``."""
 
     mask: jax.Array
     illegal: jax.Array
@@ -22,7 +22,7 @@ class Masked:
 class MaskedActions(LaneWrapper):
     """Replaces every action that ``env_info["action_mask"]`` forbids by a legal one.
 
-    The mask is that of the row which the agent saw. If it forbids every action, the agent's action passes through.
+    The mask comes from the row that the agent saw. If it forbids every action, the agent's action passes through.
     ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) marks replacements.
 
     Owns ``prev_action``, the agent's action, and ``env_info["action_was_illegal"]``.

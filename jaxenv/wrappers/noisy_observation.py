@@ -22,7 +22,7 @@ class NoisyObservation(LaneWrapper):
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        env: any environment without a ``same_step`` ``AutoReset``.
         scale: standard deviation in units of the observation, at least 0: one number, or one per lane.
         fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
 

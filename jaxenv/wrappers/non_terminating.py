@@ -11,7 +11,7 @@ from jaxenv.wrapper import Wrapper
 
 
 class NonTerminating(Wrapper):
-    """Sets the discount of LAST rows to 1, so that a learner bootstraps past them.
+    """Sets the discount of LAST rows to ``discount``, 1 by default, so that a learner bootstraps past them.
 
     Episodes end and restart as before, but none counts as terminated. To hide the ends themselves, use `NonEpisodic`.
     The wrapper works inside and outside ``AutoReset``. Owns ``discount``.

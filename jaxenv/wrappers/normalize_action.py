@@ -25,7 +25,7 @@ class NormalizeAction(AffineAction):
     [[-2.0], [1.0], [4.0]]
     """
 
-    # Fixed, so not fields.
+    # These are constants here, not fields.
     minimum: ClassVar[float] = -1.0  # type: ignore[misc]
     maximum: ClassVar[float] = 1.0  # type: ignore[misc]
 

@@ -17,11 +17,11 @@ from jaxenv._wrapper_bases import BatchWrapper
 class NormalizeObservation(BatchWrapper):
     """Shows ``(x - mean) / sqrt(variance + epsilon)`` for the float parts of the observation.
 
-    Mean and variance are running statistics of each element over all lanes. Rows update them before they are
-    normalised, those of ``reset`` included. Lanes restarted by ``reset_where``, rows with a number that is non-finite
-    or above 1e15 in magnitude (whose square float32 could not sum), and ``frozen`` wrappers do not. In ``same_step``
-    mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only, so that the
-    statistics are those of ``next_step`` mode. They start from the first batch, without a prior.
+    Mean and variance are running statistics of each element over all lanes. Rows, including those of ``reset``, update
+    them before they are normalised. Rows of lanes restarted by ``reset_where`` do not, nor do rows with a number that
+    is non-finite or above 1e15 in magnitude (float32 sums of its square would overflow), nor does a ``frozen`` wrapper.
+    In ``same_step`` mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only,
+    so that the statistics are those of ``next_step`` mode. They start from the first batch, without a prior.
 
     ``statistics(state)`` returns `_moments.Moments` for each part (``()`` for other parts of the tree). They can be
     saved, merged with those of another run by ``_moments.merge``, and loaded by ``with_statistics``.
@@ -34,7 +34,7 @@ class NormalizeObservation(BatchWrapper):
         clip: limit on the magnitude of the result; ``None`` for none.
         fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
         frozen: stop updating the statistics.
-        axis_name: a mesh axis over which the statistics are those of all shards.
+        axis_name: a mesh axis over whose shards the statistics are computed.
 
     Raises:
         ValueError: if ``epsilon`` is negative, ``clip`` is not positive, or there is no float array.

@@ -18,8 +18,8 @@ class NormalizeReward(BatchWrapper):
 
     The return of a lane is ``G = gamma * G + reward``, and 0 at FIRST; it includes the reward that ends an episode.
     Every row except FIRST updates the statistics, over all lanes, before it is divided. Returns that are non-finite or
-    above 1e15 in magnitude (whose square float32 could not sum) and ``frozen`` wrappers do not update them. While all
-    returns so far are equal, the divisor is ``sqrt(epsilon)``: set ``clip``.
+    above 1e15 in magnitude (float32 sums of their squares would overflow) do not update them, nor does a ``frozen``
+    wrapper. While all returns so far are equal, the divisor is only ``sqrt(epsilon)``, so set ``clip``.
 
     ``statistics(state)`` returns their `_moments.Moments`, which can be saved, merged by ``_moments.merge``, and loaded
     by ``with_statistics``.
@@ -32,7 +32,7 @@ class NormalizeReward(BatchWrapper):
         epsilon: added to the variance: one number, or one per lane.
         clip: limit on the magnitude of the result; ``None`` for none.
         frozen: stop updating the statistics.
-        axis_name: a mesh axis over which the statistics are those of all shards.
+        axis_name: a mesh axis over whose shards the statistics are computed.
 
     Raises:
         ValueError: if ``gamma`` is outside [0, 1], ``epsilon`` is negative, or ``clip`` is not positive.
@@ -58,7 +58,7 @@ class NormalizeReward(BatchWrapper):
             raise ValueError(f"NormalizeReward: clip must be None or positive, got {self.clip}")
 
     def reward_spec(self):
-        """The sign of the inner bounds, within ``clip``."""
+        """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""
         spec, most = self.env.reward_spec(), np.inf if self.clip is None else self.clip
         low = np.where(getattr(spec, "minimum", np.full(spec.shape, -np.inf)) < 0, -most, 0)
         high = np.where(getattr(spec, "maximum", np.full(spec.shape, np.inf)) > 0, most, 0)

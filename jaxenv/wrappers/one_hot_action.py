@@ -9,7 +9,7 @@ from jaxenv._wrapper_bases import ActionWrapper
 
 
 class OneHotAction(ActionWrapper):
-    """Takes a vector of n numbers for every discrete action of n values and executes the index of its largest element.
+    """Takes a vector of n numbers for each discrete action with n values and executes the index of its largest element.
 
     A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution. The index counts
     from the minimum of the leaf. Continuous leaves pass through.

@@ -21,7 +21,7 @@ class PreviousActionAndReward(LaneWrapper):
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
+        env: any environment without a ``same_step`` ``AutoReset``.
         action: show the action.
         reward: show the reward.
 

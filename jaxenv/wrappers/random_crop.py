@@ -21,8 +21,8 @@ class Corner:
 class RandomCrop(Leafwise, LaneWrapper):
     """Crops images ``[H, W, C]`` to a window at a position that each lane draws at the start of an episode.
 
-    All positions are equally likely. Leaves of other ranks pass through. A start costs one block of random numbers per
-    lane, and one more for each further image unless ``shared``. Owns ``observation``.
+    All positions are equally likely. Leaves of other ranks pass through. Starting an episode costs one block of random
+    numbers per lane, and one more for each further image unless ``shared``. Owns ``observation``.
 
     Args:
         env: an environment with at least one image: a leaf with three axes.

@@ -28,9 +28,9 @@ class ResampleParams(Wrapper):
 
     Args:
         env: any environment without ``AutoReset``.
-        distributions: param name to ``(low, high)``, uniform (in [low, high) for floats, both ends included for
-            integers), or to a function of a stream to values ``[B, ...]``: ``lambda stream: 10 * random.normal(stream,
-            ())``.
+        distributions: a dict that maps names of params to distributions. ``(low, high)`` is uniform, in [low, high) for
+            floats and with both ends for integers. A function draws values ``[B, ...]`` from a stream: ``lambda stream:
+            10 * random.normal(stream)``.
 
     Raises:
         ValueError: for an unknown name, bounds that are not numbers in order, bounds that the environment refuses, or

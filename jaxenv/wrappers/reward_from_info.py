@@ -13,11 +13,11 @@ class RewardFromInfo(RowRewardWrapper):
     """Replaces the reward by a function of ``env_info``.
 
     The entries should describe the transition. Entries that describe the state belong to the observation on the row:
-    outside a ``same_step`` `AutoReset` LAST rows hold those of the next episode. Owns ``reward``.
+    outside a ``same_step`` `AutoReset`, LAST rows hold those of the next episode. Owns ``reward``.
 
     Args:
         env: any environment.
-        fn: a function of the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, cast to float32.
+        fn: maps the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, which are cast to float32.
         spec: float32 spec of one lane's reward, if its bounds are known; they must include 0, the reward of FIRST rows.
 
     Raises:

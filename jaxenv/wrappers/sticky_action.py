@@ -15,8 +15,9 @@ from jaxenv._wrapper_bases import LaneWrapper
 class Sticky:
     """The action that a lane repeats.
 
-    ``last``: the action executed last, zeros before the first. ``left``: int32 ``[B]``, repetitions still to come; -1
-    before the first step of an episode.
+    Attributes:
+        last: the action executed last, leaves ``[B, ...]``; zeros before the first.
+        left: int32 ``[B]``, the remaining repetitions; -1 before the first step of an episode.
     """
 
     last: Any

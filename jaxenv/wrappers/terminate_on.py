@@ -21,7 +21,7 @@ class TerminateOn(Wrapper):
 
     Args:
         env: any environment without ``AutoReset``.
-        fn: a function of the batch's TimeStep to bool ``[B]``.
+        fn: maps the batch's TimeStep to bool ``[B]``.
 
     Raises:
         ValueError: if ``env`` restarts its lanes, or, at trace time, if ``fn`` returns anything but bool ``[B]``.

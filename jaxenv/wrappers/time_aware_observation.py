@@ -23,8 +23,8 @@ class TimeAwareObservation(LaneWrapper):
     Owns ``observation``.
 
     Args:
-        env: any environment; in ``same_step`` mode one without ``AutoReset``.
-        max_steps: maximal length of an episode, if known: the bound of the time.
+        env: any environment without a ``same_step`` ``AutoReset``.
+        max_steps: maximum length of an episode, if known: the bound of the time.
         normalize: show the time as a fraction of ``max_steps``, which must then be given.
         flatten: show one vector.
         key: name of the time in a dict.

@@ -14,7 +14,7 @@ from jaxenv.wrapper import Wrapper, layers
 
 @tree.struct
 class TimeLimitState:
-    """State of the environment inside, and int32 ``[B]`` steps since FIRST if the clock does not count them."""
+    """State of the environment inside, and the steps since FIRST, int32 ``[B]``, if the clock does not count them."""
 
     inner: Any
     elapsed: Any
@@ -25,14 +25,15 @@ class TimeLimit(Wrapper):
 
     If the task terminates on the same step, the discount stays 0: termination wins. ``env_info["time_limit_reached"]``
     (bool ``[B]``) still reports that the limit was reached. The limit counts the steps of the environment that it
-    wraps: inside an action repeat those of the environment, outside it those of the agent.
+    wraps. Inside an `ActionRepeat` these are the repeated steps; outside it they are the agent's.
 
     Owns ``step_type`` and ``env_info["time_limit_reached"]``; ``discount`` with ``terminal=True``.
 
     Args:
         env: any environment without ``AutoReset``.
         duration: steps per episode, at least 1: one number, or int32 ``[B]`` with one per lane.
-        terminal: treat the limit as part of the task (the agent sees its clock): reaching it sets the discount to 0.
+        terminal: treat the limit as part of the task, for agents that observe the time: reaching it sets the discount
+            to 0.
 
     Raises:
         ValueError: if ``duration`` is below 1 or not an integer, or if ``env`` already restarts its lanes.
@@ -63,7 +64,7 @@ class TimeLimit(Wrapper):
 
     @staticmethod
     def _reached_inside(timestep):
-        """The report of a limit inside this one, if there is one."""
+        """Whether a limit inside this one was reached, bool ``[B]``; False if there is none."""
         return timestep.env_info.get("time_limit_reached", np.False_)
 
     def inner(self, state):

@@ -17,7 +17,7 @@ class VectorReward(RowRewardWrapper):
     transition (see `RewardFromInfo`). Owns ``reward``.
 
     Args:
-        env: an environment whose reward is a number or a vector.
+        env: an environment with a scalar or vector reward.
         names: entries of ``env_info`` with one number or flag per lane.
         weights: factors of the components, float32 ``[n]``, or ``[B, n]`` for weights per lane; 1 by default.
 

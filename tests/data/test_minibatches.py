@@ -22,8 +22,8 @@ def test_minibatches_contain_every_row_once_and_shuffle_all_leaves_in_the_same_o
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_minibatches": 7}, r"264 rows cannot be split equally, num_minibatches is 7; 6 minibatches of 44 can"),
-        ({"size": 50}, r"264 rows cannot be split equally, size 50 makes 5 minibatches; 4 minibatches of 66 can"),
+        ({"num_minibatches": 7}, r"264 entries cannot be split equally, num_minibatches is 7; 6 minibatches of 44 can"),
+        ({"size": 50}, r"264 entries cannot be split equally, size 50 makes 5 minibatches; 4 minibatches of 66 can"),
         ({"num_minibatches": 0}, r"num_minibatches must be at least 1, got 0"),
         ({"size": 300}, r"size must be at most 264, got 300"),
         ({}, r"pass either num_minibatches or size"),

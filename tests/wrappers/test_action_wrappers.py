@@ -327,7 +327,7 @@ def made(spec):
         ),
         (lambda: NormalizeAction(made(box(0, 1)), clip=1), "clip must be of type bool, got 1"),
         (lambda: DiscreteActions(made(MIXED), [[0]]), "DiscreteActions: the action must be one array, got"),
-        (lambda: DiscreteActions(made(box(0, 1, (2,))), [[0, 1], [1]]), "the rows of table differ in shape"),
+        (lambda: DiscreteActions(made(box(0, 1, (2,))), [[0, 1], [1]]), "the actions in table differ in shape"),
         (
             lambda: DiscreteActions(made(box(0, 1, (2,))), [0, 1]),
             "table must have shape .N, .*2.* N at least 1, got .2,",

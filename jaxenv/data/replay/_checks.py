@@ -14,7 +14,7 @@ from jaxenv.rollout import Experience
 
 
 def without_env_id(owner: str, rows: Experience) -> Experience:
-    """The rows ``[T, B, ...]`` without ``env_id``, which follows from where a row is stored."""
+    """The rows ``[T, B, ...]`` without ``env_id``, which the place of a row in the buffer determines."""
     if not isinstance(rows, Experience):
         raise ValueError(f"{owner}: rows must be an Experience as unroll returns it, got {type(rows).__name__}")
     if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
@@ -22,8 +22,8 @@ def without_env_id(owner: str, rows: Experience) -> Experience:
     return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=()))
 
 
-def check_first_rows(owner: str, rows: Experience, num_envs: int) -> None:
-    """Raises a ``ValueError`` unless every leaf leads with time and ``num_envs`` lanes."""
+def check_template(owner: str, rows: Experience, num_envs: int) -> None:
+    """Raises a ``ValueError`` unless every leaf of the rows for ``init`` leads with time and ``num_envs`` lanes."""
     for path, x in tree.flatten_with_path(rows)[0]:
         if len(x.shape) < 2 or x.shape[1] != num_envs:
             raise ValueError(
@@ -31,7 +31,7 @@ def check_first_rows(owner: str, rows: Experience, num_envs: int) -> None:
             )
 
 
-def check_more_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
+def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
     """Raises a ``ValueError`` if structure, shapes or dtypes differ from the buffer's, or there are too many rows."""
     given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, buffer))
     if tree.structure(rows) != tree.structure(buffer):

@@ -1,7 +1,7 @@
 """A sum tree with eight children per node, which draws leaves in proportion to their values.
 
 A million leaves need seven levels. A draw reads one node, half a cache line, per level. An update recomputes the sums
-above the leaves that changed, so that they do not drift as sums do that are updated by differences.
+above the leaves that changed; adding differences instead would let them drift.
 """
 
 import jax
@@ -65,7 +65,7 @@ class SumTree:
         changed = tree.rebuild(self, sums=jnp.asarray(self.sums).at[leaf].set(value, mode="drop"))
         if not contiguous:
             return changed._with_sums_above(leaf.reshape(-1))
-        # One leaf of each node: there is one more node at either end, and one where n ends within a node.
+        # One leaf per changed node suffices. The range may start, end and wrap around inside a node: three more nodes.
         num_nodes = self.sizes[0] // BRANCHES
         count = min(leaf.size // BRANCHES + 3, num_nodes)
         node = leaf[0, 0] // np.int32(BRANCHES) + np.arange(count, dtype=np.int32)
@@ -79,9 +79,9 @@ class SumTree:
     def draw(self, stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         """Draws one leaf from each of ``number`` equal parts of the total, shifted by a common random amount.
 
-        The 24 bits of a float32 cannot distinguish millions of leaves. So what remains of a draw below a branch is
-        scaled up to the whole branch and filled up with fresh random bits: the probability of a branch is accurate to
-        about 2**-24 on every level.
+        The 24 bits of a float32 cannot distinguish millions of leaves. On every level, the remainder of a draw within
+        its branch is therefore rescaled to the whole branch and extended by fresh random bits, so that the probability
+        of a branch is accurate to about 2**-24.
 
         Returns:
             Leaves int32 ``[N]``, none of value 0 unless all are, and their values float32 ``[N]``.
@@ -96,9 +96,9 @@ class SumTree:
             index, fraction, _ = carry
             node = nodes.at[level_starts[i] + index].get(mode="clip")
             total = jnp.sum(node, axis=1)
-            branch, rest, value = _choose_branch(node, fraction * total)
+            branch, remainder, value = _choose_branch(node, fraction * total)
             fresh = random.uniform(random.fold_in(fresh_stream, i), (number,)) * np.float32(2**-24) * total
-            fraction = (rest + fresh) / jnp.maximum(value, np.finfo(np.float32).tiny)
+            fraction = (remainder + fresh) / jnp.maximum(value, np.finfo(np.float32).tiny)
             return index * np.int32(BRANCHES) + branch, jnp.minimum(fraction, np.float32(1 - 2**-24)), value
 
         start = (jnp.zeros(number, jnp.int32), fraction, jnp.zeros_like(fraction))
@@ -125,7 +125,7 @@ class SumTree:
 
 
 def level_sizes(num_leaves: int) -> tuple[int, ...]:
-    """Numbers in each level above and including ``num_leaves`` leaves, in whole nodes."""
+    """The size of each level, from ``num_leaves`` leaves to the root, padded to whole nodes."""
     sizes = [-(-num_leaves // BRANCHES) * BRANCHES]
     while sizes[-1] > BRANCHES:
         sizes.append(-(-sizes[-1] // BRANCHES**2) * BRANCHES)

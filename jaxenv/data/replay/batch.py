@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.data._checks import StreamMode, check_stream
+from jaxenv.data._checks import TrajectoryMode, check_mode
 from jaxenv.data.minibatches import nearest_divisor
 from jaxenv.rollout import Experience
 from jaxenv.timestep import StepType, TimeStep
@@ -19,7 +19,7 @@ class Batch:
         experience: leaves ``[N, L, ...]``. ``timestep.env_id`` is restored from the lane; it is never stored.
         env_id: int32 ``[N]``, the lane of each window.
         position: int32 ``[N]``, the position of its first row. The rows of a lane are numbered from 0 since ``init``.
-        weight: float32 ``[N]``, importance weights to multiply the losses by; 1 if sampling is uniform.
+        weight: float32 ``[N]``, importance weights by which losses are multiplied; 1 if sampling is uniform.
     """
 
     experience: Experience
@@ -62,20 +62,20 @@ class Batch:
         )
 
 
-def episode_mask(timestep: TimeStep, mode: StreamMode = "next_step") -> jax.Array:
+def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
     """Rows of the same episode as the first row of their window, bool ``[N, L]``.
 
-    A row belongs to the episode of its observation: in ``same_step`` streams a LAST row starts the next episode.
+    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
 
     Args:
         timestep: windows ``[N, L]``; ``step_type`` is read.
-        mode: of the stream's ``AutoReset``.
+        mode: the ``AutoReset`` mode in which the rows were made.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()
     [[True, True, False, False], [True, False, False, False]]
     """
-    check_stream("episode_mask", timestep, mode)
+    check_mode("episode_mask", timestep, mode)
     step_type = jnp.asarray(timestep.step_type)
     starts = step_type == np.int32(StepType.FIRST)
     if mode == "same_step":

@@ -13,7 +13,7 @@ from jaxenv.data.replay._span import Span
 from jaxenv.data.replay._sum_tree import SumTree, level_sizes
 from jaxenv.data.replay.sampling import Draw, Sampling
 
-# Upper bound of a priority after it was raised to the exponent: float32 holds the sum of 2**31 of them.
+# The upper bound of a priority after it was raised to the exponent. The sum of 2**31 such priorities fits float32.
 LARGEST = np.float32(2.0**96)
 
 
@@ -40,7 +40,7 @@ class PrioritizedSampling(Sampling):
     """Draws windows ``[N, L]`` in proportion to their priority to the power of ``exponent``.
 
     Schaul et al. (2016), "Prioritized Experience Replay", arXiv:1511.05952. Draws are stratified: one window is drawn
-    from each of N equal parts of the sum of all priorities. It takes 4.6 bytes per row.
+    from each of N equal parts of the sum of all priorities. The sum tree takes 4.6 bytes per row.
 
     Args:
         exponent: alpha in the paper, at least 0; 0 makes all windows equally likely.

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxenv import _xla, random, tree
 from jaxenv._checks import check_bool, check_integer, is_concrete
-from jaxenv.data._checks import StreamMode, check_fraction, single_stream
+from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
 from jaxenv.data.replay import _checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
 from jaxenv.data.replay._span import Span
@@ -95,10 +95,10 @@ class Replay:
             ValueError: if a leaf does not lead with time and ``num_envs`` lanes, or ``step_type`` is missing.
         """
         rows = _checks.without_env_id("Replay.init", rows)
-        _checks.check_first_rows("Replay.init", rows, self.num_envs)
+        _checks.check_template("Replay.init", rows, self.num_envs)
         if self.index_episodes and "final_observation" in rows.timestep.env_info:
             raise ValueError(
-                "Replay.init: index_episodes is for streams with FIRST rows; the rows hold "
+                "Replay.init: index_episodes is for trajectories with FIRST rows; the rows hold "
                 "env_info['final_observation'], whose LAST rows belong to two episodes"
             )
         zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
@@ -119,9 +119,9 @@ class Replay:
             state: the buffer. Donate it (``jax.jit(replay.add, donate_argnums=0)``) or carry it through a scan: the
                 rows are then written in place.
             rows: leaves ``[T, B, ...]``, or ``[T, K, ...]`` for the lanes of ``env_id``; T is at most ``capacity``.
-            env_id: int32 ``[K]``, distinct lanes, for buffers that are not aligned; all lanes by default. Outside
-                jitted code repeated and unknown lanes raise. In jitted code the rows of unknown lanes are dropped, and
-                of a repeated lane all but the last ones.
+            env_id: int32 ``[K]``, distinct lanes, for buffers that are not aligned; all lanes by default. Repeated and
+                unknown lanes raise outside jitted code. In jitted code rows of unknown lanes are dropped, and a
+                repeated lane receives only its last entry.
 
         Raises:
             ValueError: for rows of another structure, shape or dtype than those of ``init``, naming the leaf; more rows
@@ -133,7 +133,7 @@ class Replay:
             raise ValueError("Replay.add: rows are added to all lanes of an aligned buffer together, pass no env_id")
         lanes = np.arange(self.num_envs, dtype=np.int32) if env_id is None else env_id
         lanes = _checks.distinct_lanes("Replay.add", lanes, self.num_envs)
-        _checks.check_more_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
+        _checks.check_added_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
         num_rows = rows.timestep.step_type.shape[0]
         if num_rows == 0:
             return state
@@ -232,8 +232,9 @@ class Replay:
             key: one typed key, or a stream of shape ``()``.
             batch_size: N.
             length: L, rows in a window; 2 hold one transition.
-            importance_exponent: beta in [0, 1], for prioritised sampling: how far the weights correct its bias. They
-                are ``(1 / (M P)) ** beta`` for M windows of probability P, divided by the greatest of the batch.
+            importance_exponent: beta in [0, 1], for prioritised sampling: how far the weights correct its bias. The
+                weight of a window is ``(1 / (M P)) ** beta``, for its probability P among M windows, divided by the
+                greatest weight of the batch.
 
         Raises:
             ValueError: for a window longer than ``capacity - ignore_earliest``, or of another length than that of
@@ -261,7 +262,7 @@ class Replay:
         batch_size: int,
         n: int = 1,
         gamma: Any = None,
-        mode: StreamMode = "next_step",
+        mode: TrajectoryMode = "next_step",
         importance_exponent: Any = 1.0,
     ) -> tuple[Transitions, Batch]:
         """Samples windows of n + 1 rows and makes each a transition over up to ``n`` steps: leaves ``[N, ...]``.
@@ -275,7 +276,7 @@ class Replay:
             batch_size: N.
             n: number of steps, as in `to_n_step_transitions`.
             gamma: discount rate, required for more than one step.
-            mode: of the stream's ``AutoReset``.
+            mode: the ``AutoReset`` mode in which the rows were made.
             importance_exponent: as in `sample`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The rows of replayed windows as one batch, and back."""
+"""Maps of all rows of replayed windows as one batch."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Stack the last observations, while each is stored once."""
+"""Stack the latest observations but store each of them once."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -38,7 +38,7 @@ class FrameStacker(Transformer):
     oldest one stored, is repeated there too, so that policy and learner see the same stacks. Dtypes do not change.
 
     The buffer takes ``num`` times less memory than with `jaxenv.wrappers.FrameStack`, at the cost of ``num - 1`` more
-    reads per window. For ``same_step`` streams use that wrapper, inside ``AutoReset``.
+    reads per window. For ``same_step`` mode use that wrapper, inside ``AutoReset``.
 
     Args:
         num: number of observations, at least 1.
@@ -48,7 +48,7 @@ class FrameStacker(Transformer):
             Goals that `Hindsight` relabels must not be stacked.
 
     Raises:
-        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows of a ``same_step`` stream, a buffer whose
+        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows made in ``same_step`` mode, a buffer whose
             windows may start at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows whose stacked parts
             were changed before. Outside jitted code also if the rows before a window were overwritten since it was
             sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left are
@@ -114,8 +114,9 @@ class FrameStacker(Transformer):
         marks = self._stacked(timestep, outer=2)
         oldest = jnp.broadcast_to(replay.earliest(stored), replay.num_envs)[batch.env_id]
         position = batch.position[:, None] + np.arange(1 - self.num, 0, dtype=np.int32)[None]
-        # Windows that start at the oldest row, such as those of `gather_all`, have no rows before them, nor may others
-        # in a buffer that was never overwritten. Else the rows were stored at sampling: `get` raises if they are not.
+        # A window that starts at the oldest row, as in `gather_all`, has no rows before it, and in a buffer that was
+        # never overwritten others may have too few. All other windows had these rows when they were sampled: `get`
+        # raises if they were overwritten since.
         may_lack_rows = (batch.position == oldest) | (oldest == 0)
         position = jnp.where(may_lack_rows[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
@@ -150,8 +151,8 @@ class FrameStacker(Transformer):
         """Marks the leaves of the observation that are stacked; rows lead with ``outer`` axes."""
         if "final_observation" in timestep.env_info:
             raise ValueError(
-                "FrameStacker: the rows hold env_info['final_observation']: no row of a same_step stream shows the "
-                "last stack of an episode. Use wrappers.FrameStack inside AutoReset"
+                "FrameStacker: the rows hold env_info['final_observation']: in same_step mode no row shows the last "
+                "stack of an episode. Use wrappers.FrameStack inside AutoReset"
             )
         if not jax.tree.leaves(timestep.observation):
             raise ValueError("FrameStacker: the rows hold no observation, keep it in unroll(fields=...)")
@@ -171,7 +172,7 @@ class FrameStacker(Transformer):
 def _frame_rows(first: jax.Array, num: int) -> jax.Array:
     """The rows, of ``[N, num - 1 + L]``, that the stacks of a window's L rows consist of: int32 ``[N, L, num]``.
 
-    None is before the first row of the episode; ``first``, bool ``[N, num - 1 + L]``, marks first rows.
+    A stack never reaches back beyond the first row of its episode; ``first``, bool ``[N, num - 1 + L]``, marks these.
     """
     row = np.arange(first.shape[1], dtype=np.int32)[None]
     begin = jax.lax.cummax(jnp.where(first, row, np.int32(0)), axis=1)

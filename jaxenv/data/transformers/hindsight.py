@@ -52,7 +52,7 @@ class Hindsight(Transformer):
     ``jnp.where((reward >= 0) & ~timestep.is_first(), 0.0, discount)``.
 
     Args:
-        reward: a function of achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
+        reward: maps achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
             must compute the environment's reward (``GoalConditioned.reward_fn``).
         proportion: the probability that a window is relabelled, in [0, 1].
         achieved_goal: dotted path of the achieved goal, below the observation.
@@ -60,7 +60,7 @@ class Hindsight(Transformer):
 
     Raises:
         ValueError: for a proportion out of range, an unknown field, goals of different kinds, a buffer without
-            ``index_episodes``, windows of one row, or rows of a ``same_step`` stream.
+            ``index_episodes``, windows of one row, or rows made in ``same_step`` mode.
     """
 
     reward: Callable[[Any, Any], jax.Array] = within_reach
@@ -152,8 +152,8 @@ class Hindsight(Transformer):
     def _check_rows(self, timestep):
         if "final_observation" in timestep.env_info:
             raise ValueError(
-                "Hindsight: the rows hold env_info['final_observation']: the LAST rows of a same_step stream show the "
-                "goals of the next episode. Use AutoReset in mode 'next_step'"
+                "Hindsight: the rows hold env_info['final_observation']: in same_step mode LAST rows show the goals "
+                "of the next episode. Use AutoReset in mode 'next_step'"
             )
         self.goals(timestep.observation)
 

@@ -131,7 +131,7 @@ class Normalizer(Transformer):
         if self.mode == "window":
             ring, number = memory
             slot = number % np.int32(self.window)
-            # Selects one slot: to select between two rings would copy them.
+            # Selecting between slots instead of rings avoids copies of the ring.
             ring = jax.tree.map(lambda past, new: past.at[slot].set(jnp.where(any_row, new, past[slot])), ring, rows)
             new, memory = _merge_window(ring), (ring, number + any_row.astype(jnp.int32))
         else:

@@ -102,7 +102,7 @@ class Sequential(Transformer):
 
 
 def create(transformers: Any) -> Transformer:
-    """Makes one transformer of rows ``[B, ...]`` from a list (`Sequential`), from one, or from ``None`` (`Identity`).
+    """Makes a `Sequential` from a list, or an `Identity` from ``None``; returns a single transformer unchanged.
 
     Raises:
         ValueError: for anything else, or an invalid order.

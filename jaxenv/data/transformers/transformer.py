@@ -29,7 +29,7 @@ class Transformer(abc.ABC):
 
     Attributes:
         tier: the position in a `Sequential`, where tiers must not decrease.
-        reason: why it must precede higher tiers, as error messages say it.
+        reason: why it must precede higher tiers, as a clause for error messages.
     """
 
     tier: ClassVar[int] = 3
@@ -55,7 +55,7 @@ class Transformer(abc.ABC):
         whole batch and continue.
 
         Args:
-            timestep: rows ``[B, ...]`` of the stream, or their shapes; values are not read.
+            timestep: rows ``[B, ...]`` like those to transform, or their shapes; values are not read.
             key: a typed key, for transformers that draw; ``jax.random.key(0)`` by default.
         """
         return ()
@@ -69,7 +69,7 @@ class Transformer(abc.ABC):
         """Transforms windows of raw rows from a replay buffer; returns the new state and windows.
 
         Args:
-            state: of the transformer. Its parts per lane are those of the rollout and pass through.
+            state: the state of the transformer. Its parts per lane belong to the rollout and pass through.
             batch: a `jaxenv.data.Batch`, leaves ``[N, L, ...]``.
             replay: the `jaxenv.data.Replay` that the windows are from, for transformers that read rows around them.
             stored: the state of ``replay``, unchanged since sampling.
@@ -95,15 +95,15 @@ class Transformer(abc.ABC):
         """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
-        and shared parts continue. There is one state: take it from the memory that a rollout returns, pass it to
-        ``transform_batch``, and put the state that this returns into the memory of the next rollout.
+        and shared parts continue. Rollouts and replay share one state: take it from the memory that a rollout returns,
+        pass it to ``transform_batch``, and put the returned state into the memory of the next rollout.
 
         Args:
             policy: as `jaxenv.unroll` takes it.
-            timestep: rows ``[B, ...]`` of the stream that it will see, or their shapes.
+            timestep: rows ``[B, ...]`` like those that it will see, or their shapes.
             initial_memory: of ``policy``, leaves ``[B, ...]``.
-            state: a state whose `jaxenv.tree.Shared` parts (statistics) to start from; those of ``init`` by default.
-                Its number of lanes may differ.
+            state: a state of this transformer, with any number of lanes. Its `jaxenv.tree.Shared` parts (statistics)
+                replace those of ``init``.
             key: a typed key for ``init``. Transformers that draw require it, unless ``state`` is given.
 
         Returns:

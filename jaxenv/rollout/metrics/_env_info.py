@@ -25,7 +25,7 @@ def check_names(names: Any) -> tuple[str, ...]:
 
 
 def select(env_info: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The entries by their full names, and ``"abnormal"`` if there is one. Selecting twice changes nothing."""
+    """The entries by their full names, and ``"abnormal"`` if there is one. The function is idempotent."""
     if not isinstance(env_info, dict):
         if names:
             raise ValueError(
@@ -46,15 +46,15 @@ def _entry(env_info: dict[str, Any], name: str) -> Any:
 
 
 def initial_value(name: str) -> np.float32:
-    """What the running value of an entry starts from."""
+    """The running value of an entry before the first step."""
     return np.float32(-np.inf if name.endswith("@max") else 0)
 
 
 def combine(name: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """How an entry's running value takes the value of one more step."""
+    """The function that combines an entry's running value with the value of one more step."""
     return jnp.maximum if name.endswith("@max") else jnp.add
 
 
 def episode_value(name: str, value: jax.Array, count: jax.Array) -> jax.Array:
-    """The value of a finished episode whose running value takes ``count`` steps."""
+    """The value of a finished episode, from its running value over ``count`` steps."""
     return value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value

@@ -21,7 +21,7 @@ class DiscountedReturns:
         start: float32 ``[B]`` (or ``[B, R]``), the discounted return of the FIRST row.
         total: float32 ``[B]`` (or ``[B, R]``), the sum of the discounted returns of all rows.
         start_weight: float32 ``[B]``, the weight of the next reward in ``start``.
-        total_weight: float32 ``[B]``, its weight in ``total``, the row right before it left out.
+        total_weight: float32 ``[B]``, its weight in ``total``, except for the row right before it.
     """
 
     start: jax.Array

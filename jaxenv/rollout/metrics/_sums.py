@@ -11,7 +11,7 @@ from jaxenv._moments import Moments
 
 @tree.struct
 class Sum:
-    """A float32 sum and its rounding error, which the next addition makes up for; each ``[B, ...]``.
+    """A float32 sum and its rounding error, for which the next addition compensates; each ``[B, ...]``.
 
     Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
     doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
@@ -26,7 +26,7 @@ class Sum:
         return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
 
     def add(self, x: jax.Array, where: jax.Array | None = None) -> "Sum":
-        """Adds the rows of ``x``, ``[T, B, ...]``; of those in ``where``, bool ``[T, B]`` or with more axes."""
+        """Adds ``x``, ``[T, B, ...]``, summed over T; ``where`` selects terms: bool ``[T, B]`` or with more axes."""
         if where is not None:
             x = jnp.where(tree.expand(where, x.ndim), x, np.float32(0))
         term = sum_axis0(x) - self.error

@@ -1,4 +1,4 @@
-"""What to measure of a rollout."""
+"""The metrics of a rollout: what to measure, and how."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ from jaxenv.timestep import TimeStep
 
 @dataclasses.dataclass(frozen=True)
 class Metrics:
-    """What to measure of a rollout. Hashable, so that it can be closed over or be a static argument.
+    """Declares what to measure of a rollout. It is hashable: close over it, or pass it as a static argument.
 
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.
@@ -84,7 +84,7 @@ class Metrics:
         return self.update_rows(state, jax.tree.map(lambda x: x[None], self.select(timestep)))
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:
-        """Adds rows ``[T, B]``, such as those of an unroll: 50 at once cost far less than one by one."""
+        """Adds rows ``[T, B]``, such as those of an unroll. Adding 50 at once is much cheaper than one by one."""
         rows = self.select(rows)
         self._check_rows(state, rows)
         if not rows.step_type.shape[0]:
@@ -92,7 +92,7 @@ class Metrics:
         fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), self.env_info, self.gamma)
 
         def one_row(episode, row):
-            # An episode cut short by a FIRST row without a LAST row before it counts nowhere.
+            # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
             episode = tree.where(row.is_first(), fresh, episode).add(row, self.env_info, self.gamma)
             return tree.where(row.is_last(), fresh, episode), episode
 
@@ -101,7 +101,7 @@ class Metrics:
         return self._add_finished(dataclasses.replace(state, episode=episode), episodes, rows)
 
     def clear_finished(self, state: MetricsState) -> MetricsState:
-        """Clears what is counted; the unfinished episodes, leaves ``[B, ...]``, are kept."""
+        """Resets all sums and counts but keeps the unfinished episodes, leaves ``[B, ...]``."""
         return _xla.vary_like(state.episode.length, MetricsState.empty(state.episode))
 
     def totals(self, state: MetricsState) -> Totals:
@@ -143,8 +143,8 @@ class Metrics:
           episodes.
         - the names of ``env_info``.
 
-        Metrics of nothing are NaN. The rows' own discounts are factors of gamma in discounted returns, and rewards
-        after a truncation count as 0.
+        Metrics without data are NaN. In discounted returns, gamma is multiplied by the discounts of the rows, and
+        rewards after a truncation count as 0.
         """
         self._check_origin("compute", totals, Totals)
         metrics: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What `jaxenv.rollout.Metrics` carries through a loop."""
+"""The state that `jaxenv.rollout.Metrics` carries through a loop."""
 
 from typing import Any
 
@@ -21,7 +21,8 @@ class MetricsState:
         rewards: the sum of their rewards.
         terminated: uint32 ``[B]``, terminated episodes.
         truncated: uint32 ``[B]``, truncated episodes.
-        abnormal: uint32 ``[B]``, episodes that ended on a row marked ``env_info["abnormal"]``; they count nowhere else.
+        abnormal: uint32 ``[B]``, episodes that ended on a row marked ``env_info["abnormal"]``; no other field counts
+            them.
         returns: returns of terminated and truncated episodes.
         return_max: the largest return, minus infinity before the first.
         return_min: the smallest return, infinity before the first.

@@ -66,7 +66,7 @@ class Totals:
 
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
-    """The totals of two chunks of a rollout, or of two sets of lanes: scalars (or ``[R]``) again."""
+    """The totals of two chunks of a rollout, or of two sets of lanes, together: scalars, or ``[R]``."""
 
     def merge(x, y):
         return _moments.merge(x, y) if is_moments(x) else x

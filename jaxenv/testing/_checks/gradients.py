@@ -148,14 +148,14 @@ def _directional_derivatives(env, floats, directions, inputs):
 
 
 def _require_equal_differences(subject: Subject) -> str:
-    # Only the task declares itself smooth, its wrappers need not be.
-    env, draw = subject.stack.unwrapped, np.random.default_rng(0)
+    # Only the task declares itself smooth; its wrappers need not be.
+    env, generator = subject.stack.unwrapped, np.random.default_rng(0)
     states = subject.state_of(env, subject.rollout.before)
     inputs = (states, sample_actions(env, subject.key, subject.num_steps))
     floats = _floats(inputs)
     if not jax.tree.leaves(floats):
         raise NotApplicable("neither the state nor the action has floats")
-    directions = jax.tree.map(lambda x: draw.standard_normal(x.shape).astype(np.float32), floats)
+    directions = jax.tree.map(lambda x: generator.standard_normal(x.shape).astype(np.float32), floats)
     moved = [
         jax.tree.map(lambda x, d, s=s: x + np.float32(s * _DIFFERENCE_STEP) * d, floats, directions) for s in (-1, 1)
     ]

@@ -24,7 +24,7 @@ from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
-# Bounds this large say no more than the dtype.
+# Bounds this large are no tighter than the range of the dtype.
 _LARGE = np.finfo(np.float32).max / 2
 _MANY_STEPS = 1000
 
@@ -79,11 +79,11 @@ def _require_tight_bounds(what: str, spec: Tree) -> None:
 def stays_finite(subject: Subject) -> str:
     """All values stay finite over 1,000 random steps, and while the smallest or largest action is repeated."""
     env, rollout = subject.stack, subject.rollout
-    shuffled = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     both = jax.tree.map(lambda *x: np.concatenate(x), *subject.actions)
     now, count = rollout.start, 0
     while count < _MANY_STEPS:
-        chosen = shuffled.permutation(2 * subject.num_steps)[: subject.num_steps]
+        chosen = generator.permutation(2 * subject.num_steps)[: subject.num_steps]
         states, rows = to_numpy(run(env, *now, take_steps(both, chosen)))
         require_finite((states, rows), "with random actions", first_step=count)
         now, count = take_steps((states, rows), -1), count + subject.num_steps

@@ -77,7 +77,7 @@ def _inner_actions(layer: Environment, actions: Tree) -> Tree:
 
 
 def _without_owned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeStep, TimeStep]:
-    """Both rows without the fields that the wrapper owns; who owns observations owns final observations."""
+    """Both rows without the fields that the wrapper owns. Owning the observation includes the final one."""
     for field in layer.owns:
         inside, outside = (tree.set_field(rows, field, ()) for rows in (inside, outside))
     if "observation" in layer.owns and "env_info" not in layer.owns:

@@ -81,7 +81,7 @@ def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
     ):
         Replay(8, 4).init(ROWS)
     rows = without(ROWS, env_info={"final_observation": np.zeros((2, 3), np.float32)})
-    with pytest.raises(ValueError, match=r"index_episodes is for streams with FIRST rows"):
+    with pytest.raises(ValueError, match=r"index_episodes is for trajectories with FIRST rows"):
         Replay(8, 3, index_episodes=True).init(rows)
 
 
