@@ -112,12 +112,17 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     space = env.action_space
     rng = np.random.default_rng()
 
+    def start(seed):
+        nonlocal rng
+        rng = np.random.default_rng(seed)
+        env.reset()
+
     def sample():
         if hasattr(space, "n"):
             return rng.integers(space.n, size=num_envs)
         return rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(space.dtype)
 
-    return _in_python("envpool", lambda seed: env.reset(), sample, env.step, num_envs, num_steps, store)
+    return _in_python("envpool", start, sample, env.step, num_envs, num_steps, store)
 
 
 MINATAR_STEPS = 20_000  # steps of one game, long enough to time

@@ -66,7 +66,10 @@ def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatc
         def __init__(self, id, env_type, num_envs, max_episode_steps):
             assert (id, env_type, num_envs, max_episode_steps) == ("CartPole-v1", "gymnasium", LANES, 500)
             self.envs = gymnasium.make_vec(id, num_envs, vectorization_mode="vector_entry_point")
-            self.action_space, self.reset = self.envs.single_action_space, self.envs.reset
+            self.action_space = self.envs.single_action_space
+
+        def reset(self):
+            return self.envs.reset(seed=0)
 
         def step(self, action):
             assert action.shape == (LANES,)
