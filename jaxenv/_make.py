@@ -53,7 +53,7 @@ def make(
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
-    env = stack.contained(env, clip_action)
+    env = stack.add_guards(env, clip_action)
     wrapped = env
     for wrapper in wrappers:
         wrapped = _builder(wrapper)(wrapped)

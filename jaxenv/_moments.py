@@ -26,15 +26,15 @@ class Moments:
         count: the exact number of samples, shape ``()``.
         mean: float32, in the shape of a sample.
         variance: float32, in the shape of a sample.
-        mean_rest: the rounding error of ``mean``: the exact mean is closer to the sum of both.
-        variance_rest: the rounding error of ``variance``.
+        mean_error: the rounding error of ``mean``: the exact mean is closer to the sum of both.
+        variance_error: the rounding error of ``variance``.
     """
 
     count: Count
     mean: jax.Array
     variance: jax.Array
-    mean_rest: jax.Array
-    variance_rest: jax.Array
+    mean_error: jax.Array
+    variance_error: jax.Array
 
 
 def empty(shape: tuple[int, ...] = ()) -> Moments:
@@ -87,10 +87,10 @@ def pool(groups: Moments, sum_groups: Callable[[jax.Array], jax.Array]) -> Momen
     number = groups.count.as_float()
     weight = number / jnp.broadcast_to(jnp.maximum(count.as_float(), np.float32(1)), number.shape)
     weight = tree.expand(weight, groups.mean.ndim)
-    mean = sum_groups(weight * (groups.mean + groups.mean_rest))
-    deviation = (groups.mean - jnp.broadcast_to(mean, groups.mean.shape)) + groups.mean_rest
+    mean = sum_groups(weight * (groups.mean + groups.mean_error))
+    deviation = (groups.mean - jnp.broadcast_to(mean, groups.mean.shape)) + groups.mean_error
     rest = sum_groups(weight * deviation)
-    spread = sum_groups(weight * (groups.variance + groups.variance_rest + deviation * deviation)) - rest * rest
+    spread = sum_groups(weight * (groups.variance + groups.variance_error + deviation * deviation)) - rest * rest
     pooled = Moments(count, mean, jnp.maximum(spread, np.float32(0)), rest, jnp.zeros_like(rest))
     return _merge(empty(mean.shape), pooled)
 
@@ -129,11 +129,11 @@ def _merge(a: Moments, b: Moments) -> Moments:
     count = a.count + b.count
     total = jnp.maximum(count.as_float(), np.float32(1))
     weight_a, weight_b = a.count.as_float() / total, b.count.as_float() / total
-    delta = (b.mean - a.mean) + (b.mean_rest - a.mean_rest)
-    mean, mean_rest = add(a.mean, a.mean_rest, weight_b * delta)
-    spread = (b.variance - a.variance) + (b.variance_rest - a.variance_rest) + weight_a * delta * delta
-    variance, variance_rest = add(a.variance, a.variance_rest, weight_b * spread)
-    merged = Moments(count, mean, jnp.maximum(variance, np.float32(0)), mean_rest, variance_rest)
+    delta = (b.mean - a.mean) + (b.mean_error - a.mean_error)
+    mean, mean_error = add(a.mean, a.mean_error, weight_b * delta)
+    spread = (b.variance - a.variance) + (b.variance_error - a.variance_error) + weight_a * delta * delta
+    variance, variance_error = add(a.variance, a.variance_error, weight_b * spread)
+    merged = Moments(count, mean, jnp.maximum(variance, np.float32(0)), mean_error, variance_error)
     # Merging with the initial variance of 1 would round away the digits of a small one.
     is_first = a.count.is_zero() & ~b.count.is_zero()
     return jax.tree.map(lambda first, other: jnp.where(is_first, first, other), b, merged)

@@ -34,7 +34,7 @@ from jaxenv.wrappers import (
 )
 
 
-def contained(env: Environment, clip_action: bool = True) -> Environment:
+def add_guards(env: Environment, clip_action: bool = True) -> Environment:
     """Adds ``GuardNonFinite`` if actions are continuous or ``env`` can diverge, and ``ClipAction`` if they have bounds.
 
     ``clip_action=False`` leaves out ``ClipAction``.

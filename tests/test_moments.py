@@ -121,7 +121,7 @@ def test_after_ten_billion_samples_a_shift_still_moves_the_mean():
     after = jax.jit(lambda m: jax.lax.fori_loop(0, 10_000, lambda _, m: _moments.merge(m, batch), m))(before)
     new, total = 4096 * 10_000, TEN_BILLION + 4096 * 10_000
     assert int(after.count) == total
-    moved = (float(after.mean) - float(before.mean)) + (float(after.mean_rest) - float(before.mean_rest))
+    moved = (float(after.mean) - float(before.mean)) + (float(after.mean_error) - float(before.mean_error))
     weight = new / total
     np.testing.assert_allclose(moved, weight * (200 - 100.5), rtol=1e-4)
     spread = (1 - weight) * 6.75 + weight * 1 + weight * (1 - weight) * 99.5**2

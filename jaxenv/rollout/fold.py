@@ -56,9 +56,9 @@ def fold(
     Args:
         env: the environment.
         policy: as in `jaxenv.unroll`.
-        fn: ``fn(value, row, next_timestep)`` returns the next value, of the same structure, shapes and dtypes. ``row``
-            is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads to; update
-            metrics with the latter. To fold several functions, write one over a tuple of values.
+        fn: ``fn(value, step, next_timestep)`` returns the next value, of the same structure, shapes and dtypes.
+            ``step`` is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads
+            to; update metrics with the latter. To fold several functions, write one over a tuple of values.
         value: the initial value. Inside ``jax.shard_map`` each shard has its own; put what the shards share into a
             `jaxenv.tree.Shared`.
         state: the environment's state.
@@ -78,7 +78,7 @@ def fold(
     >>> @jax.jit
     ... def play(key):
     ...     start = env.reset(key)
-    ...     update = lambda state, row, timestep: metrics.update(state, timestep)
+    ...     update = lambda state, step, timestep: metrics.update(state, timestep)
     ...     return fold(env, jaxenv.rollout.random_policy(env), update, metrics.init(start[1]), *start, 8)
     >>> found = play(jax.random.key(0))
     >>> int(found.steps), int(found.episodes), found.timestep.observation.tolist()
@@ -172,9 +172,9 @@ def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memo
 
     def body(carry):
         *inner, value, rows, steps, episodes = carry
-        inner, row = loop.step(tuple(inner))
+        inner, step = loop.step(tuple(inner))
         timestep = inner[1]
-        new = tree.strong(fn(value, row, timestep))
+        new = tree.strong(fn(value, step, timestep))
         _check_value(owner, value, new)
         new = _xla.vary_like(timestep.step_type, new)
         return *inner, new, rows + 1, steps + _count(~timestep.is_first()), episodes + _count(timestep.is_last())

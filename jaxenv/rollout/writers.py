@@ -36,7 +36,7 @@ class Table(Writer):
 
     Args:
         columns: the metrics to print, in this order; all of them if ``None``.
-        stream: where to print, stdout by default.
+        file: where to print, stdout by default.
 
     >>> table = Table(["episodes", "return_mean"])
     >>> table(1000, {"episodes": 12, "return_mean": 21.52})
@@ -46,23 +46,23 @@ class Table(Writer):
             2,000           0            -
     """
 
-    def __init__(self, columns: Sequence[str] | None = COLUMNS, stream: TextIO | None = None):
+    def __init__(self, columns: Sequence[str] | None = COLUMNS, file: TextIO | None = None):
         self._columns = None if columns is None else tuple(columns)
-        self._stream = stream
+        self._file = file
         self._names: tuple[str, ...] = ()
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Prints one line. Raises a ``ValueError`` if a column is not among the metrics."""
         row = _flatten(metrics, self._columns, "Table")
-        stream = sys.stdout if self._stream is None else self._stream
+        file = sys.stdout if self._file is None else self._file
         widths = [13, *(max(10, len(name)) for name in row)]
         lines = [[f"{step:,}", *map(_text, row.values())]]
         if tuple(row) != self._names:
             lines.insert(0, ["step", *row])
             self._names = tuple(row)
         for cells in lines:
-            print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)), file=stream)
-        stream.flush()
+            print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)), file=file)
+        file.flush()
 
 
 class CSV(Writer):

@@ -22,11 +22,11 @@ def read(path):
 
 
 def test_a_table_is_aligned_and_has_one_header():
-    stream = io.StringIO()
-    with Table(None, stream) as table:
+    file = io.StringIO()
+    with Table(None, file) as table:
         table(1000, FIRST)
         table(2_000_000, SECOND)
-    lines = stream.getvalue().splitlines()
+    lines = file.getvalue().splitlines()
     assert lines[0].split() == ["step", "episodes", "return_mean", "length_mean"]
     assert lines[1].split() == ["1,000", "12", "21.523", "-"]
     assert lines[2].split() == ["2,000,000", "1,234,567", "-0.00012346", "3"]
@@ -35,10 +35,10 @@ def test_a_table_is_aligned_and_has_one_header():
 
 
 def test_a_table_shows_the_given_columns_in_their_order():
-    stream = io.StringIO()
-    table = Table(["return_mean", "episodes"], stream)
+    file = io.StringIO()
+    table = Table(["return_mean", "episodes"], file)
     table(1, {**FIRST, "return_mean": np.array([1.0, np.nan], np.float32)})
-    header, line = stream.getvalue().splitlines()
+    header, line = file.getvalue().splitlines()
     assert header.split() == ["step", "return_mean.0", "return_mean.1", "episodes"]
     assert line.split() == ["1", "1", "-", "12"]
     with pytest.raises(ValueError, match="Table: no metric 'return_mean', the metrics are episodes"):

@@ -158,7 +158,7 @@ def _merge_window(ring: Moments) -> Moments:
     """The moments of the rows of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
     count = jnp.sum(ring.count.low, axis=0, dtype=jnp.uint32)
     weight = tree.expand(ring.count.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
-    mean = jnp.sum(weight * (ring.mean + ring.mean_rest), axis=0)
+    mean = jnp.sum(weight * (ring.mean + ring.mean_error), axis=0)
     variance = jnp.sum(weight * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
     return Moments(Count(jnp.zeros_like(count), count), mean, variance, zeros, zeros)
