@@ -148,7 +148,7 @@ class Environment(Module, abc.ABC):
     def starts(self, timestep: TimeStep) -> jax.Array:
         """Lanes in which a new episode begins with this row's observation, bool ``[B]``.
 
-        It is ``is_first()``, and in ``same_step`` streams ``is_first() | is_last()``.
+        It is ``is_first()``, and in ``same_step`` mode ``is_first() | is_last()``.
         """
 
     @property

@@ -77,12 +77,12 @@ class TimeStep:
 
     @property
     def bootstrap_mask(self) -> jax.Array:
-        """Rows from whose value the previous row bootstraps. For streams that have FIRST rows."""
+        """Rows from whose value the previous row bootstraps. Not for ``same_step`` mode."""
         return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
 
     @property
     def learn_mask(self) -> jax.Array:
-        """Rows whose own value is learned: all but LAST. For streams that have FIRST rows."""
+        """Rows whose own value is learned: all but LAST. Not for ``same_step`` mode."""
         return self.step_type != np.int32(StepType.LAST)
 
     def __repr__(self) -> str:

@@ -15,9 +15,9 @@ StreamMode: TypeAlias = Literal["next_step", "same_step"]
 
 
 def check_stream(owner: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
-    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows are of a ``same_step`` stream.
+    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows are of ``same_step`` mode.
 
-    Rows of a ``same_step`` stream are recognised by ``env_info["final_observation"]``.
+    Rows of ``same_step`` mode are recognised by ``env_info["final_observation"]``.
     """
     check_choice(owner, "mode", mode, get_args(StreamMode))
     if mode == "next_step" and "final_observation" in timestep.env_info:

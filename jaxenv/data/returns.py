@@ -11,15 +11,15 @@ timestep     ``[T, B]``      rows of an unroll; ``step_type``, ``reward`` (or ``
                              and ``env_info["abnormal"]`` where present
 last         ``[B]``         the TimeStep after them, as `jaxenv.unroll` returns it
 values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1, B, R]`` for a vector reward)
-final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, for ``same_step`` streams; read
+final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, for ``same_step`` mode; read
                              on LAST rows only. Rows that hold that observation raise without it
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
 ============ =============== ========================================================================================
 
 With r and d for reward and discount, the one-step target of row t is ``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is
-``values``, and on LAST rows of ``same_step`` streams ``final_values``. So the end of a task (LAST, discount 0) has
+``values``, and on LAST rows of ``same_step`` mode ``final_values``. So the end of a task (LAST, discount 0) has
 value 0, a time limit (LAST, discount 1) bootstraps from the value of its observation, and returns never cross the end
-of an episode. Invalid transitions (see `transition_mask`: LAST rows of ``next_step`` streams, rows before FIRST, rows
+of an episode. Invalid transitions (see `transition_mask`: LAST rows of ``next_step`` mode, rows before FIRST, rows
 before an abnormal one) have their value as return and advantage 0. Means over a batch should exclude them by that mask.
 
 Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
@@ -104,7 +104,7 @@ def n_step_return(
         values: ``[T + 1, B]``.
         n: number of rewards, at least 1; static.
         gamma: discount rate.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` mode.
 
     Raises:
         ValueError: if ``n`` is not an integer of at least 1, or for shapes other than those of the module's table.
@@ -135,7 +135,7 @@ def td_lambda(
         values: ``[T + 1, B]``.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` mode.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.
@@ -157,7 +157,7 @@ def gae(
         values: ``[T + 1, B]``.
         gamma: discount rate.
         lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` mode.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.
@@ -212,7 +212,7 @@ def vtrace(
         clip_rho: rho-bar in the paper, at least 0; ``inf`` disables clipping.
         clip_c: c-bar in the paper, at least 0.
         clip_pg_rho: rho-bar of the advantages, at least 0.
-        final_values: ``[T + 1, B]``, for ``same_step`` streams.
+        final_values: ``[T + 1, B]``, for ``same_step`` mode.
 
     Raises:
         ValueError: for shapes other than those of the module's table, naming both.

@@ -50,7 +50,7 @@ class Trajectory:
 def to_trajectory(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Trajectory:
     """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
 
-    LAST rows of a ``next_step`` stream are kept as boundaries. LAST rows of a ``same_step`` stream become FIRST: they
+    LAST rows of ``next_step`` mode are kept as boundaries. LAST rows of ``same_step`` mode become FIRST: they
     start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
     stream; use `to_transitions` there.

@@ -14,7 +14,7 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: StreamMode = "next
     Reward, discount and observation of an action arrive with the next row, so transition t leads from row t to row
     t + 1, and the last one to ``last``. Three kinds of rows start no transition:
 
-    - LAST rows of a ``next_step`` stream, whose action is ignored;
+    - LAST rows of ``next_step`` mode, whose action is ignored;
     - rows before a FIRST row, such as one at which ``reset_where`` interrupted an episode;
     - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite`), whose reward and observation are
       replacements.

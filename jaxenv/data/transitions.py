@@ -47,13 +47,13 @@ class Transitions:
 def to_transitions(experience: Experience, last: TimeStep, mode: StreamMode = "next_step") -> Transitions:
     """Pairs each row of an unroll with the next one: leaves ``[T, B, ...]``.
 
-    Every action that the environment executed is one valid transition. A ``same_step`` stream therefore yields the same
-    transitions as a ``next_step`` stream of the same episodes.
+    Every action that the environment executed is one valid transition. A ``same_step`` trajectory therefore yields the
+    same transitions as a ``next_step`` trajectory of the same episodes.
 
     Args:
         experience: rows ``[T, B, ...]``.
         last: the TimeStep after them, as `jaxenv.unroll` returns it.
-        mode: of the stream's ``AutoReset``. In ``"same_step"`` streams ``next_observation`` is read from
+        mode: of the ``AutoReset`` in the stack. In ``"same_step"`` mode ``next_observation`` is read from
             ``env_info["final_observation"]``.
 
     Raises:

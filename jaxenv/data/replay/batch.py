@@ -65,7 +65,7 @@ class Batch:
 def episode_mask(timestep: TimeStep, mode: StreamMode = "next_step") -> jax.Array:
     """Rows of the same episode as the first row of their window, bool ``[N, L]``.
 
-    A row belongs to the episode of its observation: in ``same_step`` streams a LAST row starts the next episode.
+    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
 
     Args:
         timestep: windows ``[N, L]``; ``step_type`` is read.

@@ -38,7 +38,7 @@ class FrameStacker(Transformer):
     oldest one stored, is repeated there too, so that policy and learner see the same stacks. Dtypes do not change.
 
     The buffer takes ``num`` times less memory than with `jaxenv.wrappers.FrameStack`, at the cost of ``num - 1`` more
-    reads per window. For ``same_step`` streams use that wrapper, inside ``AutoReset``.
+    reads per window. For ``same_step`` mode use that wrapper, inside ``AutoReset``.
 
     Args:
         num: number of observations, at least 1.
@@ -48,7 +48,7 @@ class FrameStacker(Transformer):
             Goals that `Hindsight` relabels must not be stacked.
 
     Raises:
-        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows of a ``same_step`` stream, a buffer whose
+        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows of ``same_step`` mode, a buffer whose
             windows may start at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows whose stacked parts
             were changed before. Outside jitted code also if the rows before a window were overwritten since it was
             sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left are
@@ -150,7 +150,7 @@ class FrameStacker(Transformer):
         """Marks the leaves of the observation that are stacked; rows lead with ``outer`` axes."""
         if "final_observation" in timestep.env_info:
             raise ValueError(
-                "FrameStacker: the rows hold env_info['final_observation']: no row of a same_step stream shows the "
+                "FrameStacker: the rows hold env_info['final_observation']: no row of same_step mode shows the "
                 "last stack of an episode. Use wrappers.FrameStack inside AutoReset"
             )
         if not jax.tree.leaves(timestep.observation):

@@ -60,7 +60,7 @@ class Hindsight(Transformer):
 
     Raises:
         ValueError: for a proportion out of range, an unknown field, goals of different kinds, a buffer without
-            ``index_episodes``, windows of one row, or rows of a ``same_step`` stream.
+            ``index_episodes``, windows of one row, or rows of ``same_step`` mode.
     """
 
     reward: Callable[[Any, Any], jax.Array] = within_reach
@@ -152,7 +152,7 @@ class Hindsight(Transformer):
     def _check_rows(self, timestep):
         if "final_observation" in timestep.env_info:
             raise ValueError(
-                "Hindsight: the rows hold env_info['final_observation']: the LAST rows of a same_step stream show the "
+                "Hindsight: the rows hold env_info['final_observation']: the LAST rows of same_step mode show the "
                 "goals of the next episode. Use AutoReset in mode 'next_step'"
             )
         self.goals(timestep.observation)

@@ -15,7 +15,7 @@ from jaxenv.wrappers.normalize_observation import normalized_spec
 class ObservationNormalizer(Normalizer):
     """Maps the float parts of the observation to ``(x - mean) / sqrt(variance + epsilon)``.
 
-    Rows with a number that is not finite or beyond 1e15 never enter the statistics. In ``same_step`` streams
+    Rows with a number that is not finite or beyond 1e15 never enter the statistics. In ``same_step`` mode
     ``env_info["final_observation"]`` is normalised too, and enters the statistics on LAST rows only, where it differs
     from the observation.
 

@@ -100,7 +100,7 @@ class Transformer(abc.ABC):
 
         Args:
             policy: as `jaxenv.unroll` takes it.
-            timestep: rows ``[B, ...]`` of the stream that it will see, or their shapes.
+            timestep: rows ``[B, ...]`` of the rollout, or their shapes.
             initial_memory: of ``policy``, leaves ``[B, ...]``.
             state: a state whose `jaxenv.tree.Shared` parts (statistics) to start from; those of ``init`` by default.
                 Its number of lanes may differ.
