@@ -30,11 +30,12 @@ def make(
 
     Args:
         id: a registered id, or an `EnvSpec` that is not registered.
-        num_envs: number of lanes that ``reset(key)`` makes.
+        num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
-        wrappers: innermost first: callables ``env -> env``, names in ``jaxenv.wrappers``, or ``(name, kwargs)``.
+        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers``, or
+            ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
         reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
@@ -55,6 +56,8 @@ def make(
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
     wrapped = env
+    if isinstance(wrappers, str):
+        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as [{wrappers!r}], got {wrappers!r}")
     for wrapper in wrappers:
         wrapped = _builder(wrapper)(wrapped)
     base, added = stack.split(wrapped, env)
@@ -94,5 +97,7 @@ def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
     if callable(wrapper):
         return wrapper
     name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    if not isinstance(name, str):
+        raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
     cls = wrapper_class(name, "make")
     return lambda env: cls(env, **kwargs)

@@ -81,4 +81,6 @@ def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
     out = jax.eval_shape(type(task).transition, task, state, action, Stream(word, word, word, word))
+    if not hasattr(out, "terminated"):
+        raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
     return dataclasses.replace(out, state=())

@@ -133,6 +133,7 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     A Python ``int`` or ``str`` costs two integer operations per word; an integer array (``()`` or one per lane) costs
     one block of the generator.
     """
+    _check_stream(stream)
     if isinstance(salt, str | int | np.integer):
         h0, h1 = _digest(salt if isinstance(salt, str) else int(salt))
         # The product keeps chains of folds from commuting and from cancelling.
@@ -199,7 +200,15 @@ def _check_shape(shape: Any) -> None:
         raise ValueError(f"random: shape must be a tuple such as (4,), got {shape!r}")
 
 
+def _check_stream(stream: Any) -> None:
+    if not isinstance(stream, Stream):
+        raise ValueError(
+            f"random: draws need a Stream, got {type(stream).__name__}; random.stream(key) makes one from a JAX key"
+        )
+
+
 def _block(stream: Stream, number: Any) -> Words:
+    _check_stream(stream)
     tweak = np.uint32((number * _GOLDEN) & 0xFFFFFFFF) if isinstance(number, int) else number * np.uint32(_GOLDEN)
     return threefry2x32(stream.k0 + tweak, stream.k1, stream.c0, stream.c1)
 

@@ -236,6 +236,10 @@ def test_environments_that_differ_in_params_share_a_compilation():
             r"every array must lead with the 3 lanes, reward has shape \(\)",
         ),
         (
+            {"transition": lambda self, state, a, stream: (state, state["at"], a == 2)},
+            "transition: must return a jaxenv.Transition, got tuple",
+        ),
+        (
             {"transition": lambda self, state, a, stream: Transition(state, state["at"], a)},
             "terminated must be bool, got int32",
         ),

@@ -276,6 +276,12 @@ def test_a_shape_must_be_a_tuple(draw_with):
         draw_with(lanes(2), 4)
 
 
+@pytest.mark.parametrize("draw_with", [random.bits, random.uniform, random.normal, lambda s: random.fold_in(s, "a")])
+def test_a_draw_from_a_jax_key_is_refused(draw_with):
+    with pytest.raises(ValueError, match=r"draws need a Stream, got PRNGKeyArray; random\.stream\(key\) makes one"):
+        draw_with(jax.random.key(0))
+
+
 def test_bits_depend_on_the_size_and_not_on_the_shape():
     flat, shaped = jax.jit(lambda s: (random.bits(s, (12,)), random.bits(s, (3, 4))))(lanes(5))
     assert shaped.reshape(5, 12).tolist() == flat.tolist()

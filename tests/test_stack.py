@@ -99,6 +99,16 @@ def test_an_unknown_wrapper_is_refused_with_the_known_ones(name):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
+def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
+    with pytest.raises(ValueError, match=r"make: wrappers must be a sequence of wrappers, such as \['ClipAction'\]"):
+        jaxenv.make("Pendulum-v1", wrappers="ClipAction")
+
+
+def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
+    with pytest.raises(ValueError, match=r"make: a wrapper must be a callable env -> env, a name or \(name, kwargs\)"):
+        jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
+
+
 @pytest.mark.parametrize(
     ("id", "clip", "expected"),
     [

@@ -247,7 +247,7 @@ class Replay:
         if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
             raise ValueError(
                 f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds {np.max(span.size)} rows "
-                f"per lane, and the {self.ignore_earliest} oldest ones start no window"
+                f"per lane, and a window cannot start in the {self.ignore_earliest} oldest ones (ignore_earliest)"
             )
         stream = single_stream("Replay.sample", key)
         draw = self.sampling.sample(
