@@ -6,10 +6,13 @@ the same tests in one, with the default flags.
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
+
+from tests import numeric
 
 _RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
 
@@ -17,9 +20,11 @@ _RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
 def main(arguments: list[str]) -> int:
     """Runs the tests and returns the exit code: 0 if all passed."""
     codes = []
+    names_tests = any(pathlib.Path(argument.split("::")[0]).exists() for argument in arguments)
     for marker, flags in _RUNS.items():
+        paths = numeric.PATHS if marker == "numeric" and not names_tests else ()
         environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
-        command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough", *arguments]
+        command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough", *arguments, *paths]
         codes.append(subprocess.run(command, env=environment).returncode)
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
     return max(ran, default=int(pytest.ExitCode.NO_TESTS_COLLECTED))

@@ -6,6 +6,8 @@ import pathlib
 import jax
 import pytest
 
+from tests import numeric
+
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -13,20 +15,17 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
-# These tests compare floats with references, so their code is compiled as users compile it. In all other tests,
-# optimising code that runs once would take most of the time.
-_NUMERIC = ("tests/envs/", "tests/test_lane_law.py", "tests/test_moments.py", "tests/test_numeric.py")
-
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.nodeid.startswith(_NUMERIC):
+        if item.nodeid.startswith(numeric.PATHS):
             item.add_marker("numeric")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _disable_optimizations_unless_numeric(request):
-    jax.config.update("jax_disable_most_optimizations", not request.node.nodeid.startswith(_NUMERIC))
+    # Optimising code that runs once would take most of the time of the other tests.
+    jax.config.update("jax_disable_most_optimizations", not request.node.nodeid.startswith(numeric.PATHS))
     yield
     jax.config.update("jax_disable_most_optimizations", False)
 
