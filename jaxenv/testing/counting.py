@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_choice
 from jaxenv.task import Task, Transition
 
 
@@ -36,8 +37,7 @@ class Counting(Task):
     pays: Literal["action", "end"] = tree.static(default="action")
 
     def check(self):
-        if self.pays not in ("action", "end"):
-            raise ValueError(f"Counting: pays must be 'action' or 'end', got {self.pays!r}")
+        check_choice("Counting", "pays", self.pays, ("action", "end"))
 
     def initial(self, stream):
         return Counters(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_choice
 from jaxenv._restart import start_episodes
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import AutoResetMode, ResetStrategy
@@ -74,10 +75,8 @@ class AutoReset(Wrapper):
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def check(self):
-        if self.mode not in ("next_step", "same_step"):
-            raise ValueError(f"AutoReset: mode must be 'next_step' or 'same_step', got {self.mode!r}")
-        if self.strategy not in (*get_args(ResetStrategy), None):
-            raise ValueError(f"AutoReset: strategy must be 'select', 'cond', 'compact' or None, got {self.strategy!r}")
+        check_choice("AutoReset", "mode", self.mode, ("next_step", "same_step"))
+        check_choice("AutoReset", "strategy", self.strategy, (*get_args(ResetStrategy), None))
         if self.block < 1:
             raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_choice
 from jaxenv._numeric import clip
 from jaxenv._wrapper_bases import ActionWrapper
 
@@ -47,8 +48,7 @@ class DiscretizeAction(ActionWrapper):
             raise ValueError(
                 f"DiscretizeAction: the action must be one continuous array with finite bounds, got {spec}"
             )
-        if self.mode not in ("ends", "centers"):
-            raise ValueError(f"DiscretizeAction: mode must be 'ends' or 'centers', got {self.mode!r}")
+        check_choice("DiscretizeAction", "mode", self.mode, ("ends", "centers"))
         if counts.dtype.kind not in "iu" or np.any(counts < 2):
             raise ValueError(f"DiscretizeAction: num_actions must be integers of at least 2, got {self.num_actions}")
         try:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_choice
 from jaxenv._fields import select
 from jaxenv._wrapper_bases import LaneWrapper
 
@@ -51,8 +52,7 @@ class FrameStack(LaneWrapper):
     def check(self):
         if self.num < 1:
             raise ValueError(f"FrameStack: num must be at least 1, got {self.num}")
-        if self.padding not in ("reset", "zero"):
-            raise ValueError(f"FrameStack: padding must be 'reset' or 'zero', got {self.padding!r}")
+        check_choice("FrameStack", "padding", self.padding, ("reset", "zero"))
         if self.axis is not None and not isinstance(self.axis, int):
             raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")
         spec = self.env.observation_spec()

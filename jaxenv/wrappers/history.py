@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv._checks import check_choice
 from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.frame_stack import filled, pushed, repeated
 from jaxenv.wrappers.previous_action_and_reward import shown_action, shown_action_spec
@@ -48,8 +49,7 @@ class History(LaneWrapper):
     def check(self):
         if self.num < 1:
             raise ValueError(f"History: num must be at least 1, got {self.num}")
-        if self.padding not in ("zeros", "first"):
-            raise ValueError(f"History: padding must be 'zeros' or 'first', got {self.padding!r}")
+        check_choice("History", "padding", self.padding, ("zeros", "first"))
 
     def _with_actions(self, observation, action):
         return {"observation": observation, "action": action} if self.include_actions else observation

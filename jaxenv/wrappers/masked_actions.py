@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import check_choice
 from jaxenv._wrapper_bases import LaneWrapper
 
 
@@ -51,8 +52,7 @@ class MaskedActions(LaneWrapper):
     rewrites_action: ClassVar[bool] = True
 
     def check(self):
-        if self.replacement not in ("random", "first"):
-            raise ValueError(f"MaskedActions: replacement must be 'random' or 'first', got {self.replacement!r}")
+        check_choice("MaskedActions", "replacement", self.replacement, ("random", "first"))
         spec = self.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
             raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")

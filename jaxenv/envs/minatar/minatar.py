@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_choice, is_concrete
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
@@ -102,8 +102,7 @@ class MinAtar(Task):
             p = np.asarray(self.sticky_action_prob)
             if np.any((p < 0) | (p > 1)):
                 raise ValueError(f"{self}: sticky_action_prob must lie in [0, 1], got {self.sticky_action_prob}")
-        if self.dtype not in ("bool", "float32"):
-            raise ValueError(f"{self}: dtype must be 'bool' or 'float32', got {self.dtype!r}")
+        check_choice(str(self), "dtype", self.dtype, ("bool", "float32"))
 
     def initial(self, stream):
         return GameState(self.start(stream), jnp.zeros(stream.shape, jnp.int32))

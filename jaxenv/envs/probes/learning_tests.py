@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_choice, is_concrete
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -60,8 +60,7 @@ class Unittest(Task):
             raise ValueError(f"{self}: episode_length must be at least 2, got {self.episode_length}")
         if self.obs_dim < 1:
             raise ValueError(f"{self}: obs_dim must be at least 1, got {self.obs_dim}")
-        if self.action_type not in ("discrete", "continuous"):
-            raise ValueError(f"{self}: action_type must be 'discrete' or 'continuous', got {self.action_type!r}")
+        check_choice(str(self), "action_type", self.action_type, ("discrete", "continuous"))
 
     # --- implemented by each task ------------------------------------------------------------------------------------
 
