@@ -48,7 +48,7 @@ class Environment(Module, abc.ABC):
             count = key.shape[0] if getattr(key, "ndim", 0) == 1 else self.num_envs
             env_id = jnp.arange(count, dtype=jnp.int32)
         env_id = jnp.asarray(env_id, jnp.int32)
-        words = random.lane_words(key, env_id)
+        words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
         return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
@@ -178,6 +178,14 @@ class Environment(Module, abc.ABC):
         """The ``env_info`` entries that describe the state, for a state of the whole stack."""
 
     @final
+    def lane_words(self, key: jax.Array, env_id: jax.Array) -> Words:
+        """The lanes' key words for a key, two ``uint32[B]``.
+
+        They depend on the name of the environment, so different environments draw different numbers from one key.
+        """
+        return random.lane_words(key, env_id, salt=self.name or type(self.unwrapped).__name__)
+
+    @final
     def check_lanes(self, num_lanes: int) -> None:
         """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
         if num_lanes < 1:
@@ -281,7 +289,7 @@ def reset_where(
             f"reset_where: mask must be bool{list(clock.env_id.shape)}, "
             f"got {jnp.result_type(mask)}{list(jnp.shape(mask))}"
         )
-    keys = clock.key if key is None else random.lane_words(key, clock.env_id)
+    keys = clock.key if key is None else env.lane_words(key, clock.env_id)
     episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
     fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))
     return tree.where(mask, fresh, (state, timestep))

@@ -84,10 +84,11 @@ def _check_typed(key: Any, name: str = "key") -> None:
         raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
 
 
-def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
+def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     """The key words of each lane: those of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
 
-    Keys of any JAX implementation are accepted; four words are hashed to two.
+    Keys of any JAX implementation are accepted; four words are hashed to two. A ``salt`` other than ``""`` derives
+    other words from the same key.
 
     Raises:
         ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
@@ -97,7 +98,8 @@ def lane_words(key: jax.Array, env_id: jax.Array) -> Words:
         key = _fold_lanes(key, env_id)
     if key.shape != env_id.shape:
         raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
-    return _two_words(key)
+    words = _two_words(key)
+    return _fold_static(words, salt) if salt else words
 
 
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
@@ -135,14 +137,17 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     """
     _check_stream(stream)
     if isinstance(salt, str | int | np.integer):
-        h0, h1 = _digest(salt if isinstance(salt, str) else int(salt))
-        # The product keeps chains of folds from commuting and from cancelling.
-        k0 = (stream.k0 ^ np.uint32(h0)) * np.uint32(_GOLDEN)
-        k1 = (stream.k1 ^ np.uint32(h1)) * np.uint32(_GOLDEN)
+        k0, k1 = _fold_static((stream.k0, stream.k1), salt if isinstance(salt, str) else int(salt))
     else:
         word = jnp.asarray(salt).astype(jnp.uint32)
         k0, k1 = threefry2x32(stream.k0, stream.k1, word, np.uint32(_GOLDEN))
     return dataclasses.replace(stream, k0=k0, k1=k1)
+
+
+def _fold_static(words: Words, salt: str | int) -> Words:
+    h0, h1 = _digest(salt)
+    # The product keeps chains of folds from commuting and from cancelling.
+    return (words[0] ^ np.uint32(h0)) * np.uint32(_GOLDEN), (words[1] ^ np.uint32(h1)) * np.uint32(_GOLDEN)
 
 
 @functools.cache

@@ -82,6 +82,15 @@ def test_reset_with_one_key_folds_in_the_lane_id():
     np.testing.assert_array_equal(again.observation, by_key.observation)
 
 
+def test_different_environments_draw_different_numbers_from_one_key():
+    key = jax.random.key(0)
+    starts = [jaxenv.make(id, 3).reset(key)[1].observation for id in ("CartPole-v0", "CartPole-v1")]
+    assert not np.any(starts[0] == starts[1])
+    keys = [env.reset(key)[0].clock.key for env in (Walk(), Counting([3]), Walk(name="Walk"))]
+    assert not np.array_equal(keys[0], keys[1])
+    assert np.array_equal(keys[0], keys[2])
+
+
 def test_two_typed_keys_are_a_batch_and_a_raw_key_is_refused():
     env = jaxenv.make("CartPole-v1", num_envs=9)
     _, timestep = env.reset(jax.random.split(jax.random.key(0), 2))

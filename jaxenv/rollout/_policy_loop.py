@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jaxenv import _xla, random, tree
+from jaxenv import _xla, tree
 from jaxenv.environment import Environment
 from jaxenv.random import Words
 from jaxenv.rollout._policy import act, policy_stream
@@ -43,7 +43,7 @@ class PolicyLoop:
             raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
-        words = clock.key if key is None else random.lane_words(key, clock.env_id)
+        words = clock.key if key is None else env.lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))

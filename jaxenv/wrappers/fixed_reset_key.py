@@ -36,7 +36,7 @@ class FixedResetKey(Wrapper):
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
 
     def begin(self, keys, env_id, episode, previous=None):
-        fixed = random.lane_words(self.key, env_id)
+        fixed = self.lane_words(self.key, env_id)
         state, timestep = self.env.begin(fixed, env_id, jnp.zeros_like(episode), previous)
         clock = random.Clock(keys, env_id, episode, jnp.zeros_like(episode))
         return tree.rebuild(state, clock=clock), timestep
