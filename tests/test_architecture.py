@@ -28,7 +28,7 @@ LEVELS = [
     {"_wrapper_bases", "_stack_data"},
     {"render"},
     {"wrappers"},
-    {"multitask", "stack"},
+    {"multitask", "stack", "step_where"},
     {"registry"},
     {"envs"},
     {"_make"},
