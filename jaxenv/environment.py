@@ -222,6 +222,17 @@ class Environment(Module, abc.ABC):
         """The id under which the environment was made."""
 
     @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
+        return (self.name or "0",)
+
+    @property
+    @final
+    def num_tasks(self) -> int:
+        """The number of tasks: 1, or those of a `Multitask`."""
+        return len(self.task_names)
+
+    @property
     @abc.abstractmethod
     def unwrapped(self) -> "Environment":
         """The environment below all wrappers: a `Task` or a `Multitask`."""

@@ -49,6 +49,7 @@ from jaxenv.wrappers.normalize_action import NormalizeAction as NormalizeAction
 from jaxenv.wrappers.normalize_observation import NormalizeObservation as NormalizeObservation
 from jaxenv.wrappers.normalize_reward import NormalizeReward as NormalizeReward
 from jaxenv.wrappers.one_hot_action import OneHotAction as OneHotAction
+from jaxenv.wrappers.preset import preset as preset
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward
 from jaxenv.wrappers.random_crop import RandomCrop as RandomCrop
 from jaxenv.wrappers.random_first_episode_length import RandomFirstEpisodeLength as RandomFirstEpisodeLength
