@@ -82,9 +82,9 @@ def load(id: str | Sequence[str], num_envs: int = 1, **kwargs) -> Environment:
 
     Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
     ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
-    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers go
-    around the `Multitask`, except those that a time limit must be outside of, and those further inside than these:
-    they go around each task.
+    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers
+    stand around the `Multitask`. Those up to the last one that must be inside a time limit, such as `ActionRepeat`,
+    stand around each task instead.
 
     ``load.batched`` is True: one call makes the whole batch.
 

@@ -59,7 +59,7 @@ class Multitask(Environment):
     envs: Sequence[Environment]
     task: int = -1
     chosen: bool = tree.static(default=False)
-    names: Sequence[str] | None = tree.static(default=None)
+    names: Sequence[str] = tree.static(default=())
     name: str = tree.static(default="", kw_only=True)
 
     def convert(self):
@@ -67,7 +67,7 @@ class Multitask(Environment):
         if not envs or not all(isinstance(env, Environment) for env in envs):
             raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
         names = tuple(self.names) if isinstance(self.names, list | tuple) else self.names
-        if names is None:
+        if names == ():
             names = tuple(env.name for env in envs)
             if "" in names or len(set(names)) < len(names):
                 names = tuple(map(str, range(len(envs))))

@@ -83,5 +83,5 @@ class ObstructView(Leafwise, LaneWrapper):
     def _spans(self, centre: jax.Array, size: int) -> jax.Array:
         """The rows or columns of each patch as 0 and 1, float32 ``[B, count, size]``."""
         first = centre[..., None] - np.int32(self.width // 2)
-        at = np.arange(size, dtype=np.int32)[None, None]
+        at = jnp.arange(size, dtype=jnp.int32)[None, None]
         return ((at >= first) & (at < first + np.int32(self.width))).astype(jnp.float32)
