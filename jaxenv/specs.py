@@ -385,7 +385,7 @@ def join(specs: Sequence[Bounded]) -> Bounded:
 def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
     """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
     if tree.structure(a) != tree.structure(b):
-        raise ValueError(f"{what} differ in structure: {a} and {b}")
+        raise ValueError(f"{what} differ in structure: {tree.structure(a)} and {tree.structure(b)}")
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
         if x != y:
             raise ValueError(f"{what} differ at {tree.path_name(path) or 'the only leaf'}: {x} and {y}")
