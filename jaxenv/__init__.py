@@ -23,6 +23,7 @@ from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
 from jaxenv.rollout import evaluate as evaluate
 from jaxenv.rollout import unroll as unroll
+from jaxenv.step_where import step_where as step_where
 from jaxenv.task import Task as Task
 from jaxenv.task import Transition as Transition
 from jaxenv.timestep import StepType as StepType

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 _INT32_MAX = 2**31 - 1
@@ -94,3 +95,9 @@ def check_choice(owner: str, name: str, value: Any, choices: Sequence[Any]) -> N
         *others, last = map(repr, choices)
         rule = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
+
+
+def check_mask(owner: str, mask: Any, num_lanes: int) -> None:
+    """Raises a ``ValueError`` unless ``mask`` is ``bool[num_lanes]``, at trace time."""
+    if jnp.shape(mask) != (num_lanes,) or jnp.result_type(mask) != jnp.bool_:
+        raise ValueError(f"{owner}: mask must be bool[{num_lanes}], got {jnp.result_type(mask)}{list(jnp.shape(mask))}")

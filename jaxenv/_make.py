@@ -1,6 +1,7 @@
 """`make` and `load`, which build the complete stack of an environment from its id."""
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -8,7 +9,10 @@ from jaxenv import registry, stack
 from jaxenv._checks import check_choice
 from jaxenv._stack_data import wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
-from jaxenv.wrappers import FixedResetKey
+from jaxenv.multitask import Multitask
+from jaxenv.registry import EnvSpec
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import FixedResetKey, TimeLimit
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
 
@@ -73,14 +77,27 @@ def make(
 SUITES = {"gymnax": "jaxenv.suites.gymnax"}
 
 
-def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
+def load(id: str | Sequence[str], num_envs: int = 1, **kwargs) -> Environment:
     """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+
+    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
+    ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
+    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers
+    stand around the `Multitask`. Those up to the last one that must be inside a time limit, such as `ActionRepeat`,
+    stand around each task instead.
 
     ``load.batched`` is True: one call makes the whole batch.
 
+    Args:
+        id: an id, or a sequence of ids.
+        num_envs: number of lanes that ``reset`` makes from one key.
+        **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
+
     Raises:
-        ValueError: for an unknown suite or id.
+        ValueError: for an unknown suite or id, for tasks whose specs differ, or for what `make` refuses.
     """
+    if not isinstance(id, str):
+        return _load_tasks(id, num_envs, **kwargs)
     if ":" not in id:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
@@ -101,3 +118,48 @@ def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
         raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
     cls = wrapper_class(name, "make")
     return lambda env: cls(env, **kwargs)
+
+
+# --- several tasks ---------------------------------------------------------------------------------------------------
+
+# Keywords of `make` that apply to each task rather than to the `Multitask`.
+_OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
+# The largest int32: a limit that no episode reaches.
+_NEVER = 2**31 - 1
+
+
+def _load_tasks(
+    ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs
+) -> Environment:
+    if not isinstance(ids, list | tuple) or not ids or not all(isinstance(id, str) for id in ids):
+        raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
+    of_make = {p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    outside = {name: value for name, value in kwargs.items() if name in of_make and name not in _OF_TASKS}
+    inside = {name: value for name, value in kwargs.items() if name not in outside}
+
+    def multitask(num_envs: int, wrappers: Sequence[WrapperLike] = ()) -> Environment:
+        mode = kwargs.get("mode", "train")
+        tasks = [load(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
+        return Multitask(_with_limits(tasks), task, chosen=chosen)
+
+    below = 0 if isinstance(wrappers, str) or not wrappers else _num_inside_limit(multitask(num_envs), wrappers)
+    spec = EnvSpec("+".join(ids), lambda num_envs: multitask(num_envs, wrappers[:below] if below else ()))
+    return make(spec, num_envs, clip_action=False, wrappers=wrappers[below:] if below else wrappers, **outside)
+
+
+def _with_limits(tasks: list[Environment]) -> list[Environment]:
+    """The tasks with a `TimeLimit` each if one of them has one, since a limit adds an entry to ``env_info``."""
+    limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
+    if not any(limited):
+        return tasks
+    return [env if has else TimeLimit(env, _NEVER) for env, has in zip(tasks, limited, strict=True)]
+
+
+def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
+    """The number of ``wrappers`` up to the last one that a time limit must be outside of."""
+    below = 0
+    for place, wrapper in enumerate(wrappers, start=1):
+        inner, env = env, _builder(wrapper)(env)
+        if any(map(stack.stands_inside_limit, stack.split(env, inner)[1])):
+            below = place
+    return below

@@ -4,7 +4,9 @@ An element is a pure function over the batch, with a spec where the result has b
 define what an agent observes, does and is rewarded for. Each is written, weighted and logged separately.
 """
 
+import dataclasses
 import functools
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +26,23 @@ from jaxenv.tree import Tree
 _OWN = "env"
 
 
+@dataclasses.dataclass(frozen=True)
+class Element:
+    """What `Composed.elements` says about one element.
+
+    Attributes:
+        name: group and name, unique in a composition: ``"rewards.upright"``.
+        spec: of one lane's value.
+        weight: the factor of a reward, a number or float32 ``[B]``; ``None`` for other elements.
+        details: the first line of the function's docstring, or the entry of ``env_info`` that the element stands for.
+    """
+
+    name: str
+    spec: Tree
+    weight: Any = None
+    details: str = ""
+
+
 class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
@@ -34,8 +53,9 @@ class Composed(Task):
     that ``env_info`` may replace such a function.
 
     ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``; the reward is their sum.
-    ``env_info["terminations"]`` reports which terminations occurred, bool ``[B]``. If ``actions`` are given, an
-    ``action_mask`` of the dynamics is dropped, because it describes actions that the agent does not choose from.
+    ``env_info["terminations"]`` reports which terminations occurred, bool ``[B]``. ``elements`` lists all elements.
+    If ``actions`` are given, an ``action_mask`` of the dynamics is dropped, because it describes actions that the agent
+    does not choose from.
 
     Args:
         env: the environment that supplies the dynamics, without wrappers: those go around the composition.
@@ -104,6 +124,26 @@ class Composed(Task):
         self._first_shapes()  # traces the functions, which raises their errors here
 
     @property
+    def elements(self) -> tuple[Element, ...]:
+        """The elements in the order of their groups, those of a group in alphabetical order.
+
+        A group that is omitted has none. Its side of the dynamics is not an element, except for the dynamics' own
+        termination, which ``"terminations.env"`` includes.
+        """
+        found = []
+        if self.observations is not None:
+            found += [_element("observations", n, spec, fn) for n, (spec, fn) in self.observations.value.items()]
+        if self.actions is not None:
+            parts, fn = self.actions.value
+            found += [_element("actions", name, spec, fn) for name, spec in parts.items()]
+        for place, (name, fn) in enumerate(self.rewards.value.items() if self.rewards is not None else ()):
+            found.append(_element("rewards", name, specs.Array((), np.float32, name), fn, self.weights[..., place]))
+        if self.terminations is not None:
+            ends = {_OWN: _own_termination, **self.terminations.value}
+            found += [_element("terminations", n, specs.Array((), bool, n), ends[n]) for n in sorted(ends)]
+        return tuple(found)
+
+    @property
     def _reward_names(self) -> tuple[str, ...]:
         """The names of the rewards, in the order of the weights."""
         return () if self.rewards is None else tuple(self.rewards.value)
@@ -134,7 +174,7 @@ class Composed(Task):
             }
             reward, logged["rewards"] = functools.reduce(operator.add, terms.values()), terms
         if self.terminations is not None:
-            ends = {_OWN: lambda state, action, out: out.terminated, **self.terminations.value}
+            ends = {_OWN: _own_termination, **self.terminations.value}
             logged["terminations"] = _values("termination", ends, state, action, out)
             terminated = functools.reduce(operator.or_, logged["terminations"].values())
         if taken := sorted(logged.keys() & out.env_info.keys()):
@@ -221,6 +261,16 @@ class Composed(Task):
 
     def __repr__(self) -> str:
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"
+
+
+def _element(group: str, name: str, spec: Tree, fn: Callable | str, weight: Any = None) -> Element:
+    details = f"env_info[{fn!r}]" if isinstance(fn, str) else (inspect.getdoc(fn) or "").partition("\n")[0]
+    return Element(f"{group}.{name}", spec, weight, details)
+
+
+def _own_termination(state: Tree, action: Tree, out: Transition) -> jax.Array:
+    """The termination of the dynamics."""
+    return out.terminated
 
 
 # --- checks of constructor arguments ---------------------------------------------------------------------------------

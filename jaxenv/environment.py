@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _xla, random, specs, tree
+from jaxenv._checks import check_mask
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv.random import Clock, Words
@@ -229,6 +230,17 @@ class Environment(Module, abc.ABC):
         """The id under which the environment was made."""
 
     @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
+        return (self.name or "0",)
+
+    @property
+    @final
+    def num_tasks(self) -> int:
+        """The number of tasks: 1, or those of a `Multitask`."""
+        return len(self.task_names)
+
+    @property
     @abc.abstractmethod
     def unwrapped(self) -> "Environment":
         """The environment below all wrappers: a `Task` or a `Multitask`."""
@@ -284,11 +296,7 @@ def reset_where(
         ValueError: at trace time, if ``mask`` is not bool ``[B]``.
     """
     clock = env.clock(state)
-    if jnp.shape(mask) != clock.env_id.shape or jnp.result_type(mask) != jnp.bool_:
-        raise ValueError(
-            f"reset_where: mask must be bool{list(clock.env_id.shape)}, "
-            f"got {jnp.result_type(mask)}{list(jnp.shape(mask))}"
-        )
+    check_mask("reset_where", mask, clock.env_id.shape[0])
     keys = clock.key if key is None else env.lane_words(key, clock.env_id)
     episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
     fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))

@@ -31,7 +31,8 @@ class Multitask(Environment):
     The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: the
     cost in time and memory is that of all tasks together. Tasks that a lane does not play stand still. Tasks that
     differ only in params do not need this class, since params may have one value per lane. ``env_info["task_id"]``
-    (int32 ``[B]``) reports the task of each row.
+    (int32 ``[B]``) reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack
+    from ids.
 
     Wrappers and time limits of single tasks go inside, ``AutoReset`` goes outside. ``with_params`` applies to every
     task.
@@ -42,6 +43,8 @@ class Multitask(Environment):
             every episode.
         chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
             with task 0.
+        names: one name per task; by default those of the environments, or ``"0"``, ``"1"``, ... if some of these are
+            empty or equal.
 
     Raises:
         ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
@@ -56,16 +59,26 @@ class Multitask(Environment):
     envs: Sequence[Environment]
     task: int = -1
     chosen: bool = tree.static(default=False)
+    names: Sequence[str] = tree.static(default=())
     name: str = tree.static(default="", kw_only=True)
 
     def convert(self):
         envs = tuple(self.envs) if isinstance(self.envs, list | tuple) else ()
         if not envs or not all(isinstance(env, Environment) for env in envs):
             raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
-        return {"envs": envs}
+        names = tuple(self.names) if isinstance(self.names, list | tuple) else self.names
+        if names == ():
+            names = tuple(env.name for env in envs)
+            if "" in names or len(set(names)) < len(names):
+                names = tuple(map(str, range(len(envs))))
+        return {"envs": envs, "names": names}
 
     def check(self):
         first = self.envs[0]
+        if not isinstance(self.names, tuple) or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"Multitask: names must be a sequence of strings, got {self.names!r}")
+        if len(self.names) != len(self.envs) or len(set(self.names)) < len(self.names):
+            raise ValueError(f"Multitask: names must be {len(self.envs)} different names, got {list(self.names)}")
         for number, env in enumerate(self.envs):
             if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
                 raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
@@ -73,7 +86,9 @@ class Multitask(Environment):
                 raise ValueError(f"Multitask: task 0 has {first.num_envs} lanes and task {number} {env.num_envs}")
             for what in ("observation", "action", "reward", "env_info"):
                 a, b = (getattr(one, f"{what}_spec")() for one in (first, env))
-                specs.require_equal(a, b, f"Multitask: {what} specs of tasks 0 and {number}")
+                specs.require_equal(
+                    a, b, f"Multitask: {what} specs of tasks {self._label(0)} and {self._label(number)}"
+                )
         if "task_id" in first.env_info_spec():
             raise ValueError("Multitask: env_info of the tasks already has an entry 'task_id'")
         task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
@@ -85,6 +100,15 @@ class Multitask(Environment):
     @property
     def num_envs(self):
         return self.envs[0].num_envs
+
+    @property
+    def task_names(self):
+        return self.names
+
+    def _label(self, number: int) -> str:
+        """The number of a task, with its name if that says more."""
+        name = self.names[number]
+        return str(number) if name == str(number) else f"{number} ({name})"
 
     @property
     def unwrapped(self) -> Environment:
@@ -141,6 +165,9 @@ class Multitask(Environment):
 
     def _levels(self):
         return [self]
+
+    def _title(self):
+        return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, chosen={self.chosen})"
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"

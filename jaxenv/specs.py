@@ -368,16 +368,16 @@ def from_array(value: Tree, from_dim: int = 0) -> Tree:
     return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
 
 
-def stack(specs: Sequence[Bounded]) -> Bounded:
-    """One spec ``[n, ...]`` for n specs of equal shape and dtype whose bounds may differ."""
+def join(specs: Sequence[Bounded]) -> Bounded:
+    """Joins n specs of equal shape and dtype along a new axis: one spec ``[n, ...]`` with the bounds of each."""
     if not specs:
-        raise ValueError("stack: at least one spec is needed")
+        raise ValueError("join: at least one spec is needed")
     first = specs[0]
     for spec in specs:
         if not isinstance(spec, Bounded):
-            raise ValueError(f"stack: specs must be bounded, got {spec}")
+            raise ValueError(f"join: specs must be bounded, got {spec}")
         if (spec.shape, spec.dtype) != (first.shape, first.dtype):
-            raise ValueError(f"stack: specs must agree in shape and dtype, got {first} and {spec}")
+            raise ValueError(f"join: specs must agree in shape and dtype, got {first} and {spec}")
     low, high = ([getattr(s, bound) for s in specs] for bound in ("minimum", "maximum"))
     return Bounded((len(specs), *first.shape), first.dtype, np.stack(low), np.stack(high), first.name)
 

@@ -21,6 +21,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.multitask import Multitask
 from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import (
@@ -40,11 +41,19 @@ def add_guards(env: Environment, clip_action: bool = True) -> Environment:
     ``clip_action=False`` leaves out ``ClipAction``.
     """
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
-    if continuous or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge):
+    diverges = bool(continuous) or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge)
+    if diverges and not _is_guarded(env):
         env = GuardNonFinite(env)
     if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous):
         env = ClipAction(env)
     return env
+
+
+def _is_guarded(env: Environment) -> bool:
+    """Whether ``env``, or each of its tasks, has a ``GuardNonFinite``."""
+    tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
+    guarded = bool(tasks) and all(map(_is_guarded, tasks))
+    return guarded or any(isinstance(level, GuardNonFinite) for level in layers(env))
 
 
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:

@@ -105,6 +105,10 @@ class Wrapper(Environment):
         return self.env.name
 
     @property
+    def task_names(self):
+        return self.env.task_names
+
+    @property
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
 

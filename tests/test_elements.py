@@ -232,6 +232,48 @@ def test_a_termination_named_env_replaces_that_of_the_dynamics():
     assert lanes(r.env_info["terminations"]["env"]) == [[0, 0, 0, 1]]
 
 
+# --- the list of elements --------------------------------------------------------------------------------------------
+
+
+def still(state, action, out):
+    """Whether the count stands.
+
+    It never does.
+    """
+    return out.state.step == state.step
+
+
+def test_elements_lists_names_specs_weights_and_details():
+    hands = {"left": specs.discrete(10), "right": specs.discrete(10)}
+    env = Composed(
+        paying(2),
+        observations={"cost": (specs.Array((), np.int32), lambda state: state.step)},
+        actions=(hands, lambda state, action: action["left"]),
+        rewards={"still": lambda state, action, out: out.reward, "cost": "cost"},
+        terminations={"still": still, "lost": "life_lost"},
+        weights={"cost": [2, 3]},
+    )
+    by_name = {element.name: element for element in env.elements}
+    assert [*by_name] == [
+        *("observations.cost", "actions.left", "actions.right", "rewards.cost", "rewards.still"),
+        *("terminations.env", "terminations.lost", "terminations.still"),
+    ]
+    assert by_name["actions.left"].spec == specs.discrete(10)
+    assert by_name["rewards.cost"].spec == specs.Array((), np.float32)
+    assert by_name["terminations.still"].spec == specs.Array((), bool)
+    assert by_name["rewards.cost"].weight.tolist() == [2, 3]
+    assert by_name["rewards.still"].weight.tolist() == [1, 1]
+    assert by_name["observations.cost"].weight is None
+    details = {name: element.details for name, element in by_name.items() if element.details}
+    assert details == {
+        "rewards.cost": "env_info['cost']",
+        "terminations.env": "The termination of the dynamics.",
+        "terminations.lost": "env_info['life_lost']",
+        "terminations.still": "Whether the count stands.",
+    }
+    assert Composed(paying()).elements == ()
+
+
 # --- weights ---------------------------------------------------------------------------------------------------------
 
 

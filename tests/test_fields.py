@@ -17,9 +17,11 @@ SPEC = {
 }
 # Required arguments other than ``fields``.
 ARGUMENTS = {
+    "AddWhiteNoise": (0.5,),
     "CropObservation": (0, 0, 1, 1),
     "DiscretizeObservation": (2,),
     "DtypeObservation": ("float32",),
+    "ObstructView": (0.5, 1),
     "RandomCrop": (1, 1),
     "ReshapeObservation": ((2,),),
     "ResizeObservation": ((2, 2),),

@@ -166,3 +166,65 @@ def test_make_accepts_a_spec_that_is_not_registered():
     assert (find(env, TimeLimit).duration, find(env, TimeLimit).terminal) == (7, True)
     assert not find(jaxenv.make("Chain-v0"), TimeLimit).terminal
     assert "Other-v0" not in jaxenv.ids()
+
+
+# --- several tasks ---------------------------------------------------------------------------------------------------
+
+
+def test_load_of_several_ids_makes_a_task_of_each_with_its_own_limit():
+    jaxenv.register("Long-v0", Chain, max_episode_steps=9, terminal_limit=True, kwargs={"length": 4})
+    env = jaxenv.load(["Chain-v0", "Long-v0"], 2, task=np.array([0, 1]), autoreset="same_step")
+    assert names(env) == ["AutoReset", "Multitask"]
+    limits = [find(task, TimeLimit) for task in env.unwrapped.envs]
+    assert [(limit.duration, limit.terminal) for limit in limits] == [(7, False), (9, True)]
+    assert (env.task_names, env.num_tasks, env.num_envs) == (("Chain-v0", "Long-v0"), 2, 2)
+    assert env.autoreset == "same_step"
+    _, (_, timestep) = stepped(env, 7)
+    assert timestep.is_last().tolist() == [True, False]
+    assert timestep.env_info["task_id"].tolist() == [0, 1]
+
+
+def test_a_task_without_a_limit_gets_one_that_is_never_reached_among_tasks_with_limits():
+    jaxenv.register("Endless-v0", Chain, kwargs={"length": 4})
+    tasks = jaxenv.load(["Endless-v0", "Chain-v0"]).unwrapped.envs
+    assert [find(task, TimeLimit).duration for task in tasks] == [2**31 - 1, 7]
+    alone = jaxenv.load(["Endless-v0", "Endless-v0"])
+    assert [find(task, TimeLimit) for task in alone.unwrapped.envs] == [None, None]
+    assert alone.task_names == ("0", "1")
+
+
+def test_wrappers_of_several_tasks_go_around_them_except_those_inside_the_limit():
+    env = jaxenv.load(["Chain-v0", "Chain-v0"], 2, wrappers=[Remember, Repeat, Double, Mean], mode="eval", chosen=True)
+    assert names(env) == ["Mean", "AutoReset", "Multitask"]
+    assert [names(task) for task in env.unwrapped.envs] == [["TimeLimit", "Repeat", "Remember", "Chain"]] * 2
+    assert env.frozen
+    assert env.unwrapped.chosen
+
+
+def test_several_tasks_are_guarded_once_each():
+    env = jaxenv.load(["Pendulum-v1", "Pendulum-v1"], 2, gravity=[1.0, 2.0])
+    assert names(env) == ["AutoReset", "Multitask"]
+    for task in env.unwrapped.envs:
+        assert names(task) == ["TimeLimit", "ClipAction", "GuardNonFinite", "Pendulum"]
+        assert task.unwrapped.params.gravity.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kwargs", "message"),
+    [
+        (
+            ["Chain-v0", "CartPole-v1"],
+            {},
+            r"Multitask: observation specs of tasks 0 \(Chain-v0\) and 1 \(CartPole-v1\)",
+        ),
+        (["CartPole-v0", "CartPole-v1"], {"mass": 1}, "CartPole-v0: unknown keyword 'mass'"),
+        (["Chain-v0", "nosuite:Chain-v0"], {}, "load: no suite 'nosuite'"),
+        (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, "make: wrappers must be a sequence of wrappers"),
+        (["Chain-v0", "Chain-v0"], {"task": 2}, "Multitask: task must be -1 or one of 2 tasks, got 2"),
+        ([], {}, r"load: id must be an id or a sequence of ids, got \[\]"),
+        (["Chain-v0", Chain], {}, "load: id must be an id or a sequence of ids, got"),
+    ],
+)
+def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        jaxenv.load(ids, 2, **kwargs)

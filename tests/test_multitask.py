@@ -93,6 +93,16 @@ def test_params_reach_every_task():
     assert [task.unwrapped.params.gravity for task in heavy.envs] == [20, 20]
 
 
+def test_names_of_tasks_are_those_of_the_environments_if_they_differ():
+    short, long = (jaxenv.spec(id).make() for id in ("CartPole-v0", "CartPole-v1"))
+    assert Multitask((short, TransformReward(long, lambda r: r))).task_names == ("CartPole-v0", "CartPole-v1")
+    assert Multitask((short, short)).task_names == ("0", "1")
+    named = AutoReset(TimeLimit(Multitask((short, short), names=["light", "heavy"]), 9))
+    assert (named.task_names, named.num_tasks) == (("light", "heavy"), 2)
+    assert (AutoReset(short).task_names, short.num_tasks) == (("CartPole-v0",), 1)
+    assert Chain().task_names == ("0",)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -105,6 +115,12 @@ def test_params_reach_every_task():
             "put AutoReset and batch state outside, task 1 is <AutoReset",
         ),
         (lambda: Multitask((Chain(), Chain(num_envs=2))), "Multitask: task 0 has 1 lanes and task 1 2"),
+        (
+            lambda: Multitask((Chain(),), names=("a", "b")),
+            r"Multitask: names must be 1 different names, got \['a', 'b'\]",
+        ),
+        (lambda: Multitask((Chain(), Chain()), names=("a", "a")), "Multitask: names must be 2 different names, got"),
+        (lambda: Multitask((Chain(),), names="a"), "Multitask: names must be a sequence of strings, got 'a'"),
         (lambda: Multitask((Chain(),), 1), "Multitask: task must be -1 or one of 1 tasks, got 1"),
     ],
 )

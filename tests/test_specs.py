@@ -298,25 +298,25 @@ def test_zeros_of_a_tree_have_outer_axes():
     assert not got["a"].any()
 
 
-def test_stack_keeps_the_bounds_of_each():
-    got = specs.stack([Bounded((2,), np.float32, 0, 1, "a"), Bounded((2,), np.float32, [-1, 0], INF)])
+def test_join_keeps_the_bounds_of_each():
+    got = specs.join([Bounded((2,), np.float32, 0, 1, "a"), Bounded((2,), np.float32, [-1, 0], INF)])
     assert got == Bounded((2, 2), np.float32, [[0, 0], [-1, 0]], [[1, 1], [INF, INF]])
     assert got.name == "a"
-    assert specs.stack([specs.discrete(3)] * 4) == Bounded((4,), np.int32, 0, 2)
+    assert specs.join([specs.discrete(3)] * 4) == Bounded((4,), np.int32, 0, 2)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([specs.discrete(2), Bounded((1,), np.int32, 0, 1)], "stack: specs must agree in shape and dtype, got .* and "),
-        ([specs.discrete(2), Bounded((), np.int16, 0, 1)], "stack: specs must agree in shape and dtype"),
-        ([specs.discrete(2), Array((), np.int32)], "stack: specs must be bounded, got Array"),
-        ([], "stack: at least one spec"),
+        ([specs.discrete(2), Bounded((1,), np.int32, 0, 1)], "join: specs must agree in shape and dtype, got .* and "),
+        ([specs.discrete(2), Bounded((), np.int16, 0, 1)], "join: specs must agree in shape and dtype"),
+        ([specs.discrete(2), Array((), np.int32)], "join: specs must be bounded, got Array"),
+        ([], "join: at least one spec"),
     ],
 )
-def test_stack_refuses_incompatible_specs(given, message):
+def test_join_refuses_incompatible_specs(given, message):
     with pytest.raises(ValueError, match=message):
-        specs.stack(given)
+        specs.join(given)
 
 
 def test_require_equal_ignores_names():

@@ -1,25 +1,39 @@
 """Two players alternately mark the cells of a 3 by 3 board; three in a line win.
 
-Reference: ALF's ``TicTacToeEnvironment`` (tests/envs/test_tic_tac_toe.py contains its published trace).
+Reference: ALF's ``TicTacToeEnvironment`` (tests/envs/test_tic_tac_toe.py contains its published trace), where one
+sequence of actions moves both players. With ``opponent`` the agent is player 0 and the environment answers its moves,
+as in TF-Agents' environment of that name. ``illegal_reward=-0.001`` is the reward there; TF-Agents' discount of 1 at
+the end of a game is not copied.
 
 Observation   int8[3, 3]   -1 for a mark of player 0, 1 for a mark of player 1, 0 for a free cell
 Action        int32        the cell to mark, 0 to 8, row by row; player 0 moves first
-Reward        1 if player 0 wins, -1 if player 1 wins, 0 otherwise; marking a marked cell loses
+Reward        1 if player 0 wins, -1 if player 1 wins, 0 otherwise; marking a marked cell loses, with
+              ``illegal_reward`` for the player who does it
 Starts        with an empty board
 Terminates    on a line, a full board or an illegal move
-Time limit    none; an episode has at most nine moves
-env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the move; action_mask: bool[9], the free
+Time limit    none; an episode has at most nine moves, five of the agent with an opponent
+env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the step; action_mask: bool[9], the free
               cells
 """
+
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import random, specs, tree
+from jaxenv._checks import check_choice
 from jaxenv.task import Task, Transition
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
+
+
+@tree.struct
+class Params:
+    """Scalars, or ``[B]`` for one value per lane."""
+
+    illegal_reward: float = -1.0  # of the player who marks a marked cell; the other player gets its negative
 
 
 @tree.struct
@@ -30,7 +44,19 @@ class State:
 
 
 class TicTacToe(Task):
-    """Tic-tac-toe with both players' moves in one sequence of actions; the module docstring is the specification."""
+    """Tic-tac-toe for two players, or against an opponent; the module docstring is the specification.
+
+    Args:
+        opponent: ``None`` for both players' moves in one sequence of actions. Otherwise a step is the agent's move and
+            the opponent's answer: ``"random"`` marks each free cell with equal probability (one random word),
+            ``"first"`` marks the first free cell.
+    """
+
+    params: Params = Params()
+    opponent: Literal["random", "first"] | None = tree.static(default=None)
+
+    def check(self):
+        check_choice("TicTacToe", "opponent", self.opponent, ("random", "first", None))
 
     def initial(self, stream):
         return State(jnp.zeros((*stream.shape, 9), jnp.int8))
@@ -38,23 +64,34 @@ class TicTacToe(Task):
     def transition(self, state, action, stream):
         player = _player_to_move(state.board)
         board, legal = _mark(state.board, action, player)
-        wins, full = legal & _has_line(board, player), jnp.all(board != 0, axis=-1)
-        reward = jnp.where(wins, -player, jnp.where(legal, np.int8(0), player)).astype(jnp.float32)
+        wins = legal & _has_line(board, player)
+        loses = jnp.zeros_like(wins)
+        if self.opponent is not None:
+            over = wins | ~legal | _is_full(board)
+            board = jnp.where(over[:, None], board, _mark(board, self._reply(board, stream), -player)[0])
+            loses = ~over & _has_line(board, -player)
+        draw = legal & ~wins & ~loses & _is_full(board)
         info = {
-            "play0_win": wins & (player == -1),
-            "play1_win": wins & (player == 1),
-            "draw": full & legal & ~wins,
+            "play0_win": jnp.where(player == -1, wins, loses),
+            "play1_win": jnp.where(player == -1, loses, wins),
+            "draw": draw,
             "invalid_move": ~legal,
         }
-        return Transition(State(board), reward, terminated=wins | full | ~legal, env_info=info)
+        won = info["play0_win"].astype(jnp.float32) - info["play1_win"].astype(jnp.float32)
+        illegal = jnp.where(player == -1, self.params.illegal_reward, -self.params.illegal_reward)
+        return Transition(State(board), jnp.where(legal, won, illegal), wins | loses | draw | ~legal, info)
+
+    def _reply(self, board: jax.Array, stream: random.Stream) -> jax.Array:
+        """The cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
+        free = board == 0
+        return random.categorical(stream, free) if self.opponent == "random" else jax.lax.argmax(free, 1, jnp.int32)
 
     def observe(self, state):
         return state.board.reshape(-1, 3, 3)
 
     def state_info(self, state):
         # On a full board the episode is over. The mask then allows every cell, so that a policy always has an action.
-        full = jnp.all(state.board != 0, axis=-1, keepdims=True)
-        return {"action_mask": (state.board == 0) | full}
+        return {"action_mask": (state.board == 0) | _is_full(state.board)[:, None]}
 
     def observation_spec(self):
         return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
@@ -78,3 +115,7 @@ def _mark(board: jax.Array, cell: jax.Array, player: jax.Array) -> tuple[jax.Arr
 
 def _has_line(board: jax.Array, player: jax.Array) -> jax.Array:
     return jnp.any(jnp.all(board[:, _LINES] == player[:, None, None], axis=-1), axis=-1)
+
+
+def _is_full(board: jax.Array) -> jax.Array:
+    return jnp.all(board != 0, axis=-1)

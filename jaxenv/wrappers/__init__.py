@@ -13,6 +13,7 @@ from jaxenv.wrappers.action_delay import ActionDelay as ActionDelay
 from jaxenv.wrappers.action_noise import ActionNoise as ActionNoise
 from jaxenv.wrappers.action_offset import ActionOffset as ActionOffset
 from jaxenv.wrappers.action_repeat import ActionRepeat as ActionRepeat
+from jaxenv.wrappers.add_white_noise import AddWhiteNoise as AddWhiteNoise
 from jaxenv.wrappers.affine_action import AffineAction as AffineAction
 from jaxenv.wrappers.autoreset import AutoReset as AutoReset
 from jaxenv.wrappers.channel_first import ChannelFirst as ChannelFirst
@@ -48,7 +49,9 @@ from jaxenv.wrappers.noop_reset import NoopReset as NoopReset
 from jaxenv.wrappers.normalize_action import NormalizeAction as NormalizeAction
 from jaxenv.wrappers.normalize_observation import NormalizeObservation as NormalizeObservation
 from jaxenv.wrappers.normalize_reward import NormalizeReward as NormalizeReward
+from jaxenv.wrappers.obstruct_view import ObstructView as ObstructView
 from jaxenv.wrappers.one_hot_action import OneHotAction as OneHotAction
+from jaxenv.wrappers.preset import preset as preset
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward
 from jaxenv.wrappers.random_crop import RandomCrop as RandomCrop
 from jaxenv.wrappers.random_first_episode_length import RandomFirstEpisodeLength as RandomFirstEpisodeLength

@@ -26,7 +26,7 @@ class History(LaneWrapper):
         env: any environment without a ``same_step`` ``AutoReset``.
         num: number of observations, at least 1.
         include_actions: show the actions, too.
-        padding: observations before the first: ``"zeros"``, or ``"first"`` to repeat the first observation.
+        padding: observations before the first: ``"zero"`` uses zeros, ``"reset"`` repeats the first.
 
     Raises:
         ValueError: if ``num`` is below 1 or ``padding`` is unknown.
@@ -41,7 +41,7 @@ class History(LaneWrapper):
 
     num: int = tree.static(default=4)
     include_actions: bool = tree.static(default=False)
-    padding: Literal["zeros", "first"] = tree.static(default="zeros")
+    padding: Literal["zero", "reset"] = tree.static(default="zero")
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
@@ -49,7 +49,7 @@ class History(LaneWrapper):
     def check(self):
         if self.num < 1:
             raise ValueError(f"History: num must be at least 1, got {self.num}")
-        check_choice("History", "padding", self.padding, ("zeros", "first"))
+        check_choice("History", "padding", self.padding, ("zero", "reset"))
 
     def _with_actions(self, observation, action):
         return {"observation": observation, "action": action} if self.include_actions else observation
@@ -62,14 +62,14 @@ class History(LaneWrapper):
         return state.own
 
     def observation_spec(self):
-        zeros = self.padding == "zeros"
+        zeros = self.padding == "zero"
         observation = jax.tree.map(lambda s: repeated(s, self.num, zeros=zeros), self.env.observation_spec())
         action = jax.tree.map(lambda s: repeated(s, self.num), shown_action_spec(self.env.action_spec()))
         return self._with_actions(observation, action)
 
     def init(self, timestep, stream):
         def fill(x):
-            return filled(jnp.zeros_like(x) if self.padding == "zeros" else x, self.num)
+            return filled(jnp.zeros_like(x) if self.padding == "zero" else x, self.num)
 
         actions = jax.tree.map(lambda a: filled(jnp.zeros_like(a), self.num), timestep.prev_action)
         return self._with_actions(jax.tree.map(fill, timestep.observation), actions)

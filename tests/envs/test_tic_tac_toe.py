@@ -8,6 +8,7 @@ import pytest
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.testing import check_env
 from jaxenv.timestep import StepType
 
 FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
@@ -179,3 +180,81 @@ def test_specs_are_a_three_by_three_board_and_nine_actions():
     assert env.observation_spec() == jaxenv.specs.Bounded((3, 3), np.int8, -1, 1)
     assert env.action_spec() == jaxenv.specs.Bounded((), np.int32, 0, 8)
     assert set(env.env_info_spec()) == {"play0_win", "play1_win", "draw", "invalid_move", "action_mask"}
+
+
+# --- against an opponent ---------------------------------------------------------------------------------------------
+
+
+def answered(board, cell, reply):
+    """A step against an opponent as in TF-Agents: the next board, the reward and the name of the end or ``None``."""
+    board, reward, end = move(board, cell)
+    return (board, reward, end) if end else move(board, reply)
+
+
+@functools.cache
+def stepped_against(opponent, boards, cells):
+    """The rows after one move of the agent from each of the boards."""
+    env = jaxenv.spec("TicTacToe-v0").make(len(boards), opponent=opponent, illegal_reward=-0.25)
+    state, _ = reset(env, jax.random.key(0))
+    state = tree.rebuild(state, task=type(state.task)(np.array(boards, np.int8)))
+    return jax.device_get(advance(env, state, np.array(cells, np.int32))[1])
+
+
+def agents_moves():
+    """Every position in which the agent moves, with every cell that it may mark."""
+    boards = [board for board in positions() if to_move(board) == -1]
+    return tuple(board for board in boards for _ in range(9)), tuple(range(9)) * len(boards)
+
+
+@pytest.mark.parametrize("opponent", ["first", "random"])
+def test_an_opponent_answers_every_move_that_does_not_end_the_game(opponent):
+    boards, cells = agents_moves()
+    timestep = stepped_against(opponent, boards, cells)
+    ends = set()
+    for lane, (board, cell) in enumerate(zip(boards, cells, strict=True)):
+        own, _, end = move(board, cell)
+        after = tuple(timestep.observation[lane].ravel().tolist())
+        replies = [i for i in range(9) if own[i] == 0] if end is None else [None]
+        reply = replies[0] if opponent == "first" else next((i for i in range(9) if after[i] != own[i]), None)
+        assert reply in replies
+        expected, reward, end = answered(board, cell, reply)
+        reward = -0.25 if end == "invalid_move" else reward
+        ends.add(end)
+        assert after == expected
+        assert timestep.reward[lane] == reward
+        assert (timestep.step_type[lane] == LAST) == (end is not None)
+        assert timestep.discount[lane] == (end is None)
+        names = ("play0_win", "play1_win", "draw", "invalid_move")
+        assert [name for name in names if timestep.env_info[name][lane]] == ([end] if end else [])
+    assert ends == {None, "play0_win", "play1_win", "draw", "invalid_move"}
+
+
+def test_a_random_opponent_marks_every_free_cell_equally_often():
+    lanes = 8000
+    env = jaxenv.spec("TicTacToe-v0").make(lanes, opponent="random")
+    state, _ = reset(env, jax.random.key(3))
+    _, timestep = jax.device_get(advance(env, state, np.full(lanes, 4, np.int32)))
+    counts = (timestep.observation.reshape(lanes, 9) == 1).sum(axis=0)
+    assert counts[4] == 0
+    assert counts.sum() == lanes
+    assert (np.abs(np.delete(counts, 4) - 1000) < 150).all()  # five standard deviations
+
+
+def test_the_reward_of_an_illegal_move_belongs_to_the_player_who_makes_it():
+    env = jaxenv.make("TicTacToe-v0", num_envs=2, illegal_reward=[-0.001, -0.5])
+    state, _ = reset(env, jax.random.key(0))
+    state, _ = advance(env, state, np.array([4, 4], np.int32))
+    state, timestep = advance(env, state, np.array([4, 4], np.int32))
+    np.testing.assert_allclose(timestep.reward, [0.001, 0.5])
+    assert timestep.is_last().all()
+
+
+def test_an_unknown_opponent_is_refused():
+    with pytest.raises(ValueError, match="TicTacToe: opponent must be 'random', 'first' or None, got 'perfect'"):
+        jaxenv.make("TicTacToe-v0", opponent="perfect")
+
+
+def test_a_game_against_an_opponent_has_the_properties_of_an_environment():
+    env = jaxenv.make("TicTacToe-v0", num_envs=4, opponent="random")
+    names = ["same_tree", "strict_promotion", "lane_independent", "within_specs", "mask_leaves_an_action"]
+    check_env(env, properties=names, raise_on_failure=True)

@@ -94,6 +94,8 @@ WRAPPERS: dict[str, Entry] = {
     "FlipObservation": Entry(bound("FlipObservation"), seeing),
     "GrayscaleObservation": Entry(bound("GrayscaleObservation"), seeing),
     "ScaleImage": Entry(bound("ScaleImage"), seeing),
+    "AddWhiteNoise": Entry(bound("AddWhiteNoise", 0.3), seeing),
+    "ObstructView": Entry(bound("ObstructView", 0.4, 2), seeing),
     # --- normalisation and history ---
     "FrameStack": Entry(bound("FrameStack", 3)),
     "History": Entry(bound("History", 3, include_actions=True)),

@@ -119,10 +119,10 @@ def test_a_same_step_last_row_shows_the_next_history_and_keeps_the_final_one():
 @pytest.mark.parametrize(
     ("wrapper", "expected"),
     [
-        (lambda e: History(e, 3, padding="first"), [[20, 20, 20], [20, 20, 21], [20, 21, 22], [21, 22, 23]]),
+        (lambda e: History(e, 3, padding="reset"), [[20, 20, 20], [20, 20, 21], [20, 21, 22], [21, 22, 23]]),
         (lambda e: FrameStack(e, 3, padding="zero"), [[0, 0, 20], [0, 20, 21], [20, 21, 22], [21, 22, 23]]),
     ],
-    ids=["first", "zero"],
+    ids=["reset", "zero"],
 )
 def test_padding_fills_the_rows_before_the_first(wrapper, expected):
     shown = rows(AutoReset(wrapper(Counting(np.array([1, 1, 9]), stride=10))), 7).observation
@@ -233,7 +233,7 @@ def test_auto_reset_does_not_carry_the_frames_twice():
         (lambda e: FrameStack(e, 2, fields=(3,)), r"FrameStack: fields must be None, a dotted path or .*, got \(3,\)"),
         (lambda e: FrameStack(e, 2, fields=()), r"FrameStack: fields must name at least one part, got \(\)"),
         (lambda e: History(e, 0), "History: num must be at least 1, got 0"),
-        (lambda e: History(e, 2, padding="zero"), "History: padding must be 'zeros' or 'first', got 'zero'"),
+        (lambda e: History(e, 2, padding="zeros"), "History: padding must be 'zero' or 'reset', got 'zeros'"),
     ],
 )
 def test_invalid_arguments_are_refused_by_name_and_value(build, message):
