@@ -2,10 +2,11 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_choice
+from jaxenv._restart import check_strategy
 from jaxenv._stack_data import wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrappers import FixedResetKey
@@ -22,7 +23,7 @@ def make(
     wrappers: Sequence[WrapperLike] = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    reset: ResetStrategy | None = None,
+    reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
     fixed_reset_key: Any = None,
     **params,
 ) -> Environment:
@@ -38,8 +39,8 @@ def make(
             ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
-        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
-            ``None`` for the one that the environment declares.
+        reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
+            platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
 
@@ -49,7 +50,7 @@ def make(
     """
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
-    check_choice("make", "reset", reset, (*get_args(ResetStrategy), None))
+    check_strategy("make", reset_strategy)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:
@@ -64,7 +65,7 @@ def make(
     if mode == "eval":
         added = stack.for_evaluation(added)
     limit = spec.max_episode_steps if max_episode_steps is None else max_episode_steps
-    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset)
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy)
     env.check_lanes(num_envs)
     return env
 

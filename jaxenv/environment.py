@@ -162,7 +162,10 @@ class Environment(Module, abc.ABC):
     @property
     @abc.abstractmethod
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """The fastest way to restart lanes here: one name, or one per platform with a ``"default"`` entry."""
+        """The restart strategy in use: one name, or one per platform with a ``"default"`` entry.
+
+        Without ``AutoReset`` it is the fastest one, as the task declares it.
+        """
 
     @property
     @abc.abstractmethod

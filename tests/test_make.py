@@ -101,7 +101,7 @@ def test_evaluation_keeps_the_arguments_of_wrappers():
 @pytest.mark.parametrize("reset", ["select", "cond", "compact"])
 def test_a_fixed_reset_key_starts_every_episode_of_a_lane_in_the_same_state(key_shape, reset):
     fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
-    env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)
+    env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset_strategy=reset)
     observations, _ = stepped(env, 6)  # FIRST, MID, LAST, FIRST, ...
     assert names(env) == ["AutoReset", "TimeLimit", "FixedResetKey", "Scatter"]
     starts = observations[::3]

@@ -1,5 +1,6 @@
 """The stack that ``make`` builds: the order of wrappers, modes, and guards."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -62,9 +63,17 @@ def test_the_autoreset_argument_sets_the_mode_of_the_stack(autoreset):
     assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
 
 
-@pytest.mark.parametrize("reset", ["select", "cond", "compact", None])
-def test_the_reset_argument_sets_the_restart_strategy(reset):
-    assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact", {"cpu": "cond", "default": "compact"}])
+def test_the_restart_strategy_has_one_name_in_make_in_autoreset_and_on_the_stack(strategy):
+    env = jaxenv.make("Chain-v0", reset_strategy=strategy, wrappers=[Mean])
+    assert find(env, AutoReset).reset_strategy == env.reset_strategy == strategy
+
+
+def test_the_restart_strategy_is_the_declared_one_by_default():
+    assert jaxenv.make("Chain-v0").reset_strategy == "select"
+    env = jaxenv.make("CardGame-v0")
+    assert env.reset_strategy == {"cpu": "cond", "default": "select"}
+    assert hash(jax.tree.structure(env)) == hash(jax.tree.structure(jaxenv.make("CardGame-v0")))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,9 @@ def test_the_reset_argument_sets_the_restart_strategy(reset):
     [
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset": "fast"}, "reset must be 'select', 'cond', 'compact' or None, got 'fast'"),
+        ({"reset_strategy": {"cpu": "cond"}}, "make: reset_strategy per platform must have a 'default', got {'cpu'"),
+        ({"reset_strategy": {"default": "fast"}}, "make: reset_strategy of 'default' must be 'select', .* got 'fast'"),
+        ({"reset_strategy": "fast"}, "reset_strategy must be 'select', 'cond', 'compact' or None, got 'fast'"),
     ],
 )
 def test_unknown_modes_are_refused_with_the_known_ones(kwargs, message):
