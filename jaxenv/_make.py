@@ -1,14 +1,17 @@
 """`make` and `load`, which build the complete stack of an environment from its id."""
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_choice
+from jaxenv._names import did_you_mean
 from jaxenv._restart import check_strategy
-from jaxenv._stack_data import wrapper_class
+from jaxenv._stack_data import wrap, wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.wrapper import Wrapper
 from jaxenv.wrappers import FixedResetKey
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
@@ -52,15 +55,17 @@ def make(
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
     check_strategy("make", reset_strategy)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
+    spec.check_keywords(params, OPTIONS)
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
     wrapped = env
-    if isinstance(wrappers, str):
-        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as [{wrappers!r}], got {wrappers!r}")
-    for wrapper in wrappers:
-        wrapped = _builder(wrapper)(wrapped)
+    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
+        such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
+        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
+    for place, wrapper in enumerate(wrappers):
+        wrapped = _wrapped(wrapped, wrapper, f"make: wrappers[{place}]")
     base, added = stack.split(wrapped, env)
     if mode == "eval":
         added = stack.for_evaluation(added)
@@ -69,6 +74,8 @@ def make(
     env.check_lanes(num_envs)
     return env
 
+
+OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
 SUITES = {"gymnax": "jaxenv.suites.gymnax"}
@@ -86,19 +93,26 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
     if suite not in SUITES:
-        known = ", ".join(sorted(SUITES))
-        raise ValueError(f"load: no suite {suite!r} (known: {known}); ids of jaxenv itself have no prefix")
+        hint = did_you_mean(suite, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
+        raise ValueError(f"load: no suite {suite!r}; ids of jaxenv itself have no prefix, {hint}")
     return importlib.import_module(SUITES[suite]).load(name, num_envs, **kwargs)
 
 
 load.batched = True  # type: ignore[attr-defined]
 
 
-def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
-    if callable(wrapper):
-        return wrapper
-    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
-    if not isinstance(name, str):
-        raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
-    cls = wrapper_class(name, "make")
-    return lambda env: cls(env, **kwargs)
+def _wrapped(env: Environment, wrapper: WrapperLike, owner: str) -> Environment:
+    """``env`` in one of ``wrappers``; errors start with ``owner``."""
+    if isinstance(wrapper, Environment):
+        raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
+    named = wrapper if isinstance(wrapper, tuple | list) else (wrapper, {})
+    if len(named) == 2 and isinstance(named[1], Mapping) and (isinstance(named[0], str | type)):
+        cls = wrapper_class(named[0], owner) if isinstance(named[0], str) else named[0]
+        if issubclass(cls, Wrapper):
+            return wrap(env, cls, named[1], owner)
+    if not callable(wrapper):
+        raise ValueError(f"{owner} must be a wrapper class, a name, (name, arguments) or a function, got {wrapper!r}")
+    wrapped = wrapper(env)
+    if not isinstance(wrapped, Environment):
+        raise ValueError(f"{owner} must return an environment, got {wrapped!r}")
+    return wrapped

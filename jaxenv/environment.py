@@ -5,7 +5,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,30 @@ import numpy as np
 from jaxenv import _describe, _xla, random, specs, tree
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
+from jaxenv._names import missing_attribute
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
 ResetStrategy: TypeAlias = Literal["select", "cond", "compact"]
+
+# What other libraries call the members of an environment: the error says what to write here.
+_WORDS = {
+    "action_space": "env.action_spec()",
+    "single_action_space": "env.action_spec()",
+    "action_size": "env.action_spec().shape",
+    "num_actions": "env.action_spec().num_values",
+    "observation_space": "env.observation_spec()",
+    "single_observation_space": "env.observation_spec()",
+    "observation_size": "env.observation_spec().shape",
+    "reward_range": "env.reward_spec()",
+    "default_params": "env.params",
+    "reset_env": "env.reset(key)",
+    "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
+    "seed": "env.reset(jax.random.key(seed))",
+    "max_steps_in_episode": "jaxenv.make(..., max_episode_steps=...)",
+}
 
 
 class Environment(Module, abc.ABC):
@@ -222,6 +240,16 @@ class Environment(Module, abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """The id under which the environment was made."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def params(self) -> Any:
+            """The params of the task, through any wrappers."""
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            return missing_attribute(self, name, _WORDS)
 
     @property
     @abc.abstractmethod

@@ -108,6 +108,11 @@ class Wrapper(Environment):
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
 
+    @property
+    def params(self):
+        """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
+        return self.env.params
+
     def with_params(self, **values):
         return tree.rebuild(self, env=self.env.with_params(**values))
 

@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
+    {"_names", "_source"},
     {"tree", "_numeric", "_checks"},
     {"_declared", "_xla", "_count"},
     {"random", "_module"},

@@ -160,7 +160,8 @@ def test_params_of_any_numeric_type_become_strong_float32():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"gravitas": 1.0}, "no param 'gravitas', the params are gravity, masscart"),
+        ({"gravitas": 1.0}, "no param 'gravitas', did you mean 'gravity'"),
+        ({"x": 1.0}, "no param 'x', the params are gravity, masscart"),
         ({"gravity": "heavy"}, "gravity must be a number or an array of numbers, got 'heavy'"),
         ({"gravity": np.nan}, "gravity must be finite, got nan"),
         ({"gravity": [1.0, np.inf]}, "gravity must be finite"),

@@ -90,7 +90,8 @@ def test_numbers_of_a_task_may_be_per_lane_and_follow_take():
 def test_params_reach_every_task():
     env = jaxenv.spec("CartPole-v1").make()
     heavy = Multitask((env, TransformReward(env, lambda r: -r))).with_params(gravity=20)
-    assert [task.unwrapped.params.gravity for task in heavy.envs] == [20, 20]
+    assert [params.gravity for params in heavy.params] == [20, 20]
+    assert Multitask(tasks(4)).params == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import jax
 
 from jaxenv import tree
 from jaxenv._checks import check_integer
+from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.experience import Experience
@@ -69,5 +70,7 @@ def _full_path(field: str) -> str:
     head = field.split(".")[0]
     short, full = ([f.name for f in dataclasses.fields(cls)] for cls in (TimeStep, Experience))
     if head not in short + full:
-        raise ValueError(f"unroll: no field {field!r}, the fields are {', '.join(short + full[1:])}")
+        known = short + full[1:]
+        hint = did_you_mean(head, known, otherwise=f"the fields are {', '.join(known)}")
+        raise ValueError(f"unroll: no field {field!r}, {hint}")
     return f"timestep.{field}" if head in short else field
