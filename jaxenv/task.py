@@ -113,7 +113,9 @@ class Task(Environment):
 
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        task = tree.strong(self.initial(clock.stream()))
+        task = self.initial(clock.stream())
+        _task_checks.check_arrays(self, "initial", "the state", task)
+        task = tree.strong(task)
         if previous is not None:
             task = self.carry(previous.task, task)
         _task_checks.check_leading(self, "initial", task, env_id.shape)

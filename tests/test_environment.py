@@ -22,6 +22,13 @@ class Params:
     walls: np.ndarray = tree.leaf(rank=1, default=(5.0, 6.0))
 
 
+@dataclasses.dataclass
+class Plain:
+    """A dataclass that is not a pytree."""
+
+    at: jax.Array
+
+
 class Walk(Task):
     """A position on a line, with everything that an author can declare."""
 
@@ -83,7 +90,7 @@ def test_reset_with_one_key_folds_in_the_lane_id():
 
 
 def test_two_typed_keys_are_a_batch_and_a_raw_key_is_refused():
-    env = jaxenv.make("CartPole-v1", num_envs=9)
+    env = jaxenv.make("CartPole-v1", num_envs=2)
     _, timestep = env.reset(jax.random.split(jax.random.key(0), 2))
     assert timestep.env_id.tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"typed key from jax.random.key\(seed\), got uint32\[2\]"):
@@ -177,7 +184,7 @@ def test_an_invalid_param_is_refused_with_its_name_and_value(values, message):
 def test_reset_refuses_params_for_a_different_number_of_lanes():
     env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch has 3"):
-        env.reset(jax.random.split(jax.random.key(0), 3))
+        env.reset(jax.random.key(0), env_id=jnp.arange(3))
 
 
 def test_an_environment_is_frozen_and_compared_by_identity():
@@ -219,7 +226,10 @@ def test_environments_that_differ_in_params_share_a_compilation():
             {"initial": lambda self, stream: {"at": jnp.zeros(())}},
             r"initial: every array must lead with the 3 lanes, at has",
         ),
-        ({"observe": lambda self, state: {"a": state["at"]}}, "observe: structure must be"),
+        (
+            {"observe": lambda self, state: {"a": state["at"]}},
+            "observe: observation must be an array, got a dict with 'a', as in observation_spec",
+        ),
         (
             {"observe": lambda self, state: state["at"][:, None]},
             r"observe: observation must have shape \(lanes, \*\(\)\)",
@@ -230,7 +240,23 @@ def test_environments_that_differ_in_params_share_a_compilation():
         ),
         (
             {"transition": lambda self, state, a, stream: Transition({"to": a}, state["at"], a == 2)},
-            "the state's structure must stay",
+            "transition: state must be a dict with 'at', got a dict with 'to', as initial made it",
+        ),
+        (
+            {"initial": lambda self, stream: Plain(jnp.zeros(3))},
+            r"initial: the state must be a tree of arrays, got an object of class Plain: declare .*@jaxenv\.tree",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(Plain(a), state["at"], a == 2)},
+            r"transition: state must be a tree of arrays, got an object of class Plain: declare .*@jaxenv\.tree",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(state, None, a == 2)},
+            "transition: reward must be an array, got None",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(state, state["at"], a == 2, [a])},
+            "transition: env_info must be a dict, got list",
         ),
         (
             {"transition": lambda self, state, a, stream: Transition(state, jnp.ones(()), a == 2)},
@@ -262,7 +288,7 @@ def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
         (np.zeros((3, 1), np.int32), r"must have shape \(3,\) .*, got \(3, 1\)"),
         (np.zeros(3, np.float32), "must be int32 or of its kind, got float32"),
         (np.zeros(3, bool), "must be int32 or of its kind, got bool"),
-        ({"a": np.zeros(3, np.int32)}, "the action's structure must be"),
+        ({"a": np.zeros(3, np.int32)}, "action must be an array, got a dict with 'a', as in the action spec"),
         (1, r"must have shape \(3,\) .*, got \(\)"),
     ],
 )

@@ -84,7 +84,7 @@ def test_numbers_of_a_task_may_be_per_lane_and_follow_take():
     env = Multitask(each, np.array([0, 1, 0, 1])).take(np.array([1, 2]))
     np.testing.assert_allclose(rows(env, 1).discount[1], [0.6, 0.3])
     with pytest.raises(ValueError, match="holds 4 lanes, the batch has 3"):
-        Multitask((Discount(both[0], np.ones(4)),)).reset(jax.random.split(jax.random.key(0), 3))
+        Multitask((Discount(both[0], np.ones(4)),)).reset(jax.random.key(0), env_id=np.arange(3))
 
 
 def test_params_reach_every_task():

@@ -57,7 +57,7 @@ def unroll(
     if isinstance(fields, str):
         raise ValueError(f"unroll: fields must be a sequence of names, got the string {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]
-    loop = PolicyLoop.create("unroll", env, policy, state, key, initial_memory, memory)
+    loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
 
     def one_step(carry, _):
         carry, row = loop.step(carry)
