@@ -55,7 +55,7 @@ def make(
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
     check_strategy("make", reset_strategy)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
-    spec.check_keywords(params, OPTIONS)
+    spec.check_keywords(params, ["num_envs", *OPTIONS])
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
@@ -89,7 +89,7 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
     Raises:
         ValueError: for an unknown suite or id.
     """
-    if ":" not in id:
+    if not isinstance(id, str) or ":" not in id:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
     if suite not in SUITES:
@@ -105,11 +105,14 @@ def _wrapped(env: Environment, wrapper: WrapperLike, owner: str) -> Environment:
     """``env`` in one of ``wrappers``; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
-    named = wrapper if isinstance(wrapper, tuple | list) else (wrapper, {})
-    if len(named) == 2 and isinstance(named[1], Mapping) and (isinstance(named[0], str | type)):
-        cls = wrapper_class(named[0], owner) if isinstance(named[0], str) else named[0]
-        if issubclass(cls, Wrapper):
-            return wrap(env, cls, named[1], owner)
+    if isinstance(wrapper, type) and issubclass(wrapper, Wrapper):
+        return wrap(env, wrapper, {}, owner)
+    named = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    if isinstance(named, tuple | list) and len(named) == 2 and isinstance(named[0], str):
+        name, arguments = named
+        if not isinstance(arguments, Mapping):
+            raise ValueError(f"{owner}: the arguments of {name} must be a dict, got {arguments!r}")
+        return wrap(env, wrapper_class(name, owner), arguments, owner)
     if not callable(wrapper):
         raise ValueError(f"{owner} must be a wrapper class, a name, (name, arguments) or a function, got {wrapper!r}")
     wrapped = wrapper(env)

@@ -20,7 +20,7 @@ def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     for other in known:
         by_stem.setdefault(_stem(other), []).append(other)
     stem = _stem(name)
-    alike = difflib.get_close_matches(stem, by_stem, n=count, cutoff=0.7)
+    alike = difflib.get_close_matches(stem, by_stem, n=count, cutoff=0.65)
     containing = sorted((other for other in by_stem if len(stem) > 2 and stem in other), key=len)
     return [other for found in dict.fromkeys([*alike, *containing]) for other in by_stem[found]][:count]
 

@@ -82,12 +82,16 @@ def wrapper_class(name: str, owner: str) -> type[Wrapper]:
             found = getattr(found, part)
     except (ImportError, AttributeError):
         found = None
-    if not (isinstance(found, type) and issubclass(found, Wrapper)):
+    if not _is_wrapper(found):
         public = vars(importlib.import_module(_PUBLIC)).items()
-        known = sorted(n for n, c in public if isinstance(c, type) and issubclass(c, Wrapper))
+        known = sorted(n for n, c in public if _is_wrapper(c))
         every = f"the wrappers are {', '.join(known)}, or 'module:Class'"
         raise ValueError(f"{owner}: no wrapper {name!r}, {did_you_mean(name, known, otherwise=every)}")
     return found
+
+
+def _is_wrapper(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Wrapper) and not inspect.isabstract(found)
 
 
 def _name(cls: type) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv._structure import is_array, mismatch
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -24,6 +24,15 @@ def check_leading(task: "Task", method: str, outputs: Tree, batch: tuple[int, ..
                 f"{task}.{method}: every array must lead with the {batch[0]} lanes, "
                 f"{tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}"
             )
+
+
+def check_specs(task: "Task") -> None:
+    """Raises a ``ValueError`` unless both specs are specs or trees of them."""
+    for method in ("observation_spec", "action_spec"):
+        found = getattr(task, method)()
+        if found is None or not all(map(specs.is_spec, jax.tree.leaves(found))):
+            rule = "must return a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
+            raise ValueError(f"{task}.{method}: {rule}, got {found!r}")
 
 
 def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
@@ -74,6 +83,7 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
 @functools.lru_cache(maxsize=1024)
 def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
     task, state = structure.unflatten(leaves)
+    check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
@@ -95,6 +105,8 @@ def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
 
 def check_arrays(task: "Task", method: str, name: str, values: Tree) -> None:
     """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
+    if values is None:
+        raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
     for path, x in tree.flatten_with_path(values)[0]:
         if not is_array(x):
             where, kind = f"{name}.{tree.path_name(path)}".rstrip("."), type(x).__name__

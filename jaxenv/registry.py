@@ -39,7 +39,10 @@ class EnvSpec:
         if not isinstance(self.entry_point, str):
             return self.entry_point
         module, _, name = self.entry_point.partition(":")
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name, None)
+        if not callable(found):
+            raise ValueError(f"{self.id}: entry_point must name a class, {module} has no class {name!r}")
+        return found
 
     def make(self, num_envs: int = 1, **params) -> Environment:
         """The bare environment: no time limit, no restarts, no clipping.
@@ -113,6 +116,8 @@ def register(
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     if not id or ":" in id:
         raise ValueError(f"register: an id is a name without a colon, got {id!r}")
+    if not callable(entry_point) and not (isinstance(entry_point, str) and all(entry_point.partition(":"))):
+        raise ValueError(f"register: entry_point must be a class, a function or 'module:Class', got {entry_point!r}")
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(f"register: max_episode_steps must be at least 1 or None, got {max_episode_steps}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
@@ -130,6 +135,10 @@ def spec(id: str) -> EnvSpec:
     Raises:
         ValueError: for an unknown id, suggesting close ones, and for an id of a suite.
     """
+    if not isinstance(id, str):
+        raise ValueError(
+            f"id must be the text of a registered id, got {id!r}: jaxenv.register gives an environment an id"
+        )
     if ":" in id:
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
     if id not in _registry:

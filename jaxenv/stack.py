@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
+from jaxenv._task_checks import check_specs
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
@@ -39,6 +40,8 @@ def add_guards(env: Environment, clip_action: bool = True) -> Environment:
 
     ``clip_action=False`` leaves out ``ClipAction``.
     """
+    if isinstance(env.unwrapped, Task):
+        check_specs(env.unwrapped)
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     if continuous or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge):
         env = GuardNonFinite(env)

@@ -250,6 +250,9 @@ def test_environments_that_differ_in_params_share_a_compilation():
             {"transition": lambda self, state, a, stream: Transition(Plain(a), state["at"], a == 2)},
             r"transition: state must be a tree of arrays, got an object of class Plain: declare .*@jaxenv\.tree",
         ),
+        ({"initial": lambda self, stream: None}, "initial: the state must be a tree of arrays, got None"),
+        ({"observation_spec": lambda self: (1,)}, r"observation_spec: must return a spec or a tree .*, got \(1,\)"),
+        ({"action_spec": lambda self: None}, "action_spec: must return a spec or a tree of specs, .*, got None"),
         (
             {"transition": lambda self, state, a, stream: Transition(state, None, a == 2)},
             "transition: reward must be an array, got None",
@@ -279,6 +282,22 @@ def test_environments_that_differ_in_params_share_a_compilation():
 def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
     with pytest.raises(ValueError, match=message):
         step(variant(**methods))
+
+
+def test_make_refuses_a_task_without_specs():
+    jaxenv.register("Specless-v0", type(variant(action_spec=lambda self: 2)))
+    try:
+        with pytest.raises(ValueError, match=r"action_spec: must return a spec .* such as jaxenv\.specs\.discrete"):
+            jaxenv.make("Specless-v0")
+    finally:
+        del jaxenv.registry._registry["Specless-v0"]
+
+
+def test_params_that_are_no_pytree_are_refused_when_the_class_is_defined():
+    with pytest.raises(TypeError, match=r"Mine: params must be a pytree: declare Plain with @jaxenv\.tree\.struct"):
+
+        class Mine(Walk):
+            params: Plain = Plain(0.0)
 
 
 @pytest.mark.parametrize(

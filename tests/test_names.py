@@ -9,7 +9,8 @@ from jaxenv._names import closest, did_you_mean, unknown_keyword
     ("name", "known", "found"),
     [
         ("cartpole", ["Taxi-v4", "CartPole-v1"], ["CartPole-v1"]),
-        ("CartPole-v9", ["Pole-v9", "CartPole-v1", "CartPole-v0"], ["CartPole-v1", "CartPole-v0"]),
+        ("CartPole-v9", ["Taxi-v9", "CartPole-v1", "CartPole-v0"], ["CartPole-v1", "CartPole-v0"]),
+        ("max_steps", ["mode", "max_episode_steps"], ["max_episode_steps"]),
         ("steps", ["mode", "max_episode_steps"], ["max_episode_steps"]),
         ("Ant-v4", ["Taxi-v4", "Pendulum-v4"], []),
         ("n", ["num", "name"], []),

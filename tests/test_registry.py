@@ -63,6 +63,27 @@ def test_an_id_cannot_be_registered_twice():
         jaxenv.register("Chain-v0", Chain)
 
 
+@pytest.mark.parametrize("id", [None, 4, Chain, Chain()])
+@pytest.mark.parametrize("use", [jaxenv.spec, jaxenv.make, jaxenv.load])
+def test_an_id_must_be_text(use, id):
+    with pytest.raises(ValueError, match=r"id must be the text of a registered id, got .*: jaxenv\.register gives"):
+        use(id)
+
+
+@pytest.mark.parametrize("entry_point", ["jaxenv.testing", ":Chain", None, Chain()])
+def test_an_entry_point_must_be_callable_or_name_a_class(entry_point):
+    with pytest.raises(ValueError, match="register: entry_point must be a class, a function or 'module:Class', got"):
+        jaxenv.register("New-v0", entry_point)
+
+
+def test_an_entry_point_without_its_class_is_refused():
+    jaxenv.register("New-v0", "jaxenv.testing:Nothing")
+    with pytest.raises(
+        ValueError, match=r"New-v0: entry_point must name a class, jaxenv\.testing has no class 'Nothing'"
+    ):
+        jaxenv.make("New-v0")
+
+
 @pytest.mark.parametrize("id", ["suite:Chain-v0", ":", ""])
 def test_an_id_with_a_colon_is_refused(id):
     with pytest.raises(ValueError, match=f"an id is a name without a colon, got '{id}'"):

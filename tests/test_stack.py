@@ -104,9 +104,16 @@ def test_a_wrapper_may_be_given_by_name():
     assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
 
 
-@pytest.mark.parametrize("name", ["Rescale", "specs", "base"])
-def test_an_unknown_wrapper_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match=f"make: no wrapper '{name}', the wrappers are .*ClipAction.*RescaleAction"):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Rescale", "did you mean 'RescaleAction'"),
+        ("specs", "the wrappers are .*ClipAction.*RescaleAction"),
+        ("base", "the wrappers are .*ClipAction.*RescaleAction"),
+    ],
+)
+def test_an_unknown_wrapper_is_refused_with_the_known_ones(name, hint):
+    with pytest.raises(ValueError, match=f"no wrapper '{name}', {hint}"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
@@ -116,7 +123,9 @@ def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
 
 
 def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
-    with pytest.raises(ValueError, match=r"make: a wrapper must be a callable env -> env, a name or \(name, kwargs\)"):
+    with pytest.raises(
+        ValueError, match=r"make: wrappers\[0\] must be a wrapper class, a name, \(name, arguments\) or a function"
+    ):
         jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
 
 

@@ -158,6 +158,22 @@ def test_a_policy_that_forgets_its_memory_is_told_about_policy_step(starts):
         jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=np.zeros((3, 2)))
 
 
+@pytest.mark.parametrize("memory", [np.zeros(2), np.zeros(()), {"hidden": np.zeros((2, 3))}])
+def test_a_memory_that_does_not_lead_with_the_lanes_is_refused(starts, memory):
+    policy = lambda timestep, stream, memory: jaxenv.rollout.PolicyStep(ACTION, memory)  # noqa: E731
+    with pytest.raises(
+        ValueError, match=r"^unroll: initial_memory(\.hidden)? must lead with the 3 lanes, got shape \("
+    ):
+        jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=memory)
+
+
+@pytest.mark.parametrize("change", [lambda m: m[:, :1], lambda m: m.astype(jnp.int32)])
+def test_a_policy_that_changes_the_type_of_its_memory_is_refused(starts, change):
+    policy = lambda timestep, stream, memory: jaxenv.rollout.PolicyStep(ACTION, change(memory))  # noqa: E731
+    with pytest.raises(ValueError, match=r"^policy: memory must stay float32\[3, 2\], as in initial_memory, got "):
+        jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=np.zeros((3, 2), np.float32))
+
+
 def drawing_with_jax(name):
     class Drawing(Counting):
         def initial(self, stream):

@@ -5,6 +5,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from jaxenv import specs, tree
 from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
@@ -83,6 +86,14 @@ def check_policy(owner: str, policy: Any, recurrent: bool) -> None:
         raise ValueError(f"{rule}, got {name} of ({', '.join(signature.parameters)})") from None
 
 
+def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> None:
+    """Raises a ``ValueError`` unless every array leads with the lanes; `jaxenv.tree.Shared` ones need not."""
+    for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
+        if not tree.is_shared(x) and jnp.shape(x)[:1] != lanes:
+            name = ".".join(filter(None, ["initial_memory", tree.path_name(path)]))
+            raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
+
+
 def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy with or without memory and returns a `PolicyStep` either way."""
     try:
@@ -94,4 +105,10 @@ def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recur
         out = PolicyStep(out)
     if (fault := mismatch(memory, out.memory, "memory")) is not None:
         raise ValueError(f"policy: {fault}, as in initial_memory: return PolicyStep(action, memory)")
-    return dataclasses.replace(out, memory=tree.strong(out.memory))
+    new = tree.strong(out.memory)
+    for (path, x), y in zip(tree.flatten_with_path(memory)[0], jax.tree.leaves(new), strict=True):
+        if (jnp.shape(x), jnp.result_type(x)) != (y.shape, y.dtype):
+            name = ".".join(filter(None, ["memory", tree.path_name(path)]))
+            rule = f"{jnp.result_type(x)}{list(jnp.shape(x))}"
+            raise ValueError(f"policy: {name} must stay {rule}, as in initial_memory, got {y.dtype}{list(y.shape)}")
+    return dataclasses.replace(out, memory=new)

@@ -10,7 +10,7 @@ from jaxenv import _xla, random, tree
 from jaxenv._state_checks import start_fault
 from jaxenv.environment import Environment
 from jaxenv.random import Words
-from jaxenv.rollout._policy import act, check_environment, check_policy, policy_stream
+from jaxenv.rollout._policy import act, check_environment, check_memory, check_policy, policy_stream
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
 
@@ -61,11 +61,12 @@ class PolicyLoop:
         state, _ = start
         if (fault := start_fault(env, *start)) is not None:
             raise ValueError(f"{owner}: {fault}")
-        check_policy(owner, policy, _is_recurrent(initial_memory))
         if memory is not None and not _is_recurrent(initial_memory):
             raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
+        check_policy(owner, policy, _is_recurrent(initial_memory))
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
+        check_memory(owner, initial_memory, clock.env_id.shape)
         words = clock.key if key is None else random.lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         # Inside shard_map a loop carry must vary over the mesh from the start.
