@@ -23,6 +23,7 @@ import numpy as np
 from benchmarks import command, measure
 from benchmarks.peers import Unavailable
 from jaxenv import data
+from jaxenv._source import install_command
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
@@ -176,7 +177,7 @@ def _flashbax() -> Any:
     try:
         import flashbax
     except ImportError as error:
-        raise Unavailable(f"flashbax cannot be imported ({error}): pip install 'jaxenv[benchmarks]'") from None
+        raise Unavailable(f"flashbax cannot be imported ({error}): {install_command('benchmarks')}") from None
     return flashbax
 
 

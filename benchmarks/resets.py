@@ -73,7 +73,7 @@ def compare(settings: dict[str, Any], env: Environment, num_steps: int, repeats:
     """
     contestants = []
     for name, (strategy, block) in STRATEGIES.items():
-        contestants.append(rollout(name, AutoReset(env, "next_step", strategy=strategy, block=block), num_steps))
+        contestants.append(rollout(name, AutoReset(env, "next_step", reset_strategy=strategy, block=block), num_steps))
     samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     return {

@@ -17,6 +17,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure
 from jaxenv import data
+from jaxenv._source import install_command
 from jaxenv.timestep import TimeStep
 
 GAMMA, LAMBDA, N = 0.99, 0.95, 5
@@ -59,7 +60,7 @@ def _theirs(kind: str) -> Callable:
     try:
         import rlax
     except ImportError:
-        raise SystemExit("returns: rlax is not installed: pip install 'jaxenv[benchmarks]'") from None
+        raise SystemExit(f"returns: rlax is not installed: {install_command('benchmarks')}") from None
 
     def per_lane(fn):
         """Maps a function of arrays ``[T]`` over the lanes of arrays ``[T, B]``, as users of rlax do."""

@@ -20,7 +20,7 @@ def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, r
     """
 
     def env(lanes: int) -> jaxenv.Environment:
-        return jaxenv.make(id, num_envs=lanes, reset=strategy)
+        return jaxenv.make(id, num_envs=lanes, reset_strategy=strategy)
 
     contestants = [
         rollout("under vmap", env(num_envs), num_steps, seeds=seeds),

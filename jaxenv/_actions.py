@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
 
 
@@ -20,10 +21,8 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
         ValueError: if structure, shape, batch size or kind of dtype differ from the spec; the message names both.
     """
     leaf_specs, structure = tree.flatten_with_path(spec)
-    if tree.structure(action) != structure:
-        raise ValueError(
-            f"{owner}: the action's structure must be {structure} as in the action spec, got {tree.structure(action)}"
-        )
+    if (fault := mismatch(spec, action, "action")) is not None:
+        raise ValueError(f"{owner}: {fault}, as in the action spec{_remedy(action)}")
     leaves = []
     for (path, s), given in zip(leaf_specs, jax.tree.leaves(action), strict=True):
         name = f"{owner}: action {tree.path_name(path)}".rstrip()
@@ -37,6 +36,14 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
             given = _saturated(given, s.dtype)
         leaves.append(jax.lax.convert_element_type(given, s.dtype))
     return structure.unflatten(leaves)
+
+
+def _remedy(action: Any) -> str:
+    if isinstance(action, list):
+        return ": jax.numpy.array makes an array of a list"
+    if isinstance(action, tuple) and not hasattr(action, "_fields"):
+        return ": a policy that returns more than the action returns PolicyStep(action, memory, info)"
+    return ""
 
 
 def _saturated(x: Any, dtype: np.dtype) -> Any:

@@ -3,15 +3,17 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_choice
-from jaxenv._stack_data import wrapper_class
+from jaxenv._names import did_you_mean
+from jaxenv._restart import check_strategy
+from jaxenv._stack_data import wrap, wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.multitask import Multitask
 from jaxenv.registry import EnvSpec
-from jaxenv.wrapper import layers
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey, TimeLimit
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
@@ -26,7 +28,7 @@ def make(
     wrappers: Sequence[WrapperLike] = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    reset: ResetStrategy | None = None,
+    reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
     fixed_reset_key: Any = None,
     **params,
 ) -> Environment:
@@ -42,8 +44,8 @@ def make(
             ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
-        reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
-            ``None`` for the one that the environment declares.
+        reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
+            platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
 
@@ -53,25 +55,29 @@ def make(
     """
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
-    check_choice("make", "reset", reset, (*get_args(ResetStrategy), None))
+    check_strategy("make", reset_strategy)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
+    spec.check_keywords(params, ["num_envs", *OPTIONS])
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
     wrapped = env
-    if isinstance(wrappers, str):
-        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as [{wrappers!r}], got {wrappers!r}")
-    for wrapper in wrappers:
-        wrapped = _builder(wrapper)(wrapped)
+    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
+        such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
+        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
+    for place, wrapper in enumerate(wrappers):
+        wrapped = _wrapped(wrapped, wrapper, f"make: wrappers[{place}]")
     base, added = stack.split(wrapped, env)
     if mode == "eval":
         added = stack.for_evaluation(added)
     limit = spec.max_episode_steps if max_episode_steps is None else max_episode_steps
-    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset)
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy)
     env.check_lanes(num_envs)
     return env
 
+
+OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
 SUITES = {"gymnax": "jaxenv.suites.gymnax"}
@@ -96,28 +102,38 @@ def load(id: str | Sequence[str], num_envs: int = 1, **kwargs) -> Environment:
     Raises:
         ValueError: for an unknown suite or id, for tasks whose specs differ, or for what `make` refuses.
     """
-    if not isinstance(id, str):
+    if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)
-    if ":" not in id:
+    if not isinstance(id, str) or ":" not in id:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
     if suite not in SUITES:
-        known = ", ".join(sorted(SUITES))
-        raise ValueError(f"load: no suite {suite!r} (known: {known}); ids of jaxenv itself have no prefix")
+        hint = did_you_mean(suite, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
+        raise ValueError(f"load: no suite {suite!r}; ids of jaxenv itself have no prefix, {hint}")
     return importlib.import_module(SUITES[suite]).load(name, num_envs, **kwargs)
 
 
 load.batched = True  # type: ignore[attr-defined]
 
 
-def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
-    if callable(wrapper):
-        return wrapper
-    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
-    if not isinstance(name, str):
-        raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
-    cls = wrapper_class(name, "make")
-    return lambda env: cls(env, **kwargs)
+def _wrapped(env: Environment, wrapper: WrapperLike, owner: str) -> Environment:
+    """``env`` in one of ``wrappers``; errors start with ``owner``."""
+    if isinstance(wrapper, Environment):
+        raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
+    if isinstance(wrapper, type) and issubclass(wrapper, Wrapper):
+        return wrap(env, wrapper, {}, owner)
+    named = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    if isinstance(named, tuple | list) and len(named) == 2 and isinstance(named[0], str):
+        name, arguments = named
+        if not isinstance(arguments, Mapping):
+            raise ValueError(f"{owner}: the arguments of {name} must be a dict, got {arguments!r}")
+        return wrap(env, wrapper_class(name, owner), arguments, owner)
+    if not callable(wrapper):
+        raise ValueError(f"{owner} must be a wrapper class, a name, (name, arguments) or a function, got {wrapper!r}")
+    wrapped = wrapper(env)
+    if not isinstance(wrapped, Environment):
+        raise ValueError(f"{owner} must return an environment, got {wrapped!r}")
+    return wrapped
 
 
 # --- several tasks ---------------------------------------------------------------------------------------------------
@@ -131,10 +147,9 @@ _NEVER = 2**31 - 1
 def _load_tasks(
     ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs
 ) -> Environment:
-    if not isinstance(ids, list | tuple) or not ids or not all(isinstance(id, str) for id in ids):
+    if not ids or not all(isinstance(id, str) for id in ids):
         raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
-    of_make = {p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
-    outside = {name: value for name, value in kwargs.items() if name in of_make and name not in _OF_TASKS}
+    outside = {name: value for name, value in kwargs.items() if name in OPTIONS and name not in _OF_TASKS}
     inside = {name: value for name, value in kwargs.items() if name not in outside}
 
     def multitask(num_envs: int, wrappers: Sequence[WrapperLike] = ()) -> Environment:
@@ -158,8 +173,8 @@ def _with_limits(tasks: list[Environment]) -> list[Environment]:
 def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
     """The number of ``wrappers`` up to the last one that a time limit must be outside of."""
     below = 0
-    for place, wrapper in enumerate(wrappers, start=1):
-        inner, env = env, _builder(wrapper)(env)
+    for place, wrapper in enumerate(wrappers):
+        inner, env = env, _wrapped(env, wrapper, f"load: wrappers[{place}]")
         if any(map(stack.stands_inside_limit, stack.split(env, inner)[1])):
-            below = place
+            below = place + 1
     return below

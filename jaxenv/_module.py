@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any, dataclass_transform
 
+import jax
+
 from jaxenv import tree
 from jaxenv._declared import check_number, check_option, hashable, map_declared
 
@@ -18,6 +20,12 @@ class Module:
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
+        for name in vars(cls).get("__annotations__", ()):
+            default = vars(cls).get(name)
+            is_object = dataclasses.is_dataclass(default) and not isinstance(default, type | dataclasses.Field)
+            if is_object and jax.tree_util.all_leaves([default]):
+                kind = type(default).__name__
+                raise TypeError(f"{cls.__name__}: {name} must be a pytree: declare {kind} with @jaxenv.tree.struct")
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
         tree.register_unchecked(cls)
 

@@ -6,8 +6,8 @@ gathers the marked lanes and starts episodes in those, a block at a time. All th
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 import chex
 import jax
@@ -15,11 +15,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_choice
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv.environment import Environment, ResetStrategy
 from jaxenv.random import Clock
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+
+
+class PerPlatform(dict):
+    """A strategy per platform, hashable, so that it can be part of a tree's structure."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(self.items())))
+
+
+def check_strategy(owner: str, strategy: Any) -> None:
+    """Raises a ``ValueError`` unless ``strategy`` is a restart strategy, one per platform, or ``None``."""
+    names = get_args(ResetStrategy)
+    if not isinstance(strategy, Mapping):
+        check_choice(owner, "reset_strategy", strategy, (*names, None))
+    elif "default" not in strategy:
+        raise ValueError(f"{owner}: reset_strategy per platform must have a 'default', got {dict(strategy)}")
+    else:
+        for platform, name in strategy.items():
+            check_choice(owner, f"reset_strategy of {platform!r}", name, names)
 
 
 def start_episodes(

@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxenv._checks import is_concrete
+from jaxenv._names import did_you_mean, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
@@ -49,8 +51,26 @@ def from_data(env: Environment, data: Sequence[tuple[str, dict[str, Any]]]) -> E
         ValueError: for a name that is not a wrapper, or an argument that the wrapper refuses.
     """
     for name, arguments in data:
-        env = wrapper_class(name, "from_data")(env, **arguments)
+        env = wrap(env, wrapper_class(name, "from_data"), arguments, "from_data")
     return env
+
+
+def wrap(env: Environment, cls: type[Wrapper], arguments: Mapping[str, Any], owner: str) -> Wrapper:
+    """The wrapper ``cls(env, **arguments)``; errors about names start with ``owner``.
+
+    Raises:
+        ValueError: for an unknown argument, suggesting close ones, a missing one, or one that the wrapper refuses.
+    """
+    parameters = dict(list(inspect.signature(cls).parameters.items())[1:])
+    for name in arguments:
+        if name not in parameters:
+            raise ValueError(unknown_keyword(f"{owner}: {cls.__name__}", name, {"its arguments": parameters}))
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in arguments:
+            raise ValueError(
+                f"{owner}: {cls.__name__} needs the argument {name!r}: pass ({cls.__name__!r}, {{{name!r}: ...}})"
+            )
+    return cls(env, **arguments)
 
 
 def wrapper_class(name: str, owner: str) -> type[Wrapper]:
@@ -62,11 +82,16 @@ def wrapper_class(name: str, owner: str) -> type[Wrapper]:
             found = getattr(found, part)
     except (ImportError, AttributeError):
         found = None
-    if not (isinstance(found, type) and issubclass(found, Wrapper)):
+    if not _is_wrapper(found):
         public = vars(importlib.import_module(_PUBLIC)).items()
-        known = sorted(n for n, c in public if isinstance(c, type) and issubclass(c, Wrapper))
-        raise ValueError(f"{owner}: no wrapper {name!r}, the wrappers are {', '.join(known)}, or 'module:Class'")
+        known = sorted(n for n, c in public if _is_wrapper(c))
+        every = f"the wrappers are {', '.join(known)}, or 'module:Class'"
+        raise ValueError(f"{owner}: no wrapper {name!r}, {did_you_mean(name, known, otherwise=every)}")
     return found
+
+
+def _is_wrapper(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Wrapper) and not inspect.isabstract(found)
 
 
 def _name(cls: type) -> str:

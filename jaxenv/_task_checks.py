@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from jaxenv import tree
+from jaxenv import specs, tree
+from jaxenv._structure import is_array, mismatch
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -25,6 +26,15 @@ def check_leading(task: "Task", method: str, outputs: Tree, batch: tuple[int, ..
             )
 
 
+def check_specs(task: "Task") -> None:
+    """Raises a ``ValueError`` unless both specs are specs or trees of them."""
+    for method in ("observation_spec", "action_spec"):
+        found = getattr(task, method)()
+        if found is None or not all(map(specs.is_spec, jax.tree.leaves(found))):
+            rule = "must return a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
+            raise ValueError(f"{task}.{method}: {rule}, got {found!r}")
+
+
 def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
     """Raises a ``ValueError`` unless reward, end and info lead with the lanes and the end is bool."""
     given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
@@ -35,10 +45,8 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
 
 def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
     """The new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype has changed."""
-    if tree.structure(old) != tree.structure(new):
-        raise ValueError(
-            f"{task}.transition: the state's structure must stay {tree.structure(old)}, got {tree.structure(new)}"
-        )
+    if (fault := mismatch(old, new, "state")) is not None:
+        raise ValueError(f"{task}.transition: {fault}, as initial made it")
     new = tree.strong(new)
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(old), jax.tree.leaves(new), strict=True):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
@@ -51,11 +59,8 @@ def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
 
 def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
     """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape."""
-    if tree.structure(observation) != tree.structure(spec):
-        raise ValueError(
-            f"{task}.observe: structure must be {tree.structure(spec)} as in observation_spec, "
-            f"got {tree.structure(observation)}"
-        )
+    if (fault := mismatch(spec, observation, "observation")) is not None:
+        raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
 
     def cast(path, s, x):
         if jnp.shape(x)[1:] != s.shape:
@@ -78,9 +83,32 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
 @functools.lru_cache(maxsize=1024)
 def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
     task, state = structure.unflatten(leaves)
+    check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
-    out = jax.eval_shape(type(task).transition, task, state, action, Stream(word, word, word, word))
-    if not hasattr(out, "terminated"):
-        raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
-    return dataclasses.replace(out, state=())
+
+    def checked(task, state, action, stream):
+        out = task.transition(state, action, stream)
+        if not hasattr(out, "terminated"):
+            raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
+        for name in ("reward", "terminated"):
+            if not is_array(getattr(out, name)):
+                raise ValueError(f"{task}.transition: {name} must be an array, got {getattr(out, name)!r}")
+        if not isinstance(out.env_info, dict):
+            raise ValueError(f"{task}.transition: env_info must be a dict, got {type(out.env_info).__name__}")
+        check_arrays(task, "transition", "state", out.state)
+        check_arrays(task, "transition", "env_info", out.env_info)
+        return dataclasses.replace(out, state=())
+
+    return jax.eval_shape(checked, task, state, action, Stream(word, word, word, word))
+
+
+def check_arrays(task: "Task", method: str, name: str, values: Tree) -> None:
+    """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
+    if values is None:
+        raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
+    for path, x in tree.flatten_with_path(values)[0]:
+        if not is_array(x):
+            where, kind = f"{name}.{tree.path_name(path)}".rstrip("."), type(x).__name__
+            hint = f": declare {kind} with @jaxenv.tree.struct" if dataclasses.is_dataclass(x) else ""
+            raise ValueError(f"{task}.{method}: {where} must be a tree of arrays, got an object of class {kind}{hint}")

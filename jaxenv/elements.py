@@ -206,7 +206,7 @@ class Composed(Task):
     @property
     def params(self) -> Any:
         """The params of the dynamics."""
-        return getattr(self.env, "params", None)
+        return self.env.params
 
     def with_params(self, **values):
         """A copy with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""

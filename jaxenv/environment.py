@@ -4,23 +4,42 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 """
 
 import abc
+import functools
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _describe, _xla, random, specs, tree
+from jaxenv import _describe, _state_checks, _xla, random, specs, tree
 from jaxenv._checks import check_mask
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
+from jaxenv._names import missing_attribute
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
 ResetStrategy: TypeAlias = Literal["select", "cond", "compact"]
+
+# What other libraries call the members of an environment: the error says what to write here.
+_WORDS = {
+    "action_space": "env.action_spec()",
+    "single_action_space": "env.action_spec()",
+    "action_size": "env.action_spec().shape",
+    "num_actions": "env.action_spec().num_values",
+    "observation_space": "env.observation_spec()",
+    "single_observation_space": "env.observation_spec()",
+    "observation_size": "env.observation_spec().shape",
+    "reward_range": "env.reward_spec()",
+    "default_params": "env.params",
+    "reset_env": "env.reset(key)",
+    "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
+    "seed": "env.reset(jax.random.key(seed))",
+    "max_steps_in_episode": "jaxenv.make(..., max_episode_steps=...)",
+}
 
 
 class Environment(Module, abc.ABC):
@@ -32,6 +51,11 @@ class Environment(Module, abc.ABC):
 
     batched: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = _state_checks.explained(cls.step)  # type: ignore[method-assign]
+
     # --- reset and step ----------------------------------------------------------------------------------------------
 
     @final
@@ -39,19 +63,31 @@ class Environment(Module, abc.ABC):
         """Starts an episode in every lane.
 
         Args:
-            key: one typed key (lane i gets ``fold_in(key, env_id[i])``), or ``Key[B]`` with one key per lane.
+            key: one typed key (lane i gets ``fold_in(key, env_id[i])``), or ``Key[B]`` with one key per lane. Without
+                ``env_id`` the keys must be distinct, and ``num_envs`` of them unless ``num_envs`` is 1, the default.
             env_id: int32 ``[B]``, the global numbers of the lanes; ``0 .. B-1`` by default. Shards pass their own.
 
         Returns:
             The state and a TimeStep whose rows are all FIRST.
+
+        Raises:
+            ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
+                keys outside of traces.
         """
         if env_id is None:
             count = key.shape[0] if getattr(key, "ndim", 0) == 1 else self.num_envs
             env_id = jnp.arange(count, dtype=jnp.int32)
-        env_id = jnp.asarray(env_id, jnp.int32)
-        words = self.lane_words(key, env_id)
+            words = self.lane_words(key, env_id)
+            random.check_lane_keys(key, words, self.num_envs)
+        else:
+            env_id = jnp.asarray(env_id, jnp.int32)
+            words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
-        state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
+        try:
+            state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
+        except TypeError as error:
+            random.note_on_streams(error)
+            raise
         return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
 
     @abc.abstractmethod
@@ -125,11 +161,16 @@ class Environment(Module, abc.ABC):
         return per_lane[0] if per_lane else self.num_envs
 
     @final
+    def _start_shapes(self) -> tuple[Tree, TimeStep]:
+        """Shapes and dtypes of the states and FIRST rows of a batch; nothing is computed, and they are cached."""
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), self)
+        leaves, structure = tree.flatten(shapes)
+        return _start_shapes(structure, tuple(leaves), self.spec_lanes, jax.config.read("jax_enable_x64"))
+
+    @final
     def _first_shapes(self) -> TimeStep:
         """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
-        lanes = (self.spec_lanes,)
-        word, number = jax.ShapeDtypeStruct(lanes, jnp.uint32), jax.ShapeDtypeStruct(lanes, jnp.int32)
-        return jax.eval_shape(lambda env, *args: env.begin(*args)[1], self, (word, word), number, number)
+        return self._start_shapes()[1]
 
     # --- lanes and episodes ------------------------------------------------------------------------------------------
 
@@ -163,7 +204,10 @@ class Environment(Module, abc.ABC):
     @property
     @abc.abstractmethod
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """The fastest way to restart lanes here: one name, or one per platform with a ``"default"`` entry."""
+        """The restart strategy in use: one name, or one per platform with a ``"default"`` entry.
+
+        Without ``AutoReset`` it is the fastest one, as the task declares it.
+        """
 
     @property
     @abc.abstractmethod
@@ -229,6 +273,16 @@ class Environment(Module, abc.ABC):
     def name(self) -> str:
         """The id under which the environment was made."""
 
+    if TYPE_CHECKING:
+
+        @property
+        def params(self) -> Any:
+            """The params of the task, through any wrappers."""
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            return missing_attribute(self, name, _WORDS)
+
     @property
     def task_names(self) -> tuple[str, ...]:
         """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
@@ -278,6 +332,15 @@ class Environment(Module, abc.ABC):
         self.close()
 
 
+@functools.lru_cache(maxsize=1024)
+def _start_shapes(structure, leaves, num_lanes: int, _x64: bool) -> tuple[Tree, TimeStep]:
+    word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (jnp.uint32, jnp.int32))
+    return jax.eval_shape(
+        lambda env, *args: env.begin(*args), structure.unflatten(leaves), (word, word), number, number
+    )
+
+
+@_state_checks.explained
 def reset_where(
     env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
 ) -> tuple[Tree, TimeStep]:
@@ -300,4 +363,6 @@ def reset_where(
     keys = clock.key if key is None else env.lane_words(key, clock.env_id)
     episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
     fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))
+    if (fault := _state_checks.difference(env, fresh, state, timestep)) is not None:
+        raise ValueError(f"reset_where: {fault}")
     return tree.where(mask, fresh, (state, timestep))

@@ -152,6 +152,11 @@ class Multitask(Environment):
         infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
 
+    @property
+    def params(self):
+        """The params of every task, ``None`` for one without any."""
+        return tuple(getattr(env, "params", None) for env in self.envs)
+
     def with_params(self, **values):
         return tree.rebuild(self, envs=tuple(env.with_params(**values) for env in self.envs))
 

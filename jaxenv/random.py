@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import is_concrete
 
 Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -81,6 +82,7 @@ class Clock:
 def _check_typed(key: Any, name: str = "key") -> None:
     if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
         what = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
+        what = f"a {type(key).__name__}, stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else what
         raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
 
 
@@ -100,6 +102,32 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
         raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
     words = _two_words(key)
     return _fold_static(words, salt) if salt else words
+
+
+def check_lane_keys(key: jax.Array, words: Words, num_envs: int) -> None:
+    """Raises a ``ValueError`` for a batch of keys that cannot be meant as one key for each of ``num_envs`` lanes.
+
+    An environment with one lane, the default, takes any number of keys. Repeated keys, whose lanes would play the same
+    episodes, are found where ``words``, those of the keys, are known.
+    """
+    if key.ndim == 0:
+        return
+    if key.shape[0] == 0:
+        raise ValueError("reset: key must hold at least one key, got none")
+    if num_envs not in (1, key.shape[0]):
+        raise ValueError(
+            f"reset: key must be one key or num_envs = {num_envs} keys, got {key.shape[0]} (a part of a batch, such as "
+            "a shard, passes env_id)"
+        )
+    if is_concrete(words[0]) and words[0].is_fully_addressable:
+        first, second = (np.asarray(word).astype(np.uint64) for word in words)
+        _, index, inverse = np.unique(first << np.uint64(32) | second, return_index=True, return_inverse=True)
+        if repeated := np.flatnonzero(index[inverse] != np.arange(inverse.size)).tolist():
+            one, other = index[inverse][repeated[0]], repeated[0]
+            raise ValueError(
+                f"reset: keys must be distinct, got the same for lanes {one} and {other}, which would play the same "
+                "episodes (pass env_id if they should)"
+            )
 
 
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
@@ -154,6 +182,13 @@ def _fold_static(words: Words, salt: str | int) -> Words:
 def _digest(salt: str | int) -> tuple[int, int]:
     digest = hashlib.blake2b(repr(salt).encode(), digest_size=8).digest()
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+
+def note_on_streams(error: Exception) -> None:
+    """Adds a note to the error that ``jax.random`` raises for a stream in place of a key."""
+    text = "jax.random takes JAX keys, not a Stream: draw with jaxenv.random, or pass jaxenv.random.jax_keys(stream)"
+    if "PRNG key" in str(error) and Stream.__name__ in str(error) and text not in getattr(error, "__notes__", []):
+        error.add_note(text)
 
 
 # --- the generator ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """The registry of environment ids. Packages of environments fill it on import, without importing the environments."""
 
 import dataclasses
-import difflib
 import importlib
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxenv import tree
 from jaxenv._checks import is_integer
+from jaxenv._names import did_you_mean, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
 
@@ -38,7 +39,10 @@ class EnvSpec:
         if not isinstance(self.entry_point, str):
             return self.entry_point
         module, _, name = self.entry_point.partition(":")
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name, None)
+        if not callable(found):
+            raise ValueError(f"{self.id}: entry_point must name a class, {module} has no class {name!r}")
+        return found
 
     def make(self, num_envs: int = 1, **params) -> Environment:
         """The bare environment: no time limit, no restarts, no clipping.
@@ -53,16 +57,33 @@ class EnvSpec:
         if not is_integer(num_envs) or num_envs < 1:
             raise ValueError(f"{self.id}: num_envs must be an integer of at least 1, got {num_envs!r}")
         cls, given = self.environment, {**self.kwargs, **params}
+        self.check_keywords(given)
         if not isinstance(cls, type):
             return _renamed(cls(num_envs=int(num_envs), **given), self.id)
         options, names = _keywords(cls)
-        if unknown := [name for name in given if name not in options and name not in names]:
-            valid = ", ".join(sorted(options | names)) or "(none)"
-            raise ValueError(f"{self.id}: unknown keyword {unknown[0]!r}, the valid ones are {valid}")
         constructor = {name: value for name, value in given.items() if name in options}
         env = cls(num_envs=int(num_envs), name=self.id, **constructor)
         values = {name: value for name, value in given.items() if name in names}
         return env.with_params(**values) if values else env
+
+    def check_keywords(self, given: Iterable[str], make_options: Sequence[str] = ()) -> None:
+        """Raises a ``ValueError`` for a keyword that names neither a param nor a constructor argument.
+
+        Args:
+            given: names.
+            make_options: the options of ``make``, which the message lists as well.
+        """
+        cls = self.environment
+        if not isinstance(cls, type):
+            parameters = inspect.signature(cls).parameters.values()
+            if any(p.kind is p.VAR_KEYWORD for p in parameters):
+                return
+            options, names = [p.name for p in parameters if p.name != "num_envs"], list[str]()
+        else:
+            options, names = _keywords(cls)
+        if unknown := [name for name in given if name not in options and name not in names]:
+            groups = {"params": names, "constructor arguments": options, "options of make": make_options}
+            raise ValueError(unknown_keyword(self.id, unknown[0], groups))
 
 
 _registry: dict[str, EnvSpec] = {}
@@ -95,6 +116,8 @@ def register(
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     if not id or ":" in id:
         raise ValueError(f"register: an id is a name without a colon, got {id!r}")
+    if not callable(entry_point) and not (isinstance(entry_point, str) and all(entry_point.partition(":"))):
+        raise ValueError(f"register: entry_point must be a class, a function or 'module:Class', got {entry_point!r}")
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(f"register: max_episode_steps must be at least 1 or None, got {max_episode_steps}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
@@ -110,23 +133,26 @@ def spec(id: str) -> EnvSpec:
     """The `EnvSpec` registered under an id.
 
     Raises:
-        ValueError: for an unknown id, naming the closest ones, and for an id of a suite.
+        ValueError: for an unknown id, suggesting close ones, and for an id of a suite.
     """
+    if not isinstance(id, str):
+        raise ValueError(
+            f"id must be the text of a registered id, got {id!r}: jaxenv.register gives an environment an id"
+        )
     if ":" in id:
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
     if id not in _registry:
-        by_case = {name.lower(): name for name in reversed(ids())}
-        close = [by_case[name] for name in difflib.get_close_matches(id.lower(), by_case, n=3, cutoff=0.0)]
-        raise ValueError(f"no environment {id!r}; the closest ids are {', '.join(close)}")
+        every = "`jaxenv list` and jaxenv.ids() list all ids"
+        raise ValueError(f"no environment {id!r}, {did_you_mean(id, reversed(ids()), otherwise=every)}")
     return _registry[id]
 
 
-def _keywords(cls: type) -> tuple[set[str], set[str]]:
+def _keywords(cls: type) -> tuple[list[str], list[str]]:
     """Names of a class's constructor arguments and of its params."""
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     params: Any = fields["params"].default if "params" in fields else None
-    names = {f.name for f in dataclasses.fields(params)} if params is not None else set()
-    return fields.keys() - {"params", "name", "num_envs"}, names
+    names = [f.name for f in dataclasses.fields(params)] if params is not None else []
+    return [name for name in fields if name not in ("params", "name", "num_envs")], names
 
 
 def _renamed(env: Any, id: str) -> Environment:

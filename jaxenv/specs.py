@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
 
 _UNSET: Any = object()
@@ -329,9 +330,9 @@ def validate(spec: Tree, value: Tree, outer: int | tuple[int, ...] = ()) -> None
         value: the tree of arrays. Bounds are checked on concrete arrays only.
         outer: leading axes of every leaf, for example ``num_envs``.
     """
-    leaf_specs, structure = tree.flatten_with_path(spec)
-    if tree.structure(value) != structure:
-        raise ValueError(f"structure differs: the spec is {structure}, the value is {tree.structure(value)}")
+    leaf_specs = tree.flatten_with_path(spec)[0]
+    if (fault := mismatch(spec, value, "value")) is not None:
+        raise ValueError(f"{fault}, as in the spec")
     for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
         leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
         fault = leaf_spec._fault(leaf)
@@ -384,8 +385,8 @@ def join(specs: Sequence[Bounded]) -> Bounded:
 
 def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
     """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
-    if tree.structure(a) != tree.structure(b):
-        raise ValueError(f"{what} differ in structure: {tree.structure(a)} and {tree.structure(b)}")
+    if (fault := mismatch(a, b, "the second")) is not None:
+        raise ValueError(f"{what} differ in structure: {fault}")
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
         if x != y:
             raise ValueError(f"{what} differ at {tree.path_name(path) or 'the only leaf'}: {x} and {y}")

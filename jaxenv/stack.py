@@ -12,7 +12,7 @@ From the innermost level to the outermost:
 `jaxenv.make` and the conformance kit build their stacks here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
+from jaxenv._task_checks import check_specs
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.multitask import Multitask
 from jaxenv.task import Task
@@ -40,6 +41,8 @@ def add_guards(env: Environment, clip_action: bool = True) -> Environment:
 
     ``clip_action=False`` leaves out ``ClipAction``.
     """
+    if isinstance(env.unwrapped, Task):
+        check_specs(env.unwrapped)
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     diverges = bool(continuous) or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge)
     if diverges and not _is_guarded(env):
@@ -78,7 +81,7 @@ def assemble(
     max_episode_steps: Any = None,
     terminal: bool = False,
     autoreset: AutoResetMode = "next_step",
-    strategy: ResetStrategy | None = None,
+    reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
 ) -> Environment:
     """The stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
@@ -88,7 +91,7 @@ def assemble(
         max_episode_steps: the limit, a number or int32 ``[B]``; ``None`` or 0 for none.
         terminal: whether the limit is a termination.
         autoreset: the mode of ``AutoReset``, ``None`` for none.
-        strategy: the restart strategy, ``None`` for the one that the environment declares.
+        reset_strategy: the restart strategy, ``None`` for the one that the environment declares.
 
     Raises:
         ValueError: for wrappers out of order, naming the two to swap, or an invalid limit.
@@ -99,7 +102,7 @@ def assemble(
         if place == below_limit:
             env = _limited(env, max_episode_steps, terminal)
         if place == below_restarts and autoreset is not None:
-            env = AutoReset(env, autoreset, strategy)
+            env = AutoReset(env, autoreset, reset_strategy)
         if place < len(added):
             env = _moved(added[place], env)
     return env

@@ -12,6 +12,7 @@ import numpy as np
 from jaxenv import _actions, _describe, _task_checks, _xla, specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import check_number, declared_leaves, map_declared
+from jaxenv._names import did_you_mean
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.random import Clock, Stream
 from jaxenv.timestep import StepType, TimeStep, restart
@@ -112,7 +113,9 @@ class Task(Environment):
 
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        task = tree.strong(self.initial(clock.stream()))
+        task = self.initial(clock.stream())
+        _task_checks.check_arrays(self, "initial", "the state", task)
+        task = tree.strong(task)
         if previous is not None:
             task = self.carry(previous.task, task)
         _task_checks.check_leading(self, "initial", task, env_id.shape)
@@ -182,7 +185,8 @@ class Task(Environment):
         params = getattr(self, "params", None)
         valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
         if unknown := sorted(values.keys() - set(valid)):
-            raise ValueError(f"{self}: no param {unknown[0]!r}, the params are {', '.join(valid) or '(none)'}")
+            every = f"the params are {', '.join(valid) or '(none)'}"
+            raise ValueError(f"{self}: no param {unknown[0]!r}, {did_you_mean(unknown[0], valid, otherwise=every)}")
         return self._accept(tree.rebuild(self, params=tree.rebuild(params, **values)))
 
     def _accept(self, changed: Self) -> Self:

@@ -11,13 +11,33 @@ LAST      1        yes                            no                  the time l
 """
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._names import missing_attribute
+
+# What other libraries call the fields of a TimeStep: the error says what to write here.
+_WORDS = {
+    "obs": "timestep.observation",
+    "next_obs": "timestep.observation",
+    "done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
+    "is_done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
+    "terminal": "timestep.terminated",
+    "termination": "timestep.terminated",
+    "truncation": "timestep.truncated",
+    "rewards": "timestep.reward",
+    "action": "timestep.prev_action",
+    "info": "timestep.env_info",
+    "infos": "timestep.env_info",
+    "extras": "timestep.env_info",
+    "first": "timestep.is_first()",
+    "mid": "timestep.is_mid()",
+    "last": "timestep.is_last()",
+}
 
 
 class StepType(enum.IntEnum):
@@ -84,6 +104,11 @@ class TimeStep:
     def learn_mask(self) -> jax.Array:
         """Rows whose own value is learned: all but LAST. For trajectories that have FIRST rows."""
         return self.step_type != np.int32(StepType.LAST)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return missing_attribute(self, name, _WORDS)
 
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)

@@ -1,5 +1,6 @@
 """The base class of wrappers: environments that contain another environment."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -34,6 +35,12 @@ class Wrapper(Environment):
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
+
+    def __post_init__(self):
+        if not isinstance(self.env, Environment):
+            got = f"the class {self.env.__name__}" if isinstance(self.env, type) else reprlib.repr(self.env)
+            raise ValueError(f"{type(self).__name__}: env must be an environment, got {got}")
+        super().__post_init__()
 
     def inner(self, state: Tree) -> Tree:
         """The state of ``env`` in a state of the wrapper."""
@@ -111,6 +118,11 @@ class Wrapper(Environment):
     @property
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
+
+    @property
+    def params(self):
+        """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
+        return self.env.params
 
     def with_params(self, **values):
         return tree.rebuild(self, env=self.env.with_params(**values))

@@ -46,7 +46,11 @@ _IDS = (
 STACKS: dict[str, Callable[[int], Environment]] = {
     **{id: _of_id(id) for id in _IDS},
     "same step, compact": lambda lanes: jaxenv.make(
-        "CartPole-v1", num_envs=lanes, autoreset="same_step", reset="compact", max_episode_steps=np.arange(3, 3 + lanes)
+        "CartPole-v1",
+        num_envs=lanes,
+        autoreset="same_step",
+        reset_strategy="compact",
+        max_episode_steps=np.arange(3, 3 + lanes),
     ),
     "rescaled": lambda lanes: jaxenv.make("Pendulum-v1", num_envs=lanes, wrappers=[("RescaleAction", {})]),
     "fixed start": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, fixed_reset_key=jax.random.key(9)),

@@ -56,8 +56,8 @@ def test_conform_saturates_integers_instead_of_wrapping(spec, given, expected):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([0, 1], r"Env: the action's structure must be .*arm.* as in the action spec, got .*\[\*, \*\]"),
-        ({"arm": np.zeros((4, 2))}, "Env: the action's structure must be"),
+        ([0, 1], "Env: action must be a dict with 'arm', 'grip', 'on', got a list of 2, .*: jax.numpy.array"),
+        ({"arm": np.zeros((4, 2))}, "Env: action must be a dict with 'arm', 'grip', 'on', got a dict with 'arm'"),
         (action(lanes=5), r"Env: action arm must have shape \(4, 2\) \(lanes, then Bounded\(.*\)\), got \(5, 2\)"),
         ({**action(), "grip": np.zeros((4, 1), int)}, r"Env: action grip must have shape \(4,\) .*, got \(4, 1\)"),
         ({**action(), "grip": np.int32(0)}, r"Env: action grip must have shape \(4,\) .*, got \(\)"),

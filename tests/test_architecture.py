@@ -16,11 +16,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
+    {"_names", "_source"},
     {"tree", "_numeric", "_checks"},
-    {"_declared", "_xla", "_count"},
+    {"_declared", "_xla", "_count", "_structure"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},
-    {"_actions", "_bounds", "_fields", "_observation", "_task_checks"},
+    {"_actions", "_bounds", "_fields", "_observation", "_task_checks", "_state_checks"},
     {"_reward"},
     {"environment"},
     {"task"},

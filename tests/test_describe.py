@@ -13,10 +13,10 @@ from tests.toy_stacks import registered as registered
 def test_describe_lists_the_layers_the_lanes_and_the_specs():
     # In bytes: the clock has two key words, lane, episode and step; Chain has its position; AutoReset has a flag.
     assert jaxenv.make("Chain-v0", 2, max_episode_steps=[1, 2], wrappers=[Double]).describe().splitlines() == [
-        "AutoReset(mode=next_step, strategy=None, block=64)  +1 B",
+        "AutoReset(mode=next_step, reset_strategy=select, block=64)  +1 B",
         "Double",
         "TimeLimit(duration=<per lane>, terminal=False)",
-        "Chain-v0(length=4)                                  +24 B, observation int32[], action int32[]",
+        "Chain-v0(length=4)                                          +24 B, observation int32[], action int32[]",
         "lanes 2, autoreset next_step, 25 bytes of state a lane",
         "observation Bounded((), int32, 0, 3, name='observation')",
         "action Bounded((), int32, 0, 1, name='action')",

@@ -22,6 +22,13 @@ class Params:
     walls: np.ndarray = tree.leaf(rank=1, default=(5.0, 6.0))
 
 
+@dataclasses.dataclass
+class Plain:
+    """A dataclass that is not a pytree."""
+
+    at: jax.Array
+
+
 class Walk(Task):
     """A position on a line, with everything that an author can declare."""
 
@@ -92,7 +99,7 @@ def test_different_environments_draw_different_numbers_from_one_key():
 
 
 def test_two_typed_keys_are_a_batch_and_a_raw_key_is_refused():
-    env = jaxenv.make("CartPole-v1", num_envs=9)
+    env = jaxenv.make("CartPole-v1", num_envs=2)
     _, timestep = env.reset(jax.random.split(jax.random.key(0), 2))
     assert timestep.env_id.tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"typed key from jax.random.key\(seed\), got uint32\[2\]"):
@@ -169,7 +176,8 @@ def test_params_of_any_numeric_type_become_strong_float32():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"gravitas": 1.0}, "no param 'gravitas', the params are gravity, masscart"),
+        ({"gravitas": 1.0}, "no param 'gravitas', did you mean 'gravity'"),
+        ({"x": 1.0}, "no param 'x', the params are gravity, masscart"),
         ({"gravity": "heavy"}, "gravity must be a number or an array of numbers, got 'heavy'"),
         ({"gravity": np.nan}, "gravity must be finite, got nan"),
         ({"gravity": [1.0, np.inf]}, "gravity must be finite"),
@@ -185,7 +193,7 @@ def test_an_invalid_param_is_refused_with_its_name_and_value(values, message):
 def test_reset_refuses_params_for_a_different_number_of_lanes():
     env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch has 3"):
-        env.reset(jax.random.split(jax.random.key(0), 3))
+        env.reset(jax.random.key(0), env_id=jnp.arange(3))
 
 
 def test_an_environment_is_frozen_and_compared_by_identity():
@@ -227,7 +235,10 @@ def test_environments_that_differ_in_params_share_a_compilation():
             {"initial": lambda self, stream: {"at": jnp.zeros(())}},
             r"initial: every array must lead with the 3 lanes, at has",
         ),
-        ({"observe": lambda self, state: {"a": state["at"]}}, "observe: structure must be"),
+        (
+            {"observe": lambda self, state: {"a": state["at"]}},
+            "observe: observation must be an array, got a dict with 'a', as in observation_spec",
+        ),
         (
             {"observe": lambda self, state: state["at"][:, None]},
             r"observe: observation must have shape \(lanes, \*\(\)\)",
@@ -238,7 +249,26 @@ def test_environments_that_differ_in_params_share_a_compilation():
         ),
         (
             {"transition": lambda self, state, a, stream: Transition({"to": a}, state["at"], a == 2)},
-            "the state's structure must stay",
+            "transition: state must be a dict with 'at', got a dict with 'to', as initial made it",
+        ),
+        (
+            {"initial": lambda self, stream: Plain(jnp.zeros(3))},
+            r"initial: the state must be a tree of arrays, got an object of class Plain: declare .*@jaxenv\.tree",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(Plain(a), state["at"], a == 2)},
+            r"transition: state must be a tree of arrays, got an object of class Plain: declare .*@jaxenv\.tree",
+        ),
+        ({"initial": lambda self, stream: None}, "initial: the state must be a tree of arrays, got None"),
+        ({"observation_spec": lambda self: (1,)}, r"observation_spec: must return a spec or a tree .*, got \(1,\)"),
+        ({"action_spec": lambda self: None}, "action_spec: must return a spec or a tree of specs, .*, got None"),
+        (
+            {"transition": lambda self, state, a, stream: Transition(state, None, a == 2)},
+            "transition: reward must be an array, got None",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(state, state["at"], a == 2, [a])},
+            "transition: env_info must be a dict, got list",
         ),
         (
             {"transition": lambda self, state, a, stream: Transition(state, jnp.ones(()), a == 2)},
@@ -263,6 +293,22 @@ def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
         step(variant(**methods))
 
 
+def test_make_refuses_a_task_without_specs():
+    jaxenv.register("Specless-v0", type(variant(action_spec=lambda self: 2)))
+    try:
+        with pytest.raises(ValueError, match=r"action_spec: must return a spec .* such as jaxenv\.specs\.discrete"):
+            jaxenv.make("Specless-v0")
+    finally:
+        del jaxenv.registry._registry["Specless-v0"]
+
+
+def test_params_that_are_no_pytree_are_refused_when_the_class_is_defined():
+    with pytest.raises(TypeError, match=r"Mine: params must be a pytree: declare Plain with @jaxenv\.tree\.struct"):
+
+        class Mine(Walk):
+            params: Plain = Plain(0.0)
+
+
 @pytest.mark.parametrize(
     ("action", "message"),
     [
@@ -270,7 +316,7 @@ def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
         (np.zeros((3, 1), np.int32), r"must have shape \(3,\) .*, got \(3, 1\)"),
         (np.zeros(3, np.float32), "must be int32 or of its kind, got float32"),
         (np.zeros(3, bool), "must be int32 or of its kind, got bool"),
-        ({"a": np.zeros(3, np.int32)}, "the action's structure must be"),
+        ({"a": np.zeros(3, np.int32)}, "action must be an array, got a dict with 'a', as in the action spec"),
         (1, r"must have shape \(3,\) .*, got \(\)"),
     ],
 )

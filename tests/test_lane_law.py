@@ -29,7 +29,7 @@ THOROUGH = pytest.mark.thorough
 
 @functools.cache
 def rollout_of(id, lanes, reset):
-    return rollout(jaxenv.make(id, num_envs=lanes, reset=reset))
+    return rollout(jaxenv.make(id, num_envs=lanes, reset_strategy=reset))
 
 
 @functools.cache
@@ -112,7 +112,8 @@ from tests.rows import assert_equal
 for id in WHOLE:
     for reset in ("select", "compact") if id == "CartPole-v1" else ("select",):
         sizes = (7, 64, 4096)
-        rows = {n: rollout(jaxenv.make(id, num_envs=n, reset=reset, max_episode_steps=30), 70)[0] for n in sizes}
+        stack = {"reset_strategy": reset, "max_episode_steps": 30}
+        rows = {n: rollout(jaxenv.make(id, num_envs=n, **stack), 70)[0] for n in sizes}
         for n in sizes[:2]:
             assert_equal(rows[n], jax.tree.map(lambda x: x[:, :n], rows[4096]))
         assert (rows[4096].timestep.step_type == 2).sum() > 4096

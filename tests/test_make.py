@@ -9,7 +9,7 @@ import pytest
 import jaxenv
 from jaxenv import _make, registry, specs
 from jaxenv.testing import Chain
-from jaxenv.wrappers import FixedResetKey, TimeLimit
+from jaxenv.wrappers import FixedResetKey, FrameStack, TimeLimit
 from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
 from tests.toy_stacks import registered as registered
 
@@ -101,7 +101,7 @@ def test_evaluation_keeps_the_arguments_of_wrappers():
 @pytest.mark.parametrize("reset", ["select", "cond", "compact"])
 def test_a_fixed_reset_key_starts_every_episode_of_a_lane_in_the_same_state(key_shape, reset):
     fixed = jax.random.key(7) if key_shape == () else jax.random.split(jax.random.key(7), key_shape)
-    env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset=reset)
+    env = jaxenv.make("Scatter-v0", 3, fixed_reset_key=fixed, reset_strategy=reset)
     observations, _ = stepped(env, 6)  # FIRST, MID, LAST, FIRST, ...
     assert names(env) == ["AutoReset", "TimeLimit", "FixedResetKey", "Scatter"]
     starts = observations[::3]
@@ -140,8 +140,58 @@ def test_load_without_a_prefix_is_make():
 
 @pytest.mark.parametrize("id", ["nosuite:Chain-v0", "nosuite:module:Chain-v0", ":Chain-v0"])
 def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
-    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}' \(known: .*\)"):
+    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}'; .* the suites are gymnax"):
         jaxenv.load(id)
+
+
+# --- names that are not known ----------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names_by_group():
+    with pytest.raises(
+        ValueError, match="CartPole-v1: unknown keyword 'auto_reset', did you mean 'autoreset'"
+    ) as error:
+        jaxenv.make("CartPole-v1", 4, auto_reset="same_step")
+    for group in (
+        "params: gravity, ",
+        "constructor arguments: position_limit, ",
+        "options of make: max_episode_steps, ",
+    ):
+        assert group in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"),
+    [
+        ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak', did you mean 'FrameStack'"),
+        ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay, "),
+        (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num, axis"),
+        (("FrameStack", {"paddin": 4}), "unknown keyword 'paddin', did you mean 'padding'"),
+        ("TimeLimit", r"TimeLimit needs the argument 'duration': pass \('TimeLimit', {'duration': ...}\)"),
+        (TimeLimit, "TimeLimit needs the argument 'duration'"),
+        (("FrameStack", 4), r"wrappers\[0\]: the arguments of FrameStack must be a dict, got 4"),
+        (lambda env: None, r"wrappers\[0\] must return an environment, got None"),
+        (3, r"wrappers\[0\] must be a wrapper class, a name, .* got 3"),
+    ],
+)
+def test_a_wrapper_that_make_cannot_build_is_refused_with_a_way_out(wrapper, message):
+    with pytest.raises(ValueError, match=message):
+        jaxenv.make("CartPole-v1", wrappers=[wrapper])
+
+
+def test_an_instance_in_place_of_a_wrapper_class_is_refused():
+    instance = FrameStack(jaxenv.spec("CartPole-v1").make(), 4)
+    with pytest.raises(ValueError, match=r"make: wrappers\[0\] is the environment <FrameStack.*, pass a class"):
+        jaxenv.make("CartPole-v1", wrappers=[instance])
+
+
+@pytest.mark.parametrize("wrappers", ["FrameStack", FrameStack, None, 3])
+def test_wrappers_that_are_not_a_sequence_are_refused(wrappers):
+    with pytest.raises(ValueError, match="make: wrappers must be a sequence of wrappers, such as"):
+        jaxenv.make("CartPole-v1", wrappers=wrappers)
+
+
+# --- suites ----------------------------------------------------------------------------------------------------------
 
 
 def test_load_calls_the_suite_named_by_the_prefix(monkeypatch):

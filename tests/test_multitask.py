@@ -84,13 +84,14 @@ def test_numbers_of_a_task_may_be_per_lane_and_follow_take():
     env = Multitask(each, np.array([0, 1, 0, 1])).take(np.array([1, 2]))
     np.testing.assert_allclose(rows(env, 1).discount[1], [0.6, 0.3])
     with pytest.raises(ValueError, match="holds 4 lanes, the batch has 3"):
-        Multitask((Discount(both[0], np.ones(4)),)).reset(jax.random.split(jax.random.key(0), 3))
+        Multitask((Discount(both[0], np.ones(4)),)).reset(jax.random.key(0), env_id=np.arange(3))
 
 
 def test_params_reach_every_task():
     env = jaxenv.spec("CartPole-v1").make()
     heavy = Multitask((env, TransformReward(env, lambda r: -r))).with_params(gravity=20)
-    assert [task.unwrapped.params.gravity for task in heavy.envs] == [20, 20]
+    assert [params.gravity for params in heavy.params] == [20, 20]
+    assert Multitask(tasks(4)).params == (None, None)
 
 
 def test_names_of_tasks_are_those_of_the_environments_if_they_differ():

@@ -124,7 +124,7 @@ def test_same_step_equals_next_step_without_first_rows():
 def test_compact_equals_select_up_to_rounding(id, mode):
     limit = np.random.default_rng(1).integers(3, 20, 130)
     envs = [
-        jaxenv.make(id, num_envs=130, autoreset=mode, reset=reset, max_episode_steps=limit)
+        jaxenv.make(id, num_envs=130, autoreset=mode, reset_strategy=reset, max_episode_steps=limit)
         for reset in ("select", "compact")
     ]
     actions = random_actions(envs[0], 60)

@@ -18,7 +18,7 @@ COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "
 
 
 def make(reset):
-    return jaxenv.make("CartPole-v1", num_envs=16, reset=reset, max_episode_steps=np.arange(3, 19))
+    return jaxenv.make("CartPole-v1", num_envs=16, reset_strategy=reset, max_episode_steps=np.arange(3, 19))
 
 
 # select under plain jit: the caller places the arrays, and the compiler keeps their sharding.

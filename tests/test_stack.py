@@ -1,5 +1,6 @@
 """The stack that ``make`` builds: the order of wrappers, modes, and guards."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -62,9 +63,17 @@ def test_the_autoreset_argument_sets_the_mode_of_the_stack(autoreset):
     assert names(env) == ["Mean", *(["AutoReset"] if autoreset else []), "TimeLimit", "Chain"]
 
 
-@pytest.mark.parametrize("reset", ["select", "cond", "compact", None])
-def test_the_reset_argument_sets_the_restart_strategy(reset):
-    assert jaxenv.make("Chain-v0", reset=reset).strategy == reset
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact", {"cpu": "cond", "default": "compact"}])
+def test_the_restart_strategy_has_one_name_in_make_in_autoreset_and_on_the_stack(strategy):
+    env = jaxenv.make("Chain-v0", reset_strategy=strategy, wrappers=[Mean])
+    assert find(env, AutoReset).reset_strategy == env.reset_strategy == strategy
+
+
+def test_the_restart_strategy_is_the_declared_one_by_default():
+    assert jaxenv.make("Chain-v0").reset_strategy == "select"
+    env = jaxenv.make("CardGame-v0")
+    assert env.reset_strategy == {"cpu": "cond", "default": "select"}
+    assert hash(jax.tree.structure(env)) == hash(jax.tree.structure(jaxenv.make("CardGame-v0")))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,9 @@ def test_the_reset_argument_sets_the_restart_strategy(reset):
     [
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
         ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset": "fast"}, "reset must be 'select', 'cond', 'compact' or None, got 'fast'"),
+        ({"reset_strategy": {"cpu": "cond"}}, "make: reset_strategy per platform must have a 'default', got {'cpu'"),
+        ({"reset_strategy": {"default": "fast"}}, "make: reset_strategy of 'default' must be 'select', .* got 'fast'"),
+        ({"reset_strategy": "fast"}, "reset_strategy must be 'select', 'cond', 'compact' or None, got 'fast'"),
     ],
 )
 def test_unknown_modes_are_refused_with_the_known_ones(kwargs, message):
@@ -93,9 +104,16 @@ def test_a_wrapper_may_be_given_by_name():
     assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
 
 
-@pytest.mark.parametrize("name", ["Rescale", "specs", "base"])
-def test_an_unknown_wrapper_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match=f"make: no wrapper '{name}', the wrappers are .*ClipAction.*RescaleAction"):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Rescale", "did you mean 'RescaleAction'"),
+        ("specs", "the wrappers are .*ClipAction.*RescaleAction"),
+        ("base", "the wrappers are .*ClipAction.*RescaleAction"),
+    ],
+)
+def test_an_unknown_wrapper_is_refused_with_the_known_ones(name, hint):
+    with pytest.raises(ValueError, match=f"no wrapper '{name}', {hint}"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
@@ -105,7 +123,9 @@ def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
 
 
 def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
-    with pytest.raises(ValueError, match=r"make: a wrapper must be a callable env -> env, a name or \(name, kwargs\)"):
+    with pytest.raises(
+        ValueError, match=r"make: wrappers\[0\] must be a wrapper class, a name, \(name, arguments\) or a function"
+    ):
         jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
 
 

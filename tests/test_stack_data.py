@@ -58,7 +58,9 @@ def test_arguments_that_are_not_plain_data_are_refused_by_wrapper_and_name():
         to_data(env)
 
 
-@pytest.mark.parametrize("name", ["Nothing", "json:dumps", "nowhere:Halved", "jaxenv.environment:Environment"])
+@pytest.mark.parametrize(
+    "name", ["Nothing", "LaneWrapper", "json:dumps", "nowhere:Halved", "jaxenv.environment:Environment"]
+)
 def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match=f"from_data: no wrapper '{name}'"):
         from_data(jaxenv.spec("CartPole-v1").make(), [(name, {})])

@@ -1,5 +1,6 @@
 """``TimeStep``: views, constructors, and its behaviour as a value and a pytree."""
 
+import copy
 import dataclasses
 import pickle
 
@@ -220,3 +221,25 @@ def test_a_timestep_is_frozen():
 
 def test_timesteps_compare_by_identity():
     assert len({TABLE, TABLE, dataclasses.replace(TABLE)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("obs", "timestep.observation"),
+        ("done", r"timestep.is_last\(\)"),
+        ("info", "env_info"),
+        ("last", r"is_last\(\)"),
+    ],
+)
+def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word):
+    with pytest.raises(AttributeError, match=f"TimeStep has no attribute '{name}': use .*{word}"):
+        getattr(TABLE, name)
+    assert not hasattr(TABLE, name)
+
+
+def test_any_other_missing_name_is_an_ordinary_error():
+    with pytest.raises(AttributeError, match="'TimeStep' object has no attribute 'observatio'"):
+        TABLE.observatio
+    for copied in (copy.copy(TABLE), copy.deepcopy(TABLE), pickle.loads(pickle.dumps(TABLE))):
+        np.testing.assert_array_equal(copied.step_type, TABLE.step_type)

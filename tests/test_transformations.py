@@ -29,7 +29,7 @@ def each(actions, num_steps):
 
 @pytest.mark.parametrize("reset", ["cond", "compact"])
 def test_vmap_over_seeds_equals_a_loop_over_them(reset):
-    env = jaxenv.make("CartPole-v1", num_envs=5, reset=reset, max_episode_steps=9)
+    env = jaxenv.make("CartPole-v1", num_envs=5, reset_strategy=reset, max_episode_steps=9)
     keys = jax.random.split(jax.random.key(0), 3)
     together = jax.jit(jax.vmap(lambda key: rollout(env, key)))(keys)
     run = jax.jit(lambda key: rollout(env, key))
@@ -40,7 +40,7 @@ def test_vmap_over_seeds_equals_a_loop_over_them(reset):
 
 @pytest.mark.parametrize("reset", ["cond", "compact"])
 def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
-    env = jaxenv.make("CartPole-v1", num_envs=4, reset=reset, max_episode_steps=9)
+    env = jaxenv.make("CartPole-v1", num_envs=4, reset_strategy=reset, max_episode_steps=9)
     gravities = jnp.array([3.0, 9.8, 20.0])
     envs = jax.vmap(lambda g: env.with_params(gravity=g))(gravities)
     assert envs.unwrapped.params.gravity.shape == (3,)
@@ -60,7 +60,7 @@ def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
     ],
 )
 def test_the_gradient_through_five_steps_equals_finite_differences(id, param, value, reset):
-    env = jaxenv.make(id, num_envs=3, reset=reset)
+    env = jaxenv.make(id, num_envs=3, reset_strategy=reset)
     actions = random_actions(env, 5)
 
     def loss(x):

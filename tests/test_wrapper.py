@@ -61,3 +61,36 @@ def test_with_params_and_close_reach_through_wrappers():
         assert env.unwrapped.closed == []
     assert env.unwrapped.closed == [True]
     assert jaxenv.make("CartPole-v1").with_params(gravity=1.0).unwrapped.params.gravity == 1
+
+
+def test_params_are_those_of_the_task_through_wrappers():
+    env = jaxenv.make("CartPole-v1", gravity=1.5, wrappers=[("FrameStack", {"num": 2})])
+    assert env.params is env.unwrapped.params
+    assert env.params.gravity == 1.5
+    assert not hasattr(AutoReset(Counting([3])), "params")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("action_space", r"env.action_spec\(\)"),
+        ("observation_space", r"env.observation_spec\(\)"),
+        ("num_actions", r"env.action_spec\(\).num_values"),
+    ],
+)
+def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word, wrapped):
+    env = AutoReset(Counting([3])) if wrapped else Counting([3])
+    with pytest.raises(AttributeError, match=f"{type(env).__name__} has no attribute '{name}': use {word}"):
+        getattr(env, name)
+    assert not hasattr(env, name)
+
+
+def test_an_error_inside_a_property_is_not_hidden():
+    class Broken(jaxenv.testing.Chain):
+        @property
+        def smooth(self):
+            return self.no_such_field
+
+    with pytest.raises(AttributeError, match="'Broken' object has no attribute 'no_such_field'"):
+        Broken().smooth

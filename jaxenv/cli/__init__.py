@@ -61,7 +61,8 @@ def make_parser() -> Parser:
         prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
     )
     parser.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    parser.set_defaults(run=lambda args: parser.print_help())  # without a command
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         command.add(commands)
     return parser

@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+
+from jaxenv._names import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
@@ -11,6 +13,18 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
+
+    def parse_known_args(self, args=None, namespace=None):
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.refuse_unknown(unknown)
+        return namespace, unknown
+
+    def refuse_unknown(self, arguments: Sequence[str]) -> None:
+        """Exits with code 2; for an option, suggests the closest one of this command."""
+        option = arguments[0].partition("=")[0]
+        hint = did_you_mean(option, self._option_string_actions) if option.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(arguments)}{hint and f', {hint}'}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\n")
@@ -49,6 +63,8 @@ def assignment(text: str, parser: argparse.ArgumentParser) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
         parser.error(f"argument --set: must be NAME=VALUE, got {text!r}")
+    if (option := f"--{name.replace('_', '-')}") in parser._option_string_actions:
+        parser.error(f"argument --set: {name} is an option of the command: {option} {value}")
     values = [_value(part) for part in value.split(",")]
     return name, values if "," in value else values[0]
 

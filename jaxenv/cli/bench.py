@@ -5,7 +5,7 @@ import importlib
 import pathlib
 import sys
 
-import jaxenv
+from jaxenv import _source
 
 
 def add(commands) -> None:
@@ -22,8 +22,9 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Passes all arguments to the benchmarks."""
-    root = pathlib.Path(jaxenv.__file__).parents[1]
-    if not (root / "benchmarks" / "__main__.py").is_file():
+    folders = [folder for folder in (pathlib.Path.cwd(), _source.clone()) if folder is not None]
+    root = next((folder for folder in folders if (folder / "benchmarks" / "__main__.py").is_file()), None)
+    if root is None:
         args.parser.error("the benchmarks are not installed with the library: run this in a clone of its repository")
     sys.path.insert(0, str(root))
     raise SystemExit(importlib.import_module("benchmarks.__main__").main(args.arguments))

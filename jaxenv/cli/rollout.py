@@ -42,7 +42,7 @@ def add(commands) -> None:
         help="whether an episode starts on the step after the previous one ends, or on the same step",
     )
     command.add_argument(
-        "--reset",
+        "--reset-strategy",
         choices=get_args(ResetStrategy),
         help="restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
         "or reset only the lanes that ended (default: the one that the environment declares)",
@@ -53,12 +53,13 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs a `ChunkedRollout` of random actions and prints its metrics."""
     params = dict(assignment(text, args.parser) for text in args.set)
-    if unknown := {"num_envs", "self"} & params.keys():
-        args.parser.error(f"argument --set: {unknown.pop()} is not a parameter of an environment")
+    if "self" in params:
+        args.parser.error("argument --set: self is not a parameter of an environment")
     try:
         if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
-        env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, reset=args.reset, **params)
+        stack = {"autoreset": args.autoreset, "reset_strategy": args.reset_strategy}
+        env = jaxenv.load(args.id, args.num_envs, **stack, **params)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"
     if args.json:
-        given = {n: getattr(args, n) for n in ("id", "num_envs", "num_steps", "seed", "autoreset", "reset")}
+        given = {n: getattr(args, n) for n in ("id", "num_envs", "num_steps", "seed", "autoreset", "reset_strategy")}
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     print(f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {name}, random actions, seed {args.seed}")

@@ -4,11 +4,13 @@ import argparse
 import dataclasses
 import json
 import pathlib
+import re
 import statistics
 import time
 from typing import Any
 
 import jaxenv
+from jaxenv._names import did_you_mean
 from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.rollout import Table
 from jaxenv.rollout._progress import progress
@@ -32,7 +34,9 @@ def add(commands) -> None:
     command.add_argument(
         "--total-steps", metavar="T", type=integer(1), default=300_000, help="environment steps of each seed"
     )
-    command.add_argument("--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID)")
+    command.add_argument(
+        "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
+    )
     command.add_argument("--resume", action="store_true", help="resume from the checkpoint in the folder, if any")
     command.add_argument("--json", action="store_true", help="print a JSON object")
     command.add_argument(
@@ -52,7 +56,8 @@ def run(args: argparse.Namespace) -> None:
         from jaxenv.training import ppo, seeds
     except ImportError as missing:
         args.parser.error(one_line(missing))
-    folder = args.out or pathlib.Path("runs") / args.id
+    # A colon, as in the ids of suites, cannot be part of a path on every system.
+    folder = args.out or pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", args.id)
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
     table = Table(None)
@@ -61,9 +66,9 @@ def run(args: argparse.Namespace) -> None:
         given = dict(assignment(text, args.parser) for text in args.set)
         settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
         if unknown := sorted(given.keys() - settings):
-            args.parser.error(
-                f"argument --set: no setting {unknown[0]!r}, the settings are {', '.join(sorted(settings))}"
-            )
+            every = f"the settings are {', '.join(sorted(settings))}"
+            hint = did_you_mean(unknown[0], settings, otherwise=every)
+            args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}")
         config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_with_tuples(given)})
         with progress(config.num_evaluations, "evaluations") as done:
             for progressed in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):

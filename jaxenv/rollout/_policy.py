@@ -1,12 +1,17 @@
 """Policies: functions from a TimeStep and a stream to an action."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from jaxenv import specs, tree
+from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
-from jaxenv.random import Stream, Words
+from jaxenv.random import Stream, Words, note_on_streams
 from jaxenv.timestep import TimeStep
 
 
@@ -57,14 +62,53 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
     return clock.stream("rollout", "policy")
 
 
+def check_environment(owner: str, env: Any) -> None:
+    """Raises a ``ValueError`` unless ``env`` is an environment."""
+    if not isinstance(env, Environment):
+        raise ValueError(f"{owner}: env must be an environment, got {env!r}")
+
+
+def check_policy(owner: str, policy: Any, recurrent: bool) -> None:
+    """Raises a ``ValueError`` unless ``policy`` can be called with a timestep, a stream and, if recurrent, a memory."""
+    arguments = ["timestep", "stream", "memory"] if recurrent else ["timestep", "stream"]
+    rule = f"{owner}: policy must be a function of ({', '.join(arguments)})"
+    rule += "" if recurrent else ", or of (timestep, stream, memory) with initial_memory"
+    if not callable(policy):
+        raise ValueError(f"{rule}, got {policy!r}")
+    try:
+        signature = inspect.signature(policy)
+    except (TypeError, ValueError):  # some callables have none
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise ValueError(f"{rule}, got {name} of ({', '.join(signature.parameters)})") from None
+
+
+def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> None:
+    """Raises a ``ValueError`` unless every array leads with the lanes; `jaxenv.tree.Shared` ones need not."""
+    for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
+        if not tree.is_shared(x) and jnp.shape(x)[:1] != lanes:
+            name = ".".join(filter(None, ["initial_memory", tree.path_name(path)]))
+            raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
+
+
 def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy with or without memory and returns a `PolicyStep` either way."""
-    out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
+    try:
+        out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
+    except TypeError as error:
+        note_on_streams(error)
+        raise
     if not isinstance(out, PolicyStep):
         out = PolicyStep(out)
-    if tree.structure(out.memory) != tree.structure(memory):
-        raise ValueError(
-            f"policy: memory must keep the structure {tree.structure(memory)} of initial_memory, "
-            f"got {tree.structure(out.memory)}: return PolicyStep(action, memory)"
-        )
-    return dataclasses.replace(out, memory=tree.strong(out.memory))
+    if (fault := mismatch(memory, out.memory, "memory")) is not None:
+        raise ValueError(f"policy: {fault}, as in initial_memory: return PolicyStep(action, memory)")
+    new = tree.strong(out.memory)
+    for (path, x), y in zip(tree.flatten_with_path(memory)[0], jax.tree.leaves(new), strict=True):
+        if (jnp.shape(x), jnp.result_type(x)) != (y.shape, y.dtype):
+            name = ".".join(filter(None, ["memory", tree.path_name(path)]))
+            rule = f"{jnp.result_type(x)}{list(jnp.shape(x))}"
+            raise ValueError(f"policy: {name} must stay {rule}, as in initial_memory, got {y.dtype}{list(y.shape)}")
+    return dataclasses.replace(out, memory=new)

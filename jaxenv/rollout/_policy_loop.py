@@ -7,9 +7,10 @@ from typing import Any
 import jax
 
 from jaxenv import _xla, tree
+from jaxenv._state_checks import start_fault
 from jaxenv.environment import Environment
 from jaxenv.random import Words
-from jaxenv.rollout._policy import act, policy_stream
+from jaxenv.rollout._policy import act, check_environment, check_memory, check_policy, policy_stream
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
 
@@ -36,13 +37,36 @@ class PolicyLoop:
 
     @classmethod
     def create(
-        cls, owner: str, env: Environment, policy: Callable, state: Any, key: Any, initial_memory: Any, memory: Any
+        cls,
+        owner: str,
+        env: Environment,
+        policy: Callable,
+        start: tuple[Any, TimeStep],
+        key: Any,
+        initial_memory: Any,
+        memory: Any,
     ) -> "PolicyLoop":
-        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
+        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function.
+
+        Args:
+            owner: the name of the calling function.
+            env: the environment.
+            policy: as in `jaxenv.unroll`.
+            start: the state and the timestep from which the loop starts.
+            key: as in `jaxenv.unroll`.
+            initial_memory: as in `jaxenv.unroll`.
+            memory: as in `jaxenv.unroll`.
+        """
+        check_environment(owner, env)
+        state, _ = start
+        if (fault := start_fault(env, *start)) is not None:
+            raise ValueError(f"{owner}: {fault}")
         if memory is not None and not _is_recurrent(initial_memory):
             raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
+        check_policy(owner, policy, _is_recurrent(initial_memory))
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
+        check_memory(owner, initial_memory, clock.env_id.shape)
         words = clock.key if key is None else env.lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         # Inside shard_map a loop carry must vary over the mesh from the start.

@@ -197,7 +197,13 @@ class _Program:
         state, timestep, memory, measured, cumulative = carry
         recurrent = bool(jax.tree.leaves(self.initial_memory))
         loop = PolicyLoop.create(
-            "ChunkedRollout", env, self.policy, state, None, self.initial_memory, memory if recurrent else None
+            "ChunkedRollout",
+            env,
+            self.policy,
+            (state, timestep),
+            None,
+            self.initial_memory,
+            memory if recurrent else None,
         )
 
         def step(carry, _):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxenv import _moments, tree
 from jaxenv._checks import check_integer, is_integer
 from jaxenv.environment import Environment
+from jaxenv.rollout._policy import check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 
 
@@ -131,6 +132,7 @@ def evaluate(
         ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is not a positive multiple of the lanes,
             the number of keys is not the number of lanes, or ``max_steps`` is less than 1.
     """
+    check_environment("evaluate", env)
     check_integer("evaluate", "max_steps", max_steps, 1)
     num_episodes = env.num_envs if num_episodes is None else num_episodes
     if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % env.num_envs:
@@ -143,7 +145,7 @@ def evaluate(
     lanes, quota = env.num_envs, int(num_episodes) // env.num_envs
     if timestep.step_type.shape != (lanes,):
         raise ValueError(f"evaluate: {env} has {lanes} lanes, got {timestep.step_type.shape[0]} keys")
-    loop = PolicyLoop.create("evaluate", env, policy, state, None, initial_memory, None)
+    loop = PolicyLoop.create("evaluate", env, policy, (state, timestep), None, initial_memory, None)
     shape = (lanes, quota)
     record = Evaluation(
         jnp.zeros(shape + timestep.reward.shape[1:], jnp.float32),

@@ -10,6 +10,7 @@ import numpy as np
 from jaxenv import _xla, tree
 from jaxenv._checks import check_integer
 from jaxenv._count import Count
+from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.timestep import TimeStep
@@ -167,7 +168,7 @@ def fold_episodes(
 
 def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
     """The initial carry of a fold, and the loop body from carry to carry."""
-    loop = PolicyLoop.create(owner, env, policy, state, key, initial_memory, memory)
+    loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
     value = _xla.vary_like(timestep.step_type, tree.strong(value))
 
     def body(carry):
@@ -194,10 +195,8 @@ def _count(mask: jax.Array) -> Count:
 
 
 def _check_value(owner: str, old: Any, new: Any) -> None:
-    if tree.structure(old) != tree.structure(new):
-        raise ValueError(
-            f"{owner}: fn must keep the value's structure {tree.structure(old)}, got {tree.structure(new)}"
-        )
+    if (fault := mismatch(old, new, "value")) is not None:
+        raise ValueError(f"{owner}: fn must keep the structure of the value: {fault}")
     for (path, x), y in zip(tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             where = f" of {tree.path_name(path)}" if path else ""

@@ -8,6 +8,7 @@ import jax
 
 from jaxenv import tree
 from jaxenv._checks import check_integer
+from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.experience import Experience
@@ -56,7 +57,7 @@ def unroll(
     if isinstance(fields, str):
         raise ValueError(f"unroll: fields must be a sequence of names, got the string {fields!r}: write [{fields!r}]")
     paths = None if fields is None else [_full_path(field) for field in fields]
-    loop = PolicyLoop.create("unroll", env, policy, state, key, initial_memory, memory)
+    loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
 
     def one_step(carry, _):
         carry, row = loop.step(carry)
@@ -69,5 +70,7 @@ def _full_path(field: str) -> str:
     head = field.split(".")[0]
     short, full = ([f.name for f in dataclasses.fields(cls)] for cls in (TimeStep, Experience))
     if head not in short + full:
-        raise ValueError(f"unroll: no field {field!r}, the fields are {', '.join(short + full[1:])}")
+        known = short + full[1:]
+        hint = did_you_mean(head, known, otherwise=f"the fields are {', '.join(known)}")
+        raise ValueError(f"unroll: no field {field!r}, {hint}")
     return f"timestep.{field}" if head in short else field

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from jaxenv import _source
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -140,7 +141,7 @@ class TensorBoard(Writer):
         try:
             from tensorboardX import SummaryWriter
         except ImportError as missing:
-            raise ImportError("TensorBoard needs tensorboardX: pip install 'jaxenv[tensorboard]'") from missing
+            raise _source.missing("TensorBoard", missing, "tensorboard") from missing
         self._writer = SummaryWriter(str(path))
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:

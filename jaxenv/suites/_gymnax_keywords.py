@@ -7,6 +7,8 @@ from typing import Any
 
 from jaxenv._checks import is_real
 from jaxenv._declared import check_option
+from jaxenv._make import OPTIONS
+from jaxenv._names import unknown_keyword
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._gymnax_single import Single, check_id, freeze, gymnax, single
 
@@ -42,8 +44,8 @@ def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple, dict[str, 
     for name, value in values.items():
         if name not in params:
             check_settable(owner, name, env, value)
-            valid = ", ".join(sorted([*constructor, *spec_params, *params])) or "(none)"
-            raise ValueError(f"{owner}: unknown keyword {name!r}, the valid ones are {valid}")
+            groups = {"params": params, "constructor arguments": [*constructor, *spec_params]}
+            raise ValueError(unknown_keyword(owner, name, {**groups, "options of make": OPTIONS}))
     if options:
         env.check(owner, chosen)
     return chosen, values

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._names import did_you_mean
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._library import import_library, outside_traces
 from jaxenv.suites._params import is_numeric, params_struct, values_of
@@ -137,8 +137,8 @@ def check_id(id: str) -> None:
     """Raises a ``ValueError`` for an unknown id, or if gymnax would download data for it."""
     known = gymnax().registered_envs
     if id not in known:
-        close = difflib.get_close_matches(id, known, n=3, cutoff=0.0)
-        raise ValueError(f"gymnax: no environment {id!r}; the closest ids are {', '.join(close)}")
+        every = f"the ids are {', '.join(sorted(known))}"
+        raise ValueError(f"gymnax: no environment {id!r}, {did_you_mean(id, known, otherwise=every)}")
     if id == "MNISTBandit-bsuite" and (
         missing := [path for path in _gymnax_tasks.MNIST_FILES if not os.path.exists(path)]
     ):

@@ -9,7 +9,6 @@ outlives episodes in bsuite is carried over.
 ``docs/gymnax.md`` lists the differences by id.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import Declared, check_number
-from jaxenv._make import make
+from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
@@ -54,10 +53,8 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
         ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     owner = f"gymnax:{name}"
-    parameters = inspect.signature(make).parameters.values()
-    make_keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    stack_kwargs = {key: value for key, value in kwargs.items() if key in make_keywords}
-    options, values = split_keywords(name, {key: value for key, value in kwargs.items() if key not in make_keywords})
+    stack_kwargs = {key: value for key, value in kwargs.items() if key in OPTIONS}
+    options, values = split_keywords(name, {key: value for key, value in kwargs.items() if key not in OPTIONS})
     single = _gymnax_single.single(name, options)
 
     limit = _checked_limit(owner, kwargs.get("max_episode_steps"), num_envs)

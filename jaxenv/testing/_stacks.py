@@ -40,7 +40,7 @@ def _task_and_wrappers(env: Environment) -> tuple[Environment, list[Wrapper]]:
 
 def with_strategy(env: Environment, strategy: str | None) -> Environment:
     """The stack with another restart strategy."""
-    return _map_autoreset(env, lambda layer: tree.rebuild(layer, strategy=strategy), tree.rebuild)
+    return _map_autoreset(env, lambda layer: tree.rebuild(layer, reset_strategy=strategy), tree.rebuild)
 
 
 def in_mode(env: Environment, mode: str) -> Environment:

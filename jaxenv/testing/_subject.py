@@ -60,12 +60,12 @@ class Subject:
     @property
     def strategy(self) -> str:
         """The restart strategy of `stack` on this platform."""
-        declared = self.auto_reset.strategy or self.auto_reset.reset_strategy
+        declared = self.auto_reset.reset_strategy
         return declared if isinstance(declared, str) else declared.get(jax.default_backend(), declared["default"])
 
     def variant(self, mode: str, strategy: str | None = None) -> AutoReset:
         """The ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
-        return tree.rebuild(self.auto_reset, mode=mode, strategy=strategy or self.auto_reset.strategy)
+        return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
 
     @functools.cached_property
     def opt_outs(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The properties that `check_env` checks, by name."""
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable
 
+from jaxenv._names import did_you_mean
 from jaxenv.testing._checks import (
     batch,
     episodes,
@@ -146,7 +146,6 @@ def select_properties(properties: Iterable[str] | None) -> list[str]:
     given = list(properties)
     for name in given:
         if name not in PROPERTIES:
-            close = difflib.get_close_matches(str(name), PROPERTIES)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"the properties are {', '.join(PROPERTIES)}"
-            raise ValueError(f"unknown property {name!r}, {hint}")
+            every = f"the properties are {', '.join(PROPERTIES)}"
+            raise ValueError(f"unknown property {name!r}, {did_you_mean(str(name), PROPERTIES, otherwise=every)}")
     return [name for name in PROPERTIES if name in given]

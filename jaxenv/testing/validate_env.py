@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
@@ -72,9 +73,14 @@ def _num_lanes(env: Environment) -> int:
     return env.num_envs if per_lane else max(env.num_envs, _MIN_LANES)
 
 
+def _env_id(keys: jax.Array) -> jax.Array:
+    """The number of lanes may differ from that of the environment."""
+    return jnp.arange(keys.shape[0], dtype=jnp.int32)
+
+
 @jax.jit
 def _reset(env: Environment, keys: jax.Array):
-    return env.reset(keys)
+    return env.reset(keys, _env_id(keys))
 
 
 @jax.jit
@@ -98,7 +104,7 @@ def _spec(env: Environment) -> TimeStep:
 def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
     """Checks the structure, shapes and dtypes of the outputs of ``reset`` and ``step``; nothing is computed."""
     lanes = keys.shape[0]
-    state, first = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
+    state, first = jax.eval_shape(lambda env, keys: env.reset(keys, _env_id(keys)), env, keys)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), env.action_spec())
     _, later = jax.eval_shape(lambda env, *args: env.step(*args), env, state, action)
     for method, row in (("reset", first), ("step", later)):

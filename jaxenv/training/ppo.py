@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import data, random, rollout, specs, tree
+from jaxenv import _source, data, random, rollout, specs, tree
 from jaxenv._declared import check_option
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
@@ -32,7 +32,7 @@ try:
     import flax.linen as nn
     import optax
 except ImportError as missing:
-    raise ImportError(f"jaxenv.training needs {missing.name}: pip install 'jaxenv[training]'") from missing
+    raise _source.missing("jaxenv.training", missing, "training") from missing
 
 
 @dataclasses.dataclass(frozen=True)

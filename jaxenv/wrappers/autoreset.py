@@ -1,16 +1,17 @@
 """Restart lanes whose episode ended, inside ``step``."""
 
 import dataclasses
-from typing import ClassVar, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_choice
-from jaxenv._restart import start_episodes
+from jaxenv._restart import PerPlatform, check_strategy, start_episodes
 from jaxenv._wrapper_bases import BatchWrapper
-from jaxenv.environment import AutoResetMode, ResetStrategy
+from jaxenv.environment import AutoResetMode
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 
@@ -47,7 +48,8 @@ class AutoReset(Wrapper):
     Args:
         env: any environment without ``AutoReset`` and without batch state.
         mode: ``"next_step"`` or ``"same_step"``.
-        strategy: ``"select"``, ``"cond"``, ``"compact"``, or ``None`` for the strategy that the environment declares.
+        reset_strategy: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per platform with a ``"default"``
+            entry; ``None`` for the strategy that the environment declares, which the field then holds.
         block: number of lanes that ``compact`` starts at a time.
 
     Raises:
@@ -66,7 +68,7 @@ class AutoReset(Wrapper):
     """
 
     mode: AutoResetMode = tree.static(default="next_step")
-    strategy: ResetStrategy | None = tree.static(default=None)
+    reset_strategy: Any = tree.static(default=None)
     block: int = tree.static(default=64)
 
     owns: ClassVar[frozenset[str]] = frozenset(
@@ -74,9 +76,13 @@ class AutoReset(Wrapper):
     )
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
+    def convert(self):
+        strategy = self.env.reset_strategy if self.reset_strategy is None else self.reset_strategy
+        return {"reset_strategy": PerPlatform(strategy) if isinstance(strategy, Mapping) else strategy}
+
     def check(self):
         check_choice("AutoReset", "mode", self.mode, ("next_step", "same_step"))
-        check_choice("AutoReset", "strategy", self.strategy, (*get_args(ResetStrategy), None))
+        check_strategy("AutoReset", self.reset_strategy)
         if self.block < 1:
             raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):
@@ -135,8 +141,7 @@ class AutoReset(Wrapper):
         return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
 
     def _start_episodes(self, mask, state, timestep):
-        strategy = self.strategy or self.reset_strategy
-        return start_episodes(self.env, mask, state, timestep, strategy, self.block)
+        return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)
 
     def _observation_where(self, mask, inner, first, timestep):
         """The observation of ``first`` under the mask, else of ``timestep``."""

@@ -41,7 +41,10 @@ class TerminalOnInfo(Wrapper):
         flags = [name for name, s in entries if specs.is_spec(s) and (s.shape, s.dtype) == ((), np.bool_)]
         if self.flag not in flags:
             known = ", ".join(flags) or "there is none"
-            raise ValueError(f"TerminalOnInfo: flag must name a flag in env_info ({known}), got {self.flag!r}")
+            # `make` adds its time limit after the wrappers are built.
+            at_limit = "; to terminate at the time limit use TerminateOn, or TimeLimit with terminal=True"
+            hint = at_limit if self.flag == "time_limit_reached" else ""
+            raise ValueError(f"TerminalOnInfo: flag must name a flag in env_info ({known}), got {self.flag!r}{hint}")
 
     def step(self, state, action):
         state, timestep = self.env.step(state, action)

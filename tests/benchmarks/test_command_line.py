@@ -9,7 +9,7 @@ from benchmarks import __main__ as program
 @pytest.mark.parametrize(
     ("part", "arguments", "message"),
     [
-        ("throughput", ["--ids", "CartPole-v7"], "no environment 'CartPole-v7'; the closest ids are"),
+        ("throughput", ["--ids", "CartPole-v7"], "no environment 'CartPole-v7', did you mean"),
         ("throughput", ["--num-envs", "0"], "must be a whole number of at least 1, got '0'"),
         ("throughput", ["--repeats", "two"], "must be a whole number of at least 1, got 'two'"),
         ("throughput", ["--peers", "brax"], "invalid choice: 'brax'"),

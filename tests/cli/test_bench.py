@@ -1,9 +1,10 @@
 """`jaxenv bench`: runs the benchmarks of a clone."""
 
 import importlib
+import pathlib
 
 import jaxenv
-from jaxenv import cli
+from jaxenv import _source, cli
 from tests.cli.commands import refusal
 
 
@@ -21,5 +22,18 @@ def test_bench_returns_the_status_of_the_part(monkeypatch):
 
 
 def test_bench_outside_a_clone_is_refused(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(jaxenv, "__file__", str(tmp_path / "jaxenv" / "__init__.py"))
+    monkeypatch.setattr(_source, "clone", lambda: None)
+    monkeypatch.chdir(tmp_path)
     assert "run this in a clone" in refusal(capsys, "bench", "limit")
+
+
+def test_bench_finds_the_clone_that_was_installed_from_elsewhere(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["bench", "--help"]) == 0
+    assert "python -m benchmarks PART [options]" in capsys.readouterr().out
+
+
+def test_bench_runs_in_a_clone_if_the_library_is_installed_from_a_url(capsys, monkeypatch):
+    monkeypatch.setattr(_source, "clone", lambda: None)
+    monkeypatch.chdir(pathlib.Path(jaxenv.__file__).parents[1])
+    assert cli.main(["bench", "--help"]) == 0

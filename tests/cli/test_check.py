@@ -76,7 +76,7 @@ def test_check_prints_a_row_per_environment_and_per_property(capsys):
         (["CardGame-v9"], "no environment 'CardGame-v9'"),
         (
             ["CardGame-v0", "--properties", "lane_independence"],
-            "unknown property 'lane_independence', did you mean lane_independent",
+            "unknown property 'lane_independence', did you mean 'lane_independent'",
         ),
         (["CardGame-v0", "--properties", "56"], "unknown property '56', the properties are same_tree, leading_lanes, "),
         (["CardGame-v0", "--json", "--markdown"], "not allowed with"),

@@ -56,10 +56,11 @@ def test_chunks_add_up_and_have_at_most_two_lengths(steps, lanes):
 
 
 def test_json_includes_the_arguments_of_the_run(capsys):
-    printed = printed_json(capsys, *CARDS, "--reset", "compact")
+    printed = printed_json(capsys, *CARDS, "--reset-strategy", "compact")
     given = {"id": "CardGame-v0", "num_envs": 3, "num_steps": 20, "seed": 5, "autoreset": "next_step"}
     assert given.items() <= printed.items()
-    assert (printed["reset"], printed["params"], printed["device"]) == ("compact", {}, jax.devices()[0].platform)
+    assert (printed["reset_strategy"], printed["params"]) == ("compact", {})
+    assert printed["device"] == jax.devices()[0].platform
 
 
 def test_rollout_prints_aligned_text_and_a_time_limit_counts_as_truncation(capsys):
@@ -118,16 +119,16 @@ def test_nan_and_infinity_become_null_in_json():
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["CartPole-v9"], "no environment 'CartPole-v9'; the closest ids are CartPole-v1"),
+        (["CartPole-v9"], "no environment 'CartPole-v9', did you mean 'CartPole-v1'"),
         (["atari:Pong"], "no suite 'atari'"),
         (["CartPole-v1", "--num-envs", "0"], "argument --num-envs: must be an integer from 1 to"),
         (["CartPole-v1", "--num-envs", "many"], "got 'many'"),
         (["CartPole-v1", "--num-steps", "-5"], "argument --num-steps: must be an integer from 1 to"),
         (["CartPole-v1", "--seed", "-1"], "argument --seed: must be an integer from 0 to"),
         (["CartPole-v1", "--autoreset", "never"], "choose from 'next_step', 'same_step'"),
-        (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', the valid ones are"),
-        (["CartPole-v1", "--set", "mode=eval"], "unknown keyword 'mode', the valid ones are"),
-        (["CartPole-v1", "--set", "num_envs=3"], "num_envs is not a parameter"),
+        (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', did you mean 'gravity'"),
+        (["CartPole-v1", "--set", "mode=eval"], "unknown keyword 'mode'; params: gravity"),
+        (["CartPole-v1", "--set", "num_envs=3"], "argument --set: num_envs is an option of the command: --num-envs 3"),
         (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
         (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
         (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "one per lane would be num_envs = 2"),
@@ -135,6 +136,17 @@ def test_nan_and_infinity_become_null_in_json():
         (["CartPole-v1", "--set", "gravity="], "must be NAME=VALUE, got 'gravity='"),
         (["CartPole-v1", "--set", "=1"], "must be NAME=VALUE, got '=1'"),
         (["CartPole-v1", "--num", "3"], "unrecognized arguments: --num"),
+        (["CartPole-v1", "--num-env", "3"], "unrecognized arguments: --num-env 3, did you mean '--num-envs'"),
+        (
+            ["CartPole-v1", "--seeed=3"],
+            "jaxenv rollout: error: unrecognized arguments: --seeed=3, did you mean '--seed'",
+        ),
+        (["CartPole-v1", "3"], "unrecognized arguments: 3"),
+        (["HalfCheetah-v4"], "no environment 'HalfCheetah-v4', `jaxenv list` and"),
+        (
+            ["CartPole-v1", "--set", "autoreset=x"],
+            "argument --set: autoreset is an option of the command: --autoreset x",
+        ),
         ([], "the following arguments are required: ID"),
     ],
 )

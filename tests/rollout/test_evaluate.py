@@ -278,5 +278,5 @@ def test_an_environment_without_autoreset_is_refused():
 
 def test_keys_for_another_number_of_lanes_are_refused():
     env = AutoReset(Counting(np.array([2]), num_envs=2))
-    with pytest.raises(ValueError, match="has 2 lanes, got 3 keys"):
+    with pytest.raises(ValueError, match="key must be one key or num_envs = 2 keys, got 3"):
         evaluate(env, echo, jax.random.split(jax.random.key(0), 3))

@@ -214,7 +214,7 @@ def test_a_fold_keeps_no_trajectory():
         (fold, {"number": 3.0}, "fold: num_steps must be an integer, got 3.0"),
         (fold_episodes, {"number": 1.5}, "fold_episodes: num_episodes must be an integer, got 1.5"),
         (fold_episodes, {"number": np.array([1, 2])}, "num_episodes must be an integer"),
-        (fold, {"fn": lambda v, *_: (v, v)}, "fold: fn must keep the value's structure .*, got"),
+        (fold, {"fn": lambda v, *_: (v, v)}, "must keep the structure of the value: value must be .*, got a tuple"),
         (fold_steps, {"fn": lambda v, row, t: t.reward[0]}, r"keep the value's type int32\[\], got float32\[\]"),
         (fold, {"fn": lambda v, row, t: {"a": v["a"], "b": t.reward}, "value": {"a": 0, "b": np.float32(0)}},
          r"type float32\[\] of b, got float32\[3\]"),

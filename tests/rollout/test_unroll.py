@@ -256,7 +256,8 @@ def test_all_fields_are_kept_by_default_and_none_for_an_empty_list():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["obs"], "no field 'obs', the fields are step_type, .*observation, .*env_info, action, policy_info"),
+        (["obs"], "no field 'obs', did you mean 'observation'"),
+        (["x"], "no field 'x', the fields are step_type, .*observation, .*env_info, action, policy_info"),
         ([""], "no field ''"),
         (["observation.sonar"], r"no 'sonar' here, the fields are \['camera', 'speed'\]"),
         (["policy_info.log_prob"], r"no 'log_prob' here, the fields are \['value'\]"),

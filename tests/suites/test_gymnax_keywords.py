@@ -50,9 +50,17 @@ def test_bounds_follow_the_params_that_determine_them():
 @pytest.mark.parametrize(
     ("id", "kwargs", "message"),
     [
-        ("CartPole", {}, "gymnax: no environment 'CartPole'; the closest ids are CartPole-v1, "),
-        ("Catch-bsuite", {"row": 3}, "gymnax:Catch-bsuite: unknown keyword 'row', the valid ones are columns, rows"),
-        ("CartPole-v1", {"gravitas": 3}, "unknown keyword 'gravitas', the valid ones are force_mag, gravity, length, "),
+        ("CartPole", {}, "gymnax: no environment 'CartPole', did you mean 'CartPole-v1'"),
+        (
+            "Catch-bsuite",
+            {"row": 3},
+            "gymnax:Catch-bsuite: unknown keyword 'row', did you mean 'rows'",
+        ),
+        (
+            "CartPole-v1",
+            {"gravitas": 3},
+            "unknown keyword 'gravitas', did you mean 'gravity'",
+        ),
         ("CartPole-v1", {"total_mass": 3.0}, "gymnax:CartPole-v1: total_mass is computed from other params"),
         ("CartPole-v1", {"max_steps_in_episode": 3}, "is the time limit, pass max_episode_steps to load"),
         ("CartPole-v1", {"x_threshold": [1.0, 2.0]}, "x_threshold determines a spec and must be one number"),

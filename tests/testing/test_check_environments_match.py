@@ -44,7 +44,7 @@ def test_equal_environments_match(key):
 
 def test_restart_strategies_match(key):
     env = Counting(np.array([[1, 2], [3, 1]]), num_envs=2)
-    check_environments_match(AutoReset(env, strategy="select"), AutoReset(env, strategy="compact"), key)
+    check_environments_match(AutoReset(env, reset_strategy="select"), AutoReset(env, reset_strategy="compact"), key)
 
 
 def test_nan_rewards_on_both_sides_match(key):

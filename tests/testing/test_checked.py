@@ -310,7 +310,7 @@ def test_a_scan_reports_the_error_that_occurred_first(bad_at, expected):
 
 @pytest.mark.parametrize("strategy", ["cond", "compact"])
 def test_every_restart_strategy_can_be_checked(strategy):
-    env = AutoReset(Counting(np.array([1, 2]), num_envs=2), strategy=strategy)
+    env = AutoReset(Counting(np.array([1, 2]), num_envs=2), reset_strategy=strategy)
     error, _ = scanned(env, np.array([[0, 0], [0, 0], [0, 0], [10, 3]], np.int32))
     assert "action at lane 0, episode 1, step 1 is 10" in error.get()
 

@@ -239,7 +239,7 @@ class Padded(ObservationWrapper):
     [
         (specs.Array((2,), np.int32), "observation does not fit Array((64, 2), int32): its shape is (64, 3)"),
         (specs.Array((3,), np.int16), "observation does not fit Array((64, 3), int16): its dtype is int32"),
-        (tree.Static({"x": specs.Array((3,), np.int32)}), "structure differs"),
+        (tree.Static({"x": specs.Array((3,), np.int32)}), "value.observation must be a dict with 'x', got an array"),
     ],
 )
 def test_a_spec_of_another_shape_dtype_or_structure_is_rejected(declared, expected):

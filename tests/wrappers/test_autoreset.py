@@ -112,7 +112,7 @@ def test_an_episode_of_one_step_ends_on_its_first_step():
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
 def test_gradients_stop_at_the_start_of_an_episode(strategy, param, value):
     """Lane 0 restarts on the third row, so neither its past nor its start may contribute a gradient there."""
-    env = jaxenv.make("CartPole-v1", num_envs=3, max_episode_steps=np.array([2, 9, 9]), reset=strategy)
+    env = jaxenv.make("CartPole-v1", num_envs=3, max_episode_steps=np.array([2, 9, 9]), reset_strategy=strategy)
 
     def final(x):
         stack = env.with_params(**{param: x})
@@ -174,7 +174,7 @@ class Identity(BatchWrapper):
         (lambda env: AutoReset(Identity(env)), "put it outside AutoReset"),
         (lambda env: AutoReset(env, "later"), "mode must be 'next_step' or 'same_step', got 'later'"),
         (
-            lambda env: AutoReset(env, strategy="fast"),
+            lambda env: AutoReset(env, reset_strategy="fast"),
             "strategy must be 'select', 'cond', 'compact' or None, got 'fast'",
         ),
         (lambda env: AutoReset(env, block=0), "block must be at least 1, got 0"),

@@ -204,6 +204,10 @@ def test_the_first_length_counts_agent_steps():
         ),
         (lambda e: TerminalOnInfo(e, "lost"), r"flag must name a flag in env_info \(there is none\), got 'lost'"),
         (
+            lambda e: jaxenv.make("CartPole-v1", wrappers=[("TerminalOnInfo", {"flag": "time_limit_reached"})]),
+            "got 'time_limit_reached'; to terminate at the time limit use TerminateOn, or TimeLimit with terminal=True",
+        ),
+        (
             lambda e: TerminalOnInfo(paying(), "cost"),
             r"TerminalOnInfo: flag must name a flag in env_info \(life_lost\), got 'cost'",
         ),
@@ -233,3 +237,20 @@ def test_a_new_key_cuts_the_first_episode_again():
     timestep = restarted()
     assert timestep.step_type.tolist() == [MID, LAST, MID]
     assert timestep.discount.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"wrappers": [lambda env: TerminateOn(env, lambda row: row.env_info["time_limit_reached"])]},
+        {"max_episode_steps": 0, "wrappers": [("TimeLimit", {"duration": 2, "terminal": True})]},
+    ],
+)
+def test_make_builds_both_kinds_of_time_limit_that_terminate(options):
+    env = jaxenv.make("CartPole-v1", **{"max_episode_steps": 2, "autoreset": None, **options})
+    state, timestep = env.reset(jax.random.key(0))
+    kinds = []
+    for _ in range(2):
+        state, timestep = env.step(state, np.zeros(1, np.int32))
+        kinds.append((timestep.step_type.item(), timestep.discount.item()))
+    assert kinds == [(1, 1), (2, 0)]

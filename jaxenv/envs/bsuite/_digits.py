@@ -9,6 +9,8 @@ import struct
 
 import numpy as np
 
+from jaxenv import _source
+
 # Magic numbers of IDX files: two zero bytes, the type of the elements (8: uint8) and the number of axes.
 _IMAGES, _LABELS = 0x803, 0x801
 
@@ -116,8 +118,9 @@ def _from_scikit_learn():
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
+        how = _source.install_command("mnist")
         raise ImportError(
-            "the digits of scikit-learn are not installed: run pip install jaxenv[mnist], or pass path= to MNIST files"
+            f"scikit-learn and its digits are not installed: {how}, or pass path= to MNIST files"
         ) from error
     digits = load_digits()
     return digits.images, digits.target

@@ -181,7 +181,7 @@ def wrong_actions_refused(subject: Subject) -> None:
         if jax.tree.leaves(action):
             require_refused(wrong, f"an action of {count} lanes for {LANES}", count, LANES)
     wrong = {"surplus": action}
-    require_refused(wrong, "an action of another structure", jax.tree.structure(wrong))
+    require_refused(wrong, "an action of another structure", "surplus")
     if any(jnp.issubdtype(s.dtype, jnp.integer) for s in jax.tree.leaves(action)):
         wrong = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, jnp.float32), action)
         require_refused(wrong, "a float action for an integer spec", "float32")

@@ -47,7 +47,7 @@ def gradients_sound(subject: Subject) -> str:
     # Single steps: over a rollout, rounding errors grow.
     expected = to_numpy(_step_gradients(subject.stack, rollout.before, rollout.actions))
     env, *actual = to_numpy(_step_gradients(with_strategy(subject.stack, other), rollout.before, rollout.actions))
-    actual = (with_strategy(env, subject.auto_reset.strategy), *actual)
+    actual = (with_strategy(env, subject.auto_reset.reset_strategy), *actual)
     labels = (f"with {subject.strategy}", f"with {other}")
     require_equal(expected, actual, labels, context="gradients", tolerance=100 * ROUNDING, axes=())
     task = subject.original.unwrapped

@@ -182,7 +182,7 @@ def test_files_are_identified_when_the_environment_is_made(folder, tmp_path, mon
 
 def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install jaxenv\[mnist\], or pass path="):
+    with pytest.raises(ImportError, match=r'pip install ".*\[mnist\]", or pass path='):
         _digits.load.__wrapped__(_digits.Files())
 
 

@@ -1,0 +1,82 @@
+"""Checks of states and rows that are passed back to an environment.
+
+``step`` is the innermost call of every loop, so it does not compare its state with what a reset returns. It fails in
+one way or another if the state is a wrong one, and the reason is found only then. Loops check once, before they start.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+from jaxenv._structure import mismatch
+from jaxenv.random import note_on_streams
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+if TYPE_CHECKING:
+    from jaxenv.environment import Environment
+
+F = TypeVar("F", bound=Callable)
+
+
+def explained(function: F) -> F:
+    """Decorates a function of an environment and a state: if it fails and the state is a wrong one, the error says so.
+
+    Where the state is right, it costs one call.
+    """
+
+    @functools.wraps(function)
+    def explaining(env, state, *args, **kwargs):
+        try:
+            return function(env, state, *args, **kwargs)
+        except Exception as error:
+            if (fault := start_fault(env, state)) is None:
+                note_on_streams(error)
+                raise
+        raise ValueError(f"{function.__name__}: {fault}")
+
+    return explaining  # type: ignore[return-value]
+
+
+def start_fault(env: "Environment", *start: Tree) -> str | None:
+    """The rule that a state, or a state and its timestep, break in ``env``; ``None`` if they break none."""
+    try:
+        expected = env._start_shapes()
+    except Exception:  # the environment has an error of its own, which its own methods raise
+        return None
+    if (fault := difference(env, expected, *start)) is not None:
+        return fault
+    try:
+        env.check_lanes(env.clock(start[0]).env_id.shape[0])
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree) -> str | None:
+    """The rule that a state, or a state and its timestep, break, given those that ``env`` makes, or their shapes."""
+    lanes = None
+    for name, own, given in zip(("state", "timestep"), expected, start, strict=False):
+        if (found := mismatch(own, given, name)) is not None:
+            return f"{found}: pass the {name} that {env} returned"
+        for where, shape, x in _leaves(name, own, given):
+            if (jnp.shape(x)[1:], jnp.result_type(x)) != (shape.shape[1:], shape.dtype):
+                kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
+                found = f"{jnp.result_type(x)}{list(jnp.shape(x))}"
+                return f"{where} must be {kind}, got {found}: pass the {name} that {env} returned"
+            lanes = lanes or jnp.shape(x)[0]
+            if jnp.shape(x)[0] != lanes:
+                return f"{where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}"
+    return None
+
+
+def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]:
+    """Name, expected and given leaf of every array with lanes, in two trees of one structure."""
+    nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
+    for (path, shape), (_, x) in zip(*nodes, strict=True):
+        if not tree.is_shared(shape):
+            yield f"{name}.{tree.path_name(path)}".rstrip("."), shape, x
