@@ -235,10 +235,12 @@ class Environment(Module, abc.ABC):
 
     @final
     def describe(self) -> str:
-        """The stack as text: one line per level, outermost first, then its lanes and specs.
+        """The stack as text: one line per level, outermost first, then its params, lanes and specs.
 
-        Each line lists the bytes of state that the level adds to a lane and to all lanes together, and its observation
-        and action where they differ from those of the level inside.
+        The line of a level shows the arguments that differ from their defaults, the bytes of state that it adds per
+        lane and for all lanes together, and its observation and action where they differ from those of the level
+        inside. The line of a param shows its value (the smallest and the largest, if lanes differ), its unit and the
+        values that it may take.
         """
         return _describe.describe(self)
 

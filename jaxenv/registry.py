@@ -60,9 +60,12 @@ class EnvSpec:
             valid = ", ".join(sorted(options | names)) or "(none)"
             raise ValueError(f"{self.id}: unknown keyword {unknown[0]!r}, the valid ones are {valid}")
         constructor = {name: value for name, value in given.items() if name in options}
-        env = cls(num_envs=int(num_envs), name=self.id, **constructor)
         values = {name: value for name, value in given.items() if name in names}
-        return env.with_params(**values) if values else env
+        if values:  # params and options are checked together, since the ranges of some depend on others
+            constructor["params"] = tree.rebuild(_default_params(cls), **values)
+        env = cls(num_envs=int(num_envs), name=self.id, **constructor)
+        env.check_lanes(env.num_envs)
+        return env
 
 
 _registry: dict[str, EnvSpec] = {}
@@ -123,10 +126,15 @@ def spec(id: str) -> EnvSpec:
 
 def _keywords(cls: type) -> tuple[set[str], set[str]]:
     """Names of a class's constructor arguments and of its params."""
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
-    params: Any = fields["params"].default if "params" in fields else None
+    options = {f.name for f in dataclasses.fields(cls) if f.init}
+    params = _default_params(cls)
     names = {f.name for f in dataclasses.fields(params)} if params is not None else set()
-    return fields.keys() - {"params", "name", "num_envs"}, names
+    return options - {"params", "name", "num_envs"}, names
+
+
+def _default_params(cls: Any) -> Any:
+    """The params with which a class is made, ``None`` if it has none."""
+    return next((f.default for f in dataclasses.fields(cls) if f.name == "params"), None)
 
 
 def _renamed(env: Any, id: str) -> Environment:

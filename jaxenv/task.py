@@ -203,7 +203,14 @@ class Task(Environment):
         return [self]
 
     def _title(self):
-        return f"{self.name or type(self).__name__}{_describe.arguments(self)}"
+        return f"{self}{_describe.arguments(self)}"
+
+    @property
+    def _owner(self):
+        return self.name or type(self).__name__
+
+    def __str__(self) -> str:
+        return self._owner
 
     def __repr__(self) -> str:
-        return f"<{self.name or type(self).__name__}>"
+        return f"<{self}>"

@@ -16,7 +16,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"tree", "_numeric", "_checks"},
+    {"_numeric", "_checks"},
+    {"tree"},
     {"_declared", "_xla", "_count"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},

@@ -389,7 +389,7 @@ WRONG = {
         lambda: reacher(paying()).with_params(weights=[1, 2]),
         r"weights must be a mapping of names to numbers, got \[1, 2\]",
     ),
-    "param": (lambda: cart_pole().with_params(gravitas=1), "<CartPole-v1>: no param 'gravitas'"),
+    "param": (lambda: cart_pole().with_params(gravitas=1), "CartPole-v1: no param 'gravitas'"),
 }
 
 
