@@ -28,7 +28,7 @@ def test_describe_lists_the_layers_the_lanes_and_the_specs():
 def test_describe_shows_the_params_with_values_units_and_ranges():
     env = jaxenv.make("CartPole-v1", 2, length=[0.5, 0.75], force=20, position_limit=3, autoreset="same_step")
     assert env.describe().splitlines()[:11] == [
-        "AutoReset(mode=same_step)        +1 B",
+        "AutoReset(mode=same_step)",
         "TimeLimit(duration=500)",
         "CartPole-v1(position_limit=3)  +36 B, observation float32[4], action int32[]",
         "params",

@@ -308,7 +308,7 @@ def test_declarations_of_the_dynamics_are_forwarded():
     assert env.reward_spec() == core.reward_spec()
     free = Composed(core, rewards={"own": lambda state, action, out: out.reward}).reward_spec()
     assert free == specs.Array((), np.float32)
-    poles = jaxenv.spec("CartPole-v1").make(start_range=0.5), cart_pole().with_params(start_range=0.5)
+    poles = jaxenv.spec("CartPole-v1").make(start_range=0.25), cart_pole().with_params(start_range=0.25)
     assert_equal(*(env.initial_bounds() for env in poles))
 
 
@@ -354,7 +354,7 @@ WRONG = {
     ),
     "observation of another shape": (
         lambda: Composed(paying(), observations={"at": (two("at"), lambda state: state.step)}),
-        r"<Composed<Paying>>.observe: at must have shape \(lanes, \*\(2,\)\)",
+        r"Composed.observe: at must have shape \(lanes, \*\(2,\)\)",
     ),
     "action of another shape": (
         lambda: Composed(paying(2), actions=({"go": two("go")}, lambda state, action: action["go"])),
