@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from jaxenv import registry, stack
-from jaxenv._checks import check_choice
+from jaxenv._checks import check_bool, check_choice
 from jaxenv._stack_data import wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrappers import FixedResetKey
@@ -50,6 +50,7 @@ def make(
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
     check_choice("make", "reset", reset, (*get_args(ResetStrategy), None))
+    check_bool("make", "clip_action", clip_action)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     env = spec.make(num_envs, **params)
     if fixed_reset_key is not None:

@@ -5,13 +5,14 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, TypeAlias, final
+from typing import Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _xla, random, specs, tree
+from jaxenv._checks import INT32_MAX, Range
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv.random import Clock, Words
@@ -31,6 +32,13 @@ class Environment(Module, abc.ABC):
 
     batched: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **kwargs):
+        for name in vars(cls):
+            inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
+            if getattr(getattr(inherited, "fget", inherited), "__final__", False):
+                raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it")
+        super().__init_subclass__(**kwargs)
+
     # --- reset and step ----------------------------------------------------------------------------------------------
 
     @final
@@ -39,15 +47,19 @@ class Environment(Module, abc.ABC):
 
         Args:
             key: one typed key (lane i gets ``fold_in(key, env_id[i])``), or ``Key[B]`` with one key per lane.
-            env_id: int32 ``[B]``, the global numbers of the lanes; ``0 .. B-1`` by default. Shards pass their own.
+            env_id: int32 ``[B]``, the global numbers of the lanes, distinct and at least 0; ``0 .. B-1`` by default.
+                Shards pass their own.
 
         Returns:
             The state and a TimeStep whose rows are all FIRST.
+
+        Raises:
+            ValueError: for a key that is not typed, another number of lanes, or wrong lane numbers.
         """
         if env_id is None:
             count = key.shape[0] if getattr(key, "ndim", 0) == 1 else self.num_envs
             env_id = jnp.arange(count, dtype=jnp.int32)
-        env_id = jnp.asarray(env_id, jnp.int32)
+        env_id = _lane_numbers(env_id)
         words = random.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
@@ -190,8 +202,12 @@ class Environment(Module, abc.ABC):
 
     # --- other versions of the environment ---------------------------------------------------------------------------
 
+    @final
     def take(self, index: jax.Array) -> Self:
-        """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched."""
+        """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched.
+
+        It reaches all levels of a stack, so a subclass cannot override it.
+        """
 
         def gathered(d: Declared):
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value
@@ -258,6 +274,21 @@ class Environment(Module, abc.ABC):
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+
+def _lane_numbers(env_id: Any) -> jax.Array:
+    """The numbers of lanes as int32 ``[B]``; raises a ``ValueError`` for anything else. Traced values are not read."""
+    if not isinstance(env_id, jax.core.Tracer):
+        values = np.asarray(env_id)
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"reset: env_id must be integers, got {env_id!r}")
+        Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
+        if len(np.unique(values)) < values.size:
+            raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")
+    lanes = jnp.asarray(env_id)
+    if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
+        raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
+    return lanes.astype(jnp.int32)
 
 
 def reset_where(

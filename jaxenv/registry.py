@@ -3,11 +3,12 @@
 import dataclasses
 import difflib
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxenv import tree
-from jaxenv._checks import is_integer
+from jaxenv._checks import check_bool, check_integer, check_real, is_integer
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
 
@@ -31,6 +32,19 @@ class EnvSpec:
     reward_threshold: float | None = None
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     terminal_limit: bool = False
+
+    def __post_init__(self):
+        if not isinstance(self.id, str) or not self.id or ":" in self.id:
+            raise ValueError(f"EnvSpec: id must be a name without a colon, got {self.id!r}")
+        if not (isinstance(self.entry_point, str) and ":" in self.entry_point) and not callable(self.entry_point):
+            raise ValueError(
+                f"EnvSpec: entry_point must be a class, a function or 'module:name', got {self.entry_point!r}"
+            )
+        if self.max_episode_steps is not None:
+            check_integer("EnvSpec", "max_episode_steps", self.max_episode_steps, 1)
+        if self.reward_threshold is not None:
+            check_real("EnvSpec", "reward_threshold", self.reward_threshold, -math.inf)
+        check_bool("EnvSpec", "terminal_limit", self.terminal_limit)
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -91,15 +105,11 @@ def register(
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
 
     Raises:
-        ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or the limit is
-            below 1.
+        ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
+            of another kind or out of range.
     """
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
-    if not id or ":" in id:
-        raise ValueError(f"register: an id is a name without a colon, got {id!r}")
-    if max_episode_steps is not None and max_episode_steps < 1:
-        raise ValueError(f"register: max_episode_steps must be at least 1 or None, got {max_episode_steps}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     return _registry[id]
 
@@ -115,6 +125,8 @@ def spec(id: str) -> EnvSpec:
     Raises:
         ValueError: for an unknown id, naming the closest ones, and for an id of a suite.
     """
+    if not isinstance(id, str):
+        raise ValueError(f"id must be the name of an environment, got {id!r}")
     if ":" in id:
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
     if id not in _registry:

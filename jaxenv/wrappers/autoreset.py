@@ -67,7 +67,7 @@ class AutoReset(Wrapper):
 
     mode: AutoResetMode = tree.static(default="next_step")
     strategy: ResetStrategy | None = tree.static(default=None)
-    block: int = tree.static(default=64)
+    block: int = tree.static(default=64, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset(
         {"step_type", "reward", "discount", "observation", "prev_action", "env_info"}
@@ -77,8 +77,6 @@ class AutoReset(Wrapper):
     def check(self):
         check_choice("AutoReset", "mode", self.mode, ("next_step", "same_step"))
         check_choice("AutoReset", "strategy", self.strategy, (*get_args(ResetStrategy), None))
-        if self.block < 1:
-            raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):
             if isinstance(layer, AutoReset):
                 raise ValueError("AutoReset: the environment inside already has an AutoReset, one is enough")

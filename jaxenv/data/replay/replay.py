@@ -243,6 +243,7 @@ class Replay:
         """
         span = self._span("sample", state)
         check_integer("Replay.sample", "batch_size", batch_size, 1)
+        check_fraction("Replay.sample", "importance_exponent", importance_exponent)
         num_windows = self._num_windows("sample", span, length)
         if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
             raise ValueError(

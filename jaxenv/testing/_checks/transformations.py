@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._declared import Declared, declared_leaves, map_declared
+from jaxenv._declared import Declared, map_declared
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import ROUNDING, leaf_name, require_equal, stack, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, replay, start, step
@@ -72,12 +72,13 @@ def _require_counts(counts: Counter, expected: int, after: str) -> None:
 def _with_other_params(env: Any) -> Iterator[tuple[str, Any]]:
     """The environment with another value of one float param, for each of them."""
     params = getattr(env.unwrapped, "params", None)
-    floats = [d for d in declared_leaves(params) if d.dtype == np.float32] if dataclasses.is_dataclass(params) else []
-    for declared in floats:
+    for field in dataclasses.fields(params) if dataclasses.is_dataclass(params) else ():
+        value = getattr(params, field.name)
+        if not (isinstance(value, float) or jnp.issubdtype(jnp.result_type(value), jnp.floating)):
+            continue
         for factor in (0.99, 1.01):
-            value = np.asarray(declared.value) * np.float32(factor)
             with contextlib.suppress(ValueError):  # the value is out of its range
-                yield declared.path, env.with_params(**{declared.path: value})
+                yield field.name, env.with_params(**{field.name: np.asarray(value) * np.float32(factor)})
                 break
 
 
