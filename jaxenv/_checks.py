@@ -158,6 +158,22 @@ def check_order(owner: str, low_name: str, low: Any, high_name: str, high: Any, 
         raise ValueError(f"{owner}: {low_name} must {rule} {high_name}, got {low[at]!s} and {high[at]!s}{where}")
 
 
+def check_numbers(owner: str, name: str, values: Any) -> None:
+    """Raises a ``ValueError`` unless ``values`` is a number or an array of numbers, none of them NaN.
+
+    >>> check_numbers("ClipObservation", "minimum", ("a", 1))
+    Traceback (most recent call last):
+    ValueError: ClipObservation: minimum must be a number or an array of numbers, got ('a', 1)
+    """
+    try:
+        array = np.asarray(values)
+        valid = array.dtype.kind in "iuf" and not np.any(np.isnan(array))
+    except ValueError:  # rows of different lengths
+        valid = False
+    if not valid:
+        raise ValueError(f"{owner}: {name} must be a number or an array of numbers, got {values!r}")
+
+
 def check_bool(owner: str, name: str, value: Any) -> None:
     """Raises a ``ValueError`` unless ``value`` is True or False."""
     if not isinstance(value, bool):

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_bool, check_choice
-from jaxenv._stack_data import wrapper_class
+from jaxenv._stack_data import build
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrappers import FixedResetKey
 
@@ -57,10 +57,12 @@ def make(
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
     wrapped = env
-    if isinstance(wrappers, str):
-        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as [{wrappers!r}], got {wrappers!r}")
+    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
+        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as ['ClipReward'], got {wrappers!r}")
     for wrapper in wrappers:
         wrapped = _builder(wrapper)(wrapped)
+        if not isinstance(wrapped, Environment):
+            raise ValueError(f"make: a wrapper must return an environment, {wrapper!r} returned {wrapped!r}")
     base, added = stack.split(wrapped, env)
     if mode == "eval":
         added = stack.for_evaluation(added)
@@ -82,7 +84,7 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
     Raises:
         ValueError: for an unknown suite or id.
     """
-    if ":" not in id:
+    if not isinstance(id, str) or ":" not in id:
         return make(id, num_envs, **kwargs)
     suite, _, name = id.partition(":")
     if suite not in SUITES:
@@ -97,8 +99,8 @@ load.batched = True  # type: ignore[attr-defined]
 def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
     if callable(wrapper):
         return wrapper
-    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
-    if not isinstance(name, str):
-        raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
-    cls = wrapper_class(name, "make")
-    return lambda env: cls(env, **kwargs)
+    pair = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    match pair:
+        case [str(name), Mapping() as kwargs]:
+            return lambda env: build(env, name, kwargs, "make")
+    raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")

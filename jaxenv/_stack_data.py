@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,21 @@ def from_data(env: Environment, data: Sequence[tuple[str, dict[str, Any]]]) -> E
         ValueError: for a name that is not a wrapper, or an argument that the wrapper refuses.
     """
     for name, arguments in data:
-        env = wrapper_class(name, "from_data")(env, **arguments)
+        env = build(env, name, arguments, "from_data")
     return env
+
+
+def build(env: Environment, name: str, arguments: Mapping[str, Any], owner: str) -> Environment:
+    """Wraps ``env`` in the wrapper called ``name``; errors about unknown or missing arguments start with ``owner``."""
+    cls = wrapper_class(name, owner)
+    known = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name != "env"}
+    required = {n for n, f in known.items() if f.default is f.default_factory is dataclasses.MISSING}
+    for what, names in (("does not take", arguments.keys() - known.keys()), ("needs", required - arguments.keys())):
+        if names:
+            raise ValueError(
+                f"{owner}: {name} {what} {sorted(names)[0]!r}, its arguments are {', '.join(known) or '(none)'}"
+            )
+    return cls(env, **arguments)
 
 
 def wrapper_class(name: str, owner: str) -> type[Wrapper]:

@@ -55,7 +55,7 @@ class Task(Environment):
         name: the id under which the environment was made.
     """
 
-    num_envs: int = tree.static(default=1, kw_only=True)
+    num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
 
     # --- what an author writes ---------------------------------------------------------------------------------------

@@ -35,6 +35,11 @@ class Wrapper(Environment):
         if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
 
+    def __post_init__(self):
+        if not isinstance(self.env, Environment):
+            raise ValueError(f"{type(self).__name__}: env must be an environment, got {self.env!r}")
+        super().__post_init__()
+
     def inner(self, state: Tree) -> Tree:
         """The state of ``env`` in a state of the wrapper."""
         return state

@@ -39,6 +39,8 @@ class PolicyLoop:
         cls, owner: str, env: Environment, policy: Callable, state: Any, key: Any, initial_memory: Any, memory: Any
     ) -> "PolicyLoop":
         """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
+        if not callable(policy):
+            raise ValueError(f"{owner}: policy must be a function of a TimeStep and a stream, got {policy!r}")
         if memory is not None and not _is_recurrent(initial_memory):
             raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
         initial_memory = tree.strong(initial_memory)

@@ -303,7 +303,7 @@ def _numeric_dtype(owner: str, dtype: Any) -> np.dtype:
 def _number(spec: Array, value: Any) -> np.ndarray:
     """``value`` in the dtype of a spec; raises a ``ValueError`` unless it is one number that fits."""
     exact = np.asarray(value)
-    if exact.shape != () or exact.dtype.kind not in "biuf":
+    if exact.shape != () or exact.dtype.kind not in ("b" if spec.dtype.kind == "b" else "iuf"):
         raise ValueError(f"full: value must be one number, got {value!r}")
     with np.errstate(over="ignore", invalid="ignore"):
         cast = exact.astype(spec.dtype)
@@ -316,6 +316,9 @@ def _number(spec: Array, value: Any) -> np.ndarray:
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
     """Bounds as a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
+    kinds = (jnp.bool_,) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)
+    if not any(jnp.issubdtype(exact.dtype, kind) for kind in kinds):
+        raise ValueError(f"Bounded: {attribute} must be a number or an array of numbers, got {bound!r}")
     try:
         array = np.broadcast_to(exact, spec.shape)
     except ValueError:

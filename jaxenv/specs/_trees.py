@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv._checks import check_integer
 from jaxenv.specs._array import Array, Bounded, Outer
 from jaxenv.tree import Tree
 
@@ -117,12 +118,24 @@ def batched(spec: Tree, outer: Outer) -> Tree:
 
 
 def unbatched(spec: Tree, axes: int = 1) -> Tree:
-    """A tree of specs (or shapes) without its first ``axes`` axes, and without bounds."""
+    """A tree of specs (or shapes) without its first ``axes`` axes, and without bounds.
+
+    Raises:
+        ValueError: if a spec has fewer axes.
+    """
+    for s in jax.tree.leaves(spec):
+        check_integer("unbatched", "axes", axes, 0, len(s.shape))
     return jax.tree.map(lambda s: Array(s.shape[axes:], s.dtype, getattr(s, "name", "")), spec)
 
 
 def from_array(value: Tree, from_dim: int = 0) -> Tree:
-    """The specs of a tree of arrays without their first ``from_dim`` axes."""
+    """The specs of a tree of arrays without their first ``from_dim`` axes.
+
+    Raises:
+        ValueError: if an array has fewer axes.
+    """
+    for x in jax.tree.leaves(value):
+        check_integer("from_array", "from_dim", from_dim, 0, jnp.ndim(x))
     return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import _moments, specs, tree
+from jaxenv._checks import is_real
 from jaxenv._fields import select_floats
 from jaxenv._numeric import clip
 from jaxenv._observation import map_observation
@@ -51,8 +52,8 @@ class NormalizeObservation(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
     def check(self):
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"NormalizeObservation: clip must be None or positive, got {self.clip}")
+        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
+            raise ValueError(f"NormalizeObservation: clip must be None or a number above 0, got {self.clip!r}")
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation):

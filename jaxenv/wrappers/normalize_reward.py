@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, specs, tree
+from jaxenv._checks import is_real
 from jaxenv._numeric import clip
 from jaxenv._wrapper_bases import BatchWrapper
 
@@ -49,8 +50,8 @@ class NormalizeReward(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
 
     def check(self):
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"NormalizeReward: clip must be None or positive, got {self.clip}")
+        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
+            raise ValueError(f"NormalizeReward: clip must be None or a number above 0, got {self.clip!r}")
 
     def reward_spec(self):
         """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""

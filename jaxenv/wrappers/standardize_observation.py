@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import bounds, fit
+from jaxenv._checks import check_numbers
 from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
@@ -42,6 +43,8 @@ class StandardizeObservation(LeafObservationWrapper):
     noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 
     def check(self):
+        check_numbers("StandardizeObservation", "mean", self.mean)
+        check_numbers("StandardizeObservation", "std", self.std)
         if not np.all(np.isfinite(self.mean)):
             raise ValueError(f"StandardizeObservation: mean must be finite, got {self.mean!r}")
         if not (np.all(np.isfinite(self.std)) and np.all(np.asarray(self.std) > 0)):
