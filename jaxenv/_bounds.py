@@ -8,24 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _numeric, specs
+from jaxenv.specs._array import bounds as bounds
 from jaxenv.tree import Tree
-
-
-def bounds(spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bounds in the spec's shape and dtype; an unbounded spec has the limits of its dtype.
-
-    The limits of a floating dtype are infinite.
-    """
-    if isinstance(spec, specs.Bounded):
-        return spec.minimum, spec.maximum
-    low, high = _limits(spec.dtype)
-    return np.full(spec.shape, low, spec.dtype), np.full(spec.shape, high, spec.dtype)
-
-
-def _limits(dtype: np.dtype) -> tuple[Any, Any]:
-    if dtype.kind == "b":
-        return False, True
-    return (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
 
 
 def rearranged(spec: specs.Array, fn: Callable[[Any], Any]) -> specs.Array:

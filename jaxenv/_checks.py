@@ -1,5 +1,6 @@
 """Checks of arguments that many modules share. Each error names the owner, the argument, the rule and the value."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,76 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_INT32_MAX = 2**31 - 1
+INT32_MAX = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """An interval of numbers. ``low`` and ``high`` belong to it, ``above`` and ``below`` do not.
+
+    >>> str(Range(above=0)), str(Range(low=0, high=1))
+    ('above 0', 'in [0, 1]')
+    """
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def __post_init__(self):
+        for a, b in (("low", "above"), ("high", "below")):
+            if getattr(self, a) is not None and getattr(self, b) is not None:
+                raise TypeError(f"a range has {a} or {b}, not both")
+
+    def contains(self, values: Any) -> np.ndarray:
+        """Elementwise, whether ``values`` lie in the range: bool, of the same shape. NaN lies in no range with an end.
+
+        Ends are rounded to the dtype of floats: float32(pi) is at most pi.
+        """
+        x = np.asarray(values)
+        inside = np.ones(x.shape, bool)
+        for end, fits in (
+            (self.low, np.greater_equal),
+            (self.high, np.less_equal),
+            (self.above, np.greater),
+            (self.below, np.less),
+        ):
+            if end is not None:
+                inside &= fits(x, x.dtype.type(end) if x.dtype.kind == "f" else end)
+        return inside
+
+    def check(self, owner: str, name: str, values: Any, rank: int = 0) -> None:
+        """Raises a ``ValueError`` that names the first of ``values`` outside the range, and its lane.
+
+        Tracers are not checked.
+
+        >>> Range(above=0).check("CartPole-v1", "masscart", np.array([1.0, -1.0]))
+        Traceback (most recent call last):
+        ValueError: CartPole-v1: masscart must be above 0, got -1.0 in lane 1
+        """
+        if not is_concrete(values):
+            return
+        outside = np.argwhere(~self.contains(values))
+        if len(outside):
+            at = tuple(outside[0].tolist())
+            where = f" in lane {at[0]}" if len(at) > rank else ""
+            raise ValueError(f"{owner}: {name} must be {self}, got {np.asarray(values)[at]!s}{where}")
+
+    def __bool__(self) -> bool:
+        return self != Range()
+
+    def __str__(self) -> str:
+        if self.below == math.inf:
+            return f"finite and {dataclasses.replace(self, below=None)}"
+        low, high = (b if a is None else a for a, b in ((self.low, self.above), (self.high, self.below)))
+        if low is not None and high is not None:
+            return f"in {'(' if self.low is None else '['}{_end(low)}, {_end(high)}{')' if self.high is None else ']'}"
+        words = {"at least": self.low, "at most": self.high, "above": self.above, "below": self.below}
+        return next((f"{word} {_end(end)}" for word, end in words.items() if end is not None), "a number")
+
+
+def _end(value: float) -> str:
+    return str(value) if is_integer(value) else f"{value:g}"
 
 
 def is_concrete(value: Any) -> bool:
@@ -28,7 +98,7 @@ def is_real(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def check_integer(owner: str, name: str, value: Any, minimum: int, maximum: int = _INT32_MAX) -> None:
+def check_integer(owner: str, name: str, value: Any, minimum: int, maximum: int = INT32_MAX) -> None:
     """Raises a ``ValueError`` unless ``value`` is an integer in [minimum, maximum].
 
     >>> check_integer("unroll", "num_steps", 2.5, 0)
@@ -72,10 +142,37 @@ def check_range(owner: str, name: str, values: Any, minimum: float, maximum: flo
         raise ValueError(f"{owner}: {name} must {rule}, got {values}")
 
 
-def check_positive(owner: str, name: str, values: Any) -> None:
-    """Raises a ``ValueError`` unless all of ``values``, a number or an array, are positive; tracers are not checked."""
-    if is_concrete(values) and not np.all(np.asarray(values) > 0):
-        raise ValueError(f"{owner}: {name} must be positive, got {values}")
+def check_order(owner: str, low_name: str, low: Any, high_name: str, high: Any, *, strict: bool = False) -> None:
+    """Raises a ``ValueError`` unless ``low <= high`` (``low < high`` if ``strict``); tracers are not checked.
+
+    >>> check_order("MountainCar-v0", "start_low", -0.3, "start_high", -0.4)
+    Traceback (most recent call last):
+    ValueError: MountainCar-v0: start_low must not exceed start_high, got -0.3 and -0.4
+    """
+    if not (is_concrete(low) and is_concrete(high)):
+        return
+    low, high = np.broadcast_arrays(low, high)
+    wrong = np.argwhere(~(low < high if strict else low <= high))
+    if len(wrong):
+        at = tuple(wrong[0].tolist())
+        where, rule = f" in lane {at[0]}" if at else "", "be below" if strict else "not exceed"
+        raise ValueError(f"{owner}: {low_name} must {rule} {high_name}, got {low[at]!s} and {high[at]!s}{where}")
+
+
+def check_numbers(owner: str, name: str, values: Any) -> None:
+    """Raises a ``ValueError`` unless ``values`` is a number or an array of numbers, none of them NaN.
+
+    >>> check_numbers("ClipObservation", "minimum", ("a", 1))
+    Traceback (most recent call last):
+    ValueError: ClipObservation: minimum must be a number or an array of numbers, got ('a', 1)
+    """
+    try:
+        array = np.asarray(values)
+        valid = array.dtype.kind in "iuf" and not np.any(np.isnan(array))
+    except ValueError:  # rows of different lengths
+        valid = False
+    if not valid:
+        raise ValueError(f"{owner}: {name} must be a number or an array of numbers, got {values!r}")
 
 
 def check_bool(owner: str, name: str, value: Any) -> None:

@@ -1,15 +1,16 @@
 """Declarations of the numeric leaves and options of environments, and checks of the values given for them."""
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._checks import is_concrete
-from jaxenv.tree import rebuild
+from jaxenv._checks import INT32_MAX, Range, is_concrete, is_integer, is_real
+from jaxenv.tree import number_dtype, rebuild
 
 T = TypeVar("T")
 
@@ -22,24 +23,20 @@ class Declared:
     value: Any
     rank: int
     dtype: np.dtype | None  # None: typed keys
+    range: Range = Range()
+    unit: str = ""
 
     @property
     def per_lane(self) -> bool:
         return np.ndim(self.value) == self.rank + 1
 
 
-def _declaration(field: dataclasses.Field) -> tuple[int, np.dtype | None] | None:
-    """Rank and dtype of a numeric field: as declared by ``leaf``, else those of its default."""
+def _declaration(field: dataclasses.Field) -> Mapping[str, Any] | None:
+    """Rank, dtype, range and unit of a numeric field: as declared by ``leaf``, else rank and dtype of its default."""
     if "rank" in field.metadata:
-        return field.metadata["rank"], field.metadata["dtype"]
-    default = field.default
-    if isinstance(default, bool | np.bool_):
-        return 0, np.dtype(np.bool_)
-    if isinstance(default, int | np.integer):
-        return 0, np.dtype(np.int32)
-    if isinstance(default, float | np.floating):
-        return 0, np.dtype(np.float32)
-    return None
+        return field.metadata
+    dtype = number_dtype(field.default)
+    return None if dtype is None else {"rank": 0, "dtype": dtype}
 
 
 def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
@@ -54,7 +51,7 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
         value, path = getattr(obj, field.name), prefix + field.name
         declared = _declaration(field)
         if declared is not None:
-            changes[field.name] = fn(Declared(path, value, *declared))
+            changes[field.name] = fn(Declared(path, value, **declared))
         elif dataclasses.is_dataclass(value):
             changes[field.name] = map_declared(fn, value, path + ".")
         elif isinstance(value, tuple) and value and all(map(dataclasses.is_dataclass, value)):
@@ -88,12 +85,27 @@ def hashable(value: Any) -> Any:
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
+def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
+    """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
+    value = check_option(owner, field.name, value, field.default)
+    limits: Range = field.metadata.get("range", Range())
+    if (limits or field.type is float) and not is_real(value):
+        raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")
+    if limits:
+        limits.check(owner, field.name, value)
+        if is_integer(value) and limits.high is None:
+            Range(high=INT32_MAX).check(owner, field.name, value)
+    return value
+
+
 def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """Checks that a static argument has the type of its default; returns it as a Python value."""
+    """Checks that a static argument has the type of its default and is not NaN; returns it as a Python value."""
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):
         value = value.item()
     if kinds is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)):
+        if isinstance(value, float) and math.isnan(value):
+            raise ValueError(f"{owner}: {name} must be a number, got nan")
         return value
     if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
         return value
@@ -105,11 +117,12 @@ def check_number(owner: str, declared: Declared) -> Any:
     """Checks a numeric argument and converts it to its declared dtype; tracers are cast without a check of values.
 
     Raises:
-        ValueError: if it is text, not finite, fractional for an integer, a bool for a number, or of a rank that is
-            neither the declared one nor one more. The message names owner, argument and value.
+        ValueError: if it is text, not finite, fractional for an integer, a bool for a number, of a rank that is
+            neither the declared one nor one more, or out of its range. The message names owner, argument and value.
     """
     value, rank, dtype = declared.value, declared.rank, declared.dtype
-    name = f"{owner}: {declared.path.split('.')[-1]}"
+    argument = declared.path.split(".")[-1]
+    name = f"{owner}: {argument}"
     if dtype is None:
         if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
             raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {value!r}")
@@ -142,4 +155,5 @@ def check_number(owner: str, declared: Declared) -> Any:
         raise ValueError(
             f"{name} must have {rank} axes, or {rank + 1} for one value per lane, got shape {converted.shape}"
         )
+    declared.range.check(owner, argument, converted, rank)
     return converted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from jaxenv import registry, stack
-from jaxenv._checks import check_choice
+from jaxenv._checks import check_bool, check_choice
 from jaxenv._names import did_you_mean
 from jaxenv._restart import check_strategy
 from jaxenv._stack_data import wrap, wrapper_class
@@ -56,6 +56,7 @@ def make(
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
     check_strategy("make", reset_strategy)
+    check_bool("make", "clip_action", clip_action)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
     env = spec.make(num_envs, **params)

@@ -6,7 +6,7 @@ from typing import Any, dataclass_transform
 import jax
 
 from jaxenv import tree
-from jaxenv._declared import check_number, check_option, hashable, map_declared
+from jaxenv._declared import check_number, check_static, hashable, map_declared
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(tree.static, tree.leaf, tree.key_leaf))
@@ -32,13 +32,19 @@ class Module:
     def __post_init__(self) -> None:
         for name, value in self.convert().items():
             object.__setattr__(self, name, value)
-        converted = map_declared(lambda d: check_number(str(self), d), self)
+        owner = self._owner
+        converted = map_declared(lambda d: check_number(owner, d), self)
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(converted, field.name)
             if field.metadata.get("static"):
-                value = check_option(str(self), field.name, hashable(value), field.default)
+                value = check_static(owner, field, hashable(value))
             object.__setattr__(self, field.name, value)
         self.check()
+
+    @property
+    def _owner(self) -> str:
+        """The name with which errors about arguments start."""
+        return type(self).__name__
 
     def convert(self) -> dict[str, Any]:
         """Fields that the constructor stores in another form than given, or derives from others: name to value."""

@@ -178,7 +178,7 @@ class Composed(Task):
             logged["terminations"] = _values("termination", ends, state, action, out)
             terminated = functools.reduce(operator.or_, logged["terminations"].values())
         if taken := sorted(logged.keys() & out.env_info.keys()):
-            raise ValueError(f"Composed: {self.env} already has an env_info entry {taken[0]!r}, which elements write")
+            raise ValueError(f"Composed: {self.env!r} already has an env_info entry {taken[0]!r}, which elements write")
         return Transition(out.state, reward, terminated, {**out.env_info, **logged})
 
     def observe(self, state):

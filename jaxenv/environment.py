@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _state_checks, _xla, random, specs, tree
-from jaxenv._checks import check_mask
+from jaxenv._checks import INT32_MAX, Range, check_mask
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -52,6 +52,10 @@ class Environment(Module, abc.ABC):
     batched: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs):
+        for name in vars(cls):
+            inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
+            if getattr(getattr(inherited, "fget", inherited), "__final__", False):
+                raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it")
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
             cls.step = _state_checks.explained(cls.step)  # type: ignore[method-assign]
@@ -65,14 +69,15 @@ class Environment(Module, abc.ABC):
         Args:
             key: one typed key (lane i gets ``fold_in(key, env_id[i])``), or ``Key[B]`` with one key per lane. Without
                 ``env_id`` the keys must be distinct, and ``num_envs`` of them unless ``num_envs`` is 1, the default.
-            env_id: int32 ``[B]``, the global numbers of the lanes; ``0 .. B-1`` by default. Shards pass their own.
+            env_id: int32 ``[B]``, the global numbers of the lanes, distinct and at least 0; ``0 .. B-1`` by default.
+                Shards pass their own.
 
         Returns:
             The state and a TimeStep whose rows are all FIRST.
 
         Raises:
             ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
-                keys outside of traces.
+                keys or wrong lane numbers outside of traces.
         """
         if env_id is None:
             count = key.shape[0] if getattr(key, "ndim", 0) == 1 else self.num_envs
@@ -80,7 +85,7 @@ class Environment(Module, abc.ABC):
             words = self.lane_words(key, env_id)
             random.check_lane_keys(key, words, self.num_envs)
         else:
-            env_id = jnp.asarray(env_id, jnp.int32)
+            env_id = _lane_numbers(env_id)
             words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
         try:
@@ -243,8 +248,12 @@ class Environment(Module, abc.ABC):
 
     # --- other versions of the environment ---------------------------------------------------------------------------
 
+    @final
     def take(self, index: jax.Array) -> Self:
-        """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched."""
+        """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched.
+
+        It reaches all levels of a stack, so a subclass cannot override it.
+        """
 
         def gathered(d: Declared):
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value
@@ -309,10 +318,12 @@ class Environment(Module, abc.ABC):
 
     @final
     def describe(self) -> str:
-        """The stack as text: one line per level, outermost first, then its lanes and specs.
+        """The stack as text: one line per level, outermost first, then its params, lanes and specs.
 
-        Each line lists the bytes of state that the level adds to a lane and to all lanes together, and its observation
-        and action where they differ from those of the level inside.
+        The line of a level shows the arguments that differ from their defaults, the bytes of state that it adds per
+        lane and for all lanes together, and its observation and action where they differ from those of the level
+        inside. The line of a param shows its value (the smallest and the largest, if lanes differ), its unit and the
+        values that it may take.
         """
         return _describe.describe(self)
 
@@ -338,6 +349,21 @@ def _start_shapes(structure, leaves, num_lanes: int, _x64: bool) -> tuple[Tree, 
     return jax.eval_shape(
         lambda env, *args: env.begin(*args), structure.unflatten(leaves), (word, word), number, number
     )
+
+
+def _lane_numbers(env_id: Any) -> jax.Array:
+    """The numbers of lanes as int32 ``[B]``; raises a ``ValueError`` for anything else. Traced values are not read."""
+    if not isinstance(env_id, jax.core.Tracer):
+        values = np.asarray(env_id)
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"reset: env_id must be integers, got {env_id!r}")
+        Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
+        if len(np.unique(values)) < values.size:
+            raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")
+    lanes = jnp.asarray(env_id)
+    if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
+        raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
+    return lanes.astype(jnp.int32)
 
 
 @_state_checks.explained

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import Range, check_integer, check_order, is_concrete, is_integer
 
 Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -167,6 +167,8 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     if isinstance(salt, str | int | np.integer):
         k0, k1 = _fold_static((stream.k0, stream.k1), salt if isinstance(salt, str) else int(salt))
     else:
+        if not jnp.issubdtype(jnp.result_type(salt), jnp.integer):
+            raise ValueError(f"random.fold_in: salt must be text or integers, got {salt!r}")
         word = jnp.asarray(salt).astype(jnp.uint32)
         k0, k1 = threefry2x32(stream.k0, stream.k1, word, np.uint32(_GOLDEN))
     return dataclasses.replace(stream, k0=k0, k1=k1)
@@ -230,14 +232,15 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
     """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``."""
+    check_integer("random.separate_bits", "num", num, 0)
     blocks = (num + 1) // 2
     pairs = [_block(stream, j) for j in range(blocks)]
     return (*(first for first, _ in pairs), *(second for _, second in pairs[: num - blocks]))
 
 
 def _check_shape(shape: Any) -> None:
-    if not isinstance(shape, tuple):
-        raise ValueError(f"random: shape must be a tuple such as (4,), got {shape!r}")
+    if not isinstance(shape, tuple) or not all(is_integer(n) and n >= 0 for n in shape):
+        raise ValueError(f"random: shape must be a tuple of lengths such as (4,), got {shape!r}")
 
 
 def _check_stream(stream: Any) -> None:
@@ -293,6 +296,7 @@ def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
 
     The bias is below (high - low) / 2**32.
     """
+    check_order("random.integers", "low", low, "high", high, strict=True)
     low = _align(jnp.asarray(low, jnp.int32), stream, shape)
     span = (_align(jnp.asarray(high, jnp.int32), stream, shape) - low).astype(jnp.uint32)
     return low + high_product(bits(stream, shape), span).astype(jnp.int32)
@@ -308,6 +312,7 @@ def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
     """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``."""
+    Range(0, 1).check("random.bernoulli", "p", p)
     p = _align(jnp.asarray(p, jnp.float32), stream, shape)
     return unit(bits(stream, shape)) < p
 
@@ -327,6 +332,7 @@ def exponential(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 def permutation(stream: Stream, n: int) -> jax.Array:
     """A uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``."""
+    check_integer("random.permutation", "n", n, 0)
     words = bits(stream, (n,))
     index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), words.shape)
     return jax.lax.sort((words, index), dimension=-1, num_keys=1)[1]

@@ -3,11 +3,12 @@
 import dataclasses
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxenv import tree
-from jaxenv._checks import is_integer
+from jaxenv._checks import check_bool, check_integer, check_real, is_integer
 from jaxenv._names import did_you_mean, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
@@ -32,6 +33,19 @@ class EnvSpec:
     reward_threshold: float | None = None
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     terminal_limit: bool = False
+
+    def __post_init__(self):
+        if not isinstance(self.id, str) or not self.id or ":" in self.id:
+            raise ValueError(f"EnvSpec: id must be a name without a colon, got {self.id!r}")
+        if not (isinstance(self.entry_point, str) and ":" in self.entry_point) and not callable(self.entry_point):
+            raise ValueError(
+                f"EnvSpec: entry_point must be a class, a function or 'module:name', got {self.entry_point!r}"
+            )
+        if self.max_episode_steps is not None:
+            check_integer("EnvSpec", "max_episode_steps", self.max_episode_steps, 1)
+        if self.reward_threshold is not None:
+            check_real("EnvSpec", "reward_threshold", self.reward_threshold, -math.inf)
+        check_bool("EnvSpec", "terminal_limit", self.terminal_limit)
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -62,9 +76,12 @@ class EnvSpec:
             return _renamed(cls(num_envs=int(num_envs), **given), self.id)
         options, names = _keywords(cls)
         constructor = {name: value for name, value in given.items() if name in options}
-        env = cls(num_envs=int(num_envs), name=self.id, **constructor)
         values = {name: value for name, value in given.items() if name in names}
-        return env.with_params(**values) if values else env
+        if values:  # params and options are checked together, since the ranges of some depend on others
+            constructor["params"] = tree.rebuild(_default_params(cls), **values)
+        env = cls(num_envs=int(num_envs), name=self.id, **constructor)
+        env.check_lanes(env.num_envs)
+        return env
 
     def check_keywords(self, given: Iterable[str], make_options: Sequence[str] = ()) -> None:
         """Raises a ``ValueError`` for a keyword that names neither a param nor a constructor argument.
@@ -109,17 +126,11 @@ def register(
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
 
     Raises:
-        ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or the limit is
-            below 1.
+        ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
+            of another kind or out of range.
     """
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
-    if not id or ":" in id:
-        raise ValueError(f"register: an id is a name without a colon, got {id!r}")
-    if not callable(entry_point) and not (isinstance(entry_point, str) and all(entry_point.partition(":"))):
-        raise ValueError(f"register: entry_point must be a class, a function or 'module:Class', got {entry_point!r}")
-    if max_episode_steps is not None and max_episode_steps < 1:
-        raise ValueError(f"register: max_episode_steps must be at least 1 or None, got {max_episode_steps}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     return _registry[id]
 
@@ -149,10 +160,15 @@ def spec(id: str) -> EnvSpec:
 
 def _keywords(cls: type) -> tuple[list[str], list[str]]:
     """Names of a class's constructor arguments and of its params."""
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
-    params: Any = fields["params"].default if "params" in fields else None
+    fields = [f.name for f in dataclasses.fields(cls) if f.init]
+    params = _default_params(cls)
     names = [f.name for f in dataclasses.fields(params)] if params is not None else []
     return [name for name in fields if name not in ("params", "name", "num_envs")], names
+
+
+def _default_params(cls: Any) -> Any:
+    """The params with which a class is made, ``None`` if it has none."""
+    return next((f.default for f in dataclasses.fields(cls) if f.name == "params"), None)
 
 
 def _renamed(env: Any, id: str) -> Environment:

@@ -143,6 +143,8 @@ def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
 
 
 def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
+    if isinstance(limit, bool):
+        raise ValueError(f"make: max_episode_steps must be a number of steps, 0 for no limit, got {limit}")
     if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
         return env
     try:

@@ -56,7 +56,7 @@ class Task(Environment):
         name: the id under which the environment was made.
     """
 
-    num_envs: int = tree.static(default=1, kw_only=True)
+    num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
 
     # --- what an author writes ---------------------------------------------------------------------------------------
@@ -207,7 +207,14 @@ class Task(Environment):
         return [self]
 
     def _title(self):
-        return f"{self.name or type(self).__name__}{_describe.arguments(self)}"
+        return f"{self}{_describe.arguments(self)}"
+
+    @property
+    def _owner(self):
+        return self.name or type(self).__name__
+
+    def __str__(self) -> str:
+        return self._owner
 
     def __repr__(self) -> str:
-        return f"<{self.name or type(self).__name__}>"
+        return f"<{self}>"

@@ -14,20 +14,76 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._checks import Range
+
 Tree: TypeAlias = Any
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 A = TypeVar("A", jax.Array, np.ndarray)
 
 
-def static(**kwargs) -> Any:
-    """A dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf."""
-    return dataclasses.field(metadata={"static": True}, **kwargs)
+def static(
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    **kwargs,
+) -> Any:
+    """A dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
+
+    Args:
+        low: the smallest number that an environment accepts for the field.
+        high: the largest one.
+        above: a bound that numbers must exceed, in place of ``low``.
+        below: a bound that numbers must stay below, in place of ``high``.
+        **kwargs: arguments of ``dataclasses.field``, such as ``default``.
+    """
+    return dataclasses.field(metadata={"static": True, "range": Range(low, high, above, below)}, **kwargs)
 
 
-def leaf(*, rank: int = 0, dtype: Any = np.float32, **kwargs) -> Any:
-    """A numeric field of an environment or its params: ``rank`` axes, or one more with one value per lane."""
-    return dataclasses.field(metadata={"rank": rank, "dtype": np.dtype(dtype)}, **kwargs)
+def leaf(
+    *,
+    rank: int = 0,
+    dtype: Any = None,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    **kwargs,
+) -> Any:
+    """A numeric field of an environment or its params, with its range and unit.
+
+    An environment checks concrete values against the range, in every lane. Traced values are not checked.
+
+    Args:
+        rank: number of axes of the value; one more means one value per lane.
+        dtype: dtype of the value; by default int32 or bool if ``default`` is one, else float32.
+        unit: unit of the value, which ``describe`` shows.
+        low: the smallest value that is accepted.
+        high: the largest one.
+        above: a bound that values must exceed, in place of ``low``.
+        below: a bound that values must stay below, in place of ``high``.
+        **kwargs: arguments of ``dataclasses.field``, such as ``default``.
+
+    >>> @struct
+    ... class Params:
+    ...     gravity: float = leaf(default=9.8, unit="m/s^2")
+    ...     mass: float = leaf(default=1.0, unit="kg", above=0)
+    """
+    dtype = number_dtype(kwargs.get("default")) or np.float32 if dtype is None else dtype
+    metadata = {"rank": rank, "dtype": np.dtype(dtype), "unit": unit, "range": Range(low, high, above, below)}
+    return dataclasses.field(metadata=metadata, **kwargs)
+
+
+def number_dtype(value: Any) -> np.dtype | None:
+    """The dtype in which a Python or NumPy number is stored: bool, int32 or float32; ``None`` for anything else."""
+    if isinstance(value, bool | np.bool_):
+        return np.dtype(np.bool_)
+    if isinstance(value, int | np.integer):
+        return np.dtype(np.int32)
+    return np.dtype(np.float32) if isinstance(value, float | np.floating) else None
 
 
 def key_leaf(**kwargs) -> Any:

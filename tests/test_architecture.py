@@ -16,8 +16,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source"},
-    {"tree", "_numeric", "_checks"},
+    {"_names", "_source", "_numeric", "_checks"},
+    {"tree"},
     {"_declared", "_xla", "_count", "_structure"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},

@@ -12,7 +12,7 @@ import jaxenv
 from jaxenv import specs, tree
 from jaxenv._declared import declared_leaves
 from jaxenv.task import Task, Transition
-from jaxenv.testing import Counting
+from jaxenv.testing import Chain, Counting
 from tests.rows import assert_equal, unrolled
 
 
@@ -66,6 +66,36 @@ def step(env, action=None):
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ([0.5, 1.5], r"env_id must be integers, got \[0.5, 1.5\]"),
+        (np.array([True, False]), "env_id must be integers, got array"),
+        ([0, 2**40], r"env_id must be in \[0, 2147483647\], got 1099511627776"),
+        ([0, -1], r"env_id must be in \[0, 2147483647\], got -1"),
+        ([1, 1], r"env_id must name each lane once, got \[1, 1\]"),
+        (7, r"env_id must be integers \[B\], got int32\[\]"),
+        ("ab", "env_id must be integers, got 'ab'"),
+    ],
+)
+def test_lane_numbers_that_are_cut_wrapped_or_repeated_are_refused(env_id, message):
+    with pytest.raises(ValueError, match=f"reset: {message}"):
+        Chain(num_envs=2).reset(jax.random.key(0), env_id=env_id)
+
+
+def test_traced_lane_numbers_are_checked_by_dtype_only():
+    reset = jax.jit(lambda env_id: Chain(num_envs=2).reset(jax.random.key(0), env_id=env_id)[1].env_id)
+    assert reset(np.array([3, 3])).tolist() == [3, 3]
+    with pytest.raises(ValueError, match=r"reset: env_id must be integers \[B\], got float32\[2\]"):
+        reset(np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("name", ["take", "reset", "batch_size"])
+def test_final_methods_cannot_be_overridden_since_a_stack_would_not_call_them(name):
+    with pytest.raises(TypeError, match=f"^Mine: {name} is final, a subclass cannot override it$"):
+        type("Mine", (Chain,), {name: lambda self: None})
 
 
 def test_transition_info_is_zero_on_first_rows_and_state_info_is_not():

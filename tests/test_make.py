@@ -32,10 +32,24 @@ def test_an_environment_without_a_registered_limit_has_none():
     assert find(jaxenv.make("CardGame-v0", max_episode_steps=3), TimeLimit).duration == 3
 
 
-@pytest.mark.parametrize("given", [-1, 2.5, True, [0, 5], "x"])
+@pytest.mark.parametrize("given", [-1, 2.5, True, False, [0, 5], "x"])
 def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
-    with pytest.raises(ValueError, match=r"TimeLimit.*: duration"):
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps(: TimeLimit: duration)? must be "):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"clip_action": "no"}, "make: clip_action must be True or False, got 'no'"),
+        ({"id": 5}, "id must be the name of an environment, got 5"),
+        ({"num_envs": True}, "MountainCar-v0: num_envs must be an integer of at least 1, got True"),
+        ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        jaxenv.make(**{"id": "MountainCar-v0", **arguments})
 
 
 def test_lanes_may_have_different_limits():

@@ -86,13 +86,13 @@ def test_an_entry_point_without_its_class_is_refused():
 
 @pytest.mark.parametrize("id", ["suite:Chain-v0", ":", ""])
 def test_an_id_with_a_colon_is_refused(id):
-    with pytest.raises(ValueError, match=f"an id is a name without a colon, got '{id}'"):
+    with pytest.raises(ValueError, match=f"EnvSpec: id must be a name without a colon, got '{id}'"):
         jaxenv.register(id, Chain)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_registered_limit_must_be_at_least_1(limit):
-    with pytest.raises(ValueError, match=f"max_episode_steps must be at least 1 or None, got {limit}"):
+    with pytest.raises(ValueError, match=f"EnvSpec: max_episode_steps must be at least 1, got {limit}"):
         jaxenv.register("New-v0", Chain, max_episode_steps=limit)
     assert "New-v0" not in jaxenv.ids()
 
@@ -180,7 +180,7 @@ def test_a_param_may_have_one_value_per_lane(values):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1.0, 2.0, 3.0], "gravity has 3 values, one per lane would be num_envs = 2"),
+        ([1.0, 2.0, 3.0], "params.gravity holds 3 lanes, the batch has 2"),
         ("9.8", "gravity must be a number"),
     ],
 )

@@ -62,7 +62,8 @@ def rows_of(owner: str, experience: Experience, last: TimeStep, mode: Trajectory
 
 
 def check_fraction(owner: str, name: str, value: Any) -> None:
-    """Raises a ``ValueError`` for concrete numbers outside [0, 1]."""
+    """Raises a ``ValueError`` for concrete numbers outside [0, 1], and for anything that is not a number."""
+    as_number(owner, name, value)
     if is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
         raise ValueError(f"{owner}: {name} must be in [0, 1], got {value}")
 
@@ -80,7 +81,9 @@ def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Ar
 def as_number(owner: str, name: str, value: Any) -> jax.Array:
     """Numbers as float32; raises a ``ValueError`` for anything else."""
     try:
-        return jnp.asarray(value, jnp.float32)
+        if not isinstance(value, bool | None):
+            return jnp.asarray(value, jnp.float32)
+        raise TypeError
     except (TypeError, ValueError):
         raise ValueError(f"{owner}: {name} must be a number, got {value!r}") from None
 

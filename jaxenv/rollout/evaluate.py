@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, tree
-from jaxenv._checks import check_integer, is_integer
+from jaxenv._checks import check_integer, is_integer, is_real
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy import check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
@@ -69,8 +69,8 @@ class Evaluation:
         (3.0, 1.08, 1)
         """
         check_integer("Evaluation", "num_resamples", num_resamples, 1)
-        if not 0 < level < 1:
-            raise ValueError(f"Evaluation: level must be in (0, 1), got {level}")
+        if not (is_real(level) and 0 < level < 1):
+            raise ValueError(f"Evaluation: level must be in (0, 1), got {level!r}")
         returns, finished = jnp.asarray(self.returns), jnp.asarray(self.finished)
         if finished.ndim != 1:
             raise ValueError(

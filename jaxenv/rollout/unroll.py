@@ -54,8 +54,8 @@ def unroll(
             ``initial_memory``, or the policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
-    if isinstance(fields, str):
-        raise ValueError(f"unroll: fields must be a sequence of names, got the string {fields!r}: write [{fields!r}]")
+    if isinstance(fields, str) or not all(isinstance(field, str) for field in fields or ()):
+        raise ValueError(f"unroll: fields must be a sequence of names, such as ['reward'], got {fields!r}")
     paths = None if fields is None else [_full_path(field) for field in fields]
     loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
 

@@ -12,11 +12,7 @@ class Chain(Task):
     The observation is the cell, int32 ``[B]`` from 0 to length - 1.
     """
 
-    length: int = tree.static(default=5)
-
-    def check(self):
-        if self.length < 2:
-            raise ValueError(f"Chain: length must be at least 2, got {self.length}")
+    length: int = tree.static(default=5, low=2)
 
     def initial(self, stream):
         return jnp.zeros(stream.shape, jnp.int32)

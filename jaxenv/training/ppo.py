@@ -21,6 +21,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _source, data, random, rollout, specs, tree
+from jaxenv._checks import Range, check_real
 from jaxenv._declared import check_option
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
@@ -97,8 +98,9 @@ class Config:
             if isinstance(width, bool) or not isinstance(width, int) or width < 1:
                 raise ValueError(f"ppo.Config: hidden must hold widths of at least 1, got {self.hidden!r}")
         for name in ("gamma", "lambda_"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"ppo.Config: {name} must be in [0, 1], got {getattr(self, name)}")
+            check_real("ppo.Config", name, getattr(self, name), 0, 1)
+        for name in ("clip", "max_gradient_norm"):
+            Range(above=0).check("ppo.Config", name, getattr(self, name))
         if self.num_envs * self.num_steps % self.num_minibatches:
             raise ValueError(
                 f"ppo.Config: num_minibatches must divide num_envs * num_steps = {self.num_envs * self.num_steps}, "

@@ -31,15 +31,11 @@ class ActionDelay(LaneWrapper):
     [[0, 0]]
     """
 
-    delay: int = tree.static(default=1)
+    delay: int = tree.static(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"delay": 0}
-
-    def check(self):
-        if self.delay < 0:
-            raise ValueError(f"ActionDelay: delay must be at least 0, got {self.delay}")
 
     def init(self, timestep, stream):
         """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""

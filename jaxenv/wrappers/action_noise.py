@@ -6,7 +6,6 @@ import jax
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import is_concrete
 from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.wrappers.clip_action import clip_continuous
 
@@ -34,18 +33,14 @@ class ActionNoise(LaneWrapper):
     Bounded((1,), float32, -2.0, 2.0, name='action')
     """
 
-    sigma: Any = tree.leaf()
-    past_weight: Any = tree.leaf(default=1.0)
+    sigma: Any = tree.leaf(low=0)
+    past_weight: Any = tree.leaf(default=1.0, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"sigma": np.float32(0)}
 
     def check(self):
-        for name in ("sigma", "past_weight"):
-            value = getattr(self, name)
-            if is_concrete(value) and np.any(np.asarray(value) < 0):
-                raise ValueError(f"ActionNoise: {name} must be at least 0, got {value}")
         spec = self.env.action_spec()
         if not any(s.is_continuous for s in jax.tree.leaves(spec)):
             raise ValueError(f"ActionNoise: the action must have a continuous leaf, got {spec}")

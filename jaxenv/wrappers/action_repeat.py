@@ -36,7 +36,7 @@ class ActionRepeat(Wrapper):
     ([3], [15.0], [3])
     """
 
-    num: int = tree.static(default=1)
+    num: int = tree.static(default=1, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
@@ -45,8 +45,6 @@ class ActionRepeat(Wrapper):
 
     def check(self):
         name = type(self).__name__
-        if self.num < 1:
-            raise ValueError(f"{name}: num must be at least 1, got {self.num}")
         if self.autoreset is not None:
             raise ValueError(
                 f"{name}: AutoReset inside would start the next episode between repeats, put {name} inside AutoReset"

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_numbers
 from jaxenv._wrapper_bases import ActionWrapper
 
 
@@ -35,6 +36,8 @@ class AffineAction(ActionWrapper):
 
     def check(self):
         name, inner = type(self).__name__, self.env.action_spec()
+        check_numbers(name, "minimum", self.minimum)
+        check_numbers(name, "maximum", self.maximum)
         low, high = np.asarray(self.minimum, np.float32), np.asarray(self.maximum, np.float32)
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
             raise ValueError(

@@ -69,7 +69,7 @@ class AutoReset(Wrapper):
 
     mode: AutoResetMode = tree.static(default="next_step")
     reset_strategy: Any = tree.static(default=None)
-    block: int = tree.static(default=64)
+    block: int = tree.static(default=64, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset(
         {"step_type", "reward", "discount", "observation", "prev_action", "env_info"}
@@ -83,8 +83,6 @@ class AutoReset(Wrapper):
     def check(self):
         check_choice("AutoReset", "mode", self.mode, ("next_step", "same_step"))
         check_strategy("AutoReset", self.reset_strategy)
-        if self.block < 1:
-            raise ValueError(f"AutoReset: block must be at least 1, got {self.block}")
         for layer in layers(self.env):
             if isinstance(layer, AutoReset):
                 raise ValueError("AutoReset: the environment inside already has an AutoReset, one is enough")

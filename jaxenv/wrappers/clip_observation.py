@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import _numeric, specs, tree
 from jaxenv._bounds import bounds
+from jaxenv._checks import check_numbers
 from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
@@ -38,6 +39,8 @@ class ClipObservation(LeafObservationWrapper):
     noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
     def check(self):
+        check_numbers("ClipObservation", "minimum", self.minimum)
+        check_numbers("ClipObservation", "maximum", self.maximum)
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
         if not np.all(low <= high):
             raise ValueError(

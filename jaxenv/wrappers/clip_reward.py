@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import bounds
+from jaxenv._checks import check_numbers
 from jaxenv._numeric import clip
 from jaxenv._reward import bounded_reward
 from jaxenv._wrapper_bases import RewardWrapper
@@ -40,6 +41,9 @@ class ClipReward(RewardWrapper):
     def check(self):
         if self.minimum is None and self.maximum is None:
             raise ValueError("ClipReward: minimum, maximum or both must be given, got None and None")
+        for name in ("minimum", "maximum"):
+            if getattr(self, name) is not None:
+                check_numbers("ClipReward", name, getattr(self, name))
         spec, given = self.env.reward_spec(), f"got {self.minimum} and {self.maximum}"
         try:
             low, high = (np.broadcast_to(limit, spec.shape) for limit in self._limits())

@@ -35,15 +35,11 @@ class DelayObservation(LaneWrapper):
     ([0], [1])
     """
 
-    delay: int = tree.static(default=1)
+    delay: int = tree.static(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"delay": 0}
-
-    def check(self):
-        if self.delay < 0:
-            raise ValueError(f"DelayObservation: delay must be at least 0, got {self.delay}")
 
     def init(self, timestep, stream):
         if self.delay == 0:

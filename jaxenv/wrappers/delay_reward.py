@@ -9,7 +9,6 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._bounds import bounds
-from jaxenv._checks import is_concrete
 from jaxenv._reward import bounded_reward
 from jaxenv._wrapper_bases import LaneWrapper
 
@@ -44,14 +43,10 @@ class DelayReward(LaneWrapper):
     10.0
     """
 
-    num: int = 1
+    num: int = tree.leaf(default=1, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
     noop_kwargs: ClassVar = {"num": 1}
-
-    def check(self):
-        if is_concrete(self.num) and np.any(np.asarray(self.num) < 1):
-            raise ValueError(f"DelayReward: num must be at least 1, got {self.num}")
 
     def reward_spec(self):
         """Only the signs of the bounds remain, since the number of summed rewards is unknown."""

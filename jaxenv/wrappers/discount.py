@@ -4,9 +4,8 @@ import dataclasses
 from typing import ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 
-from jaxenv._checks import is_concrete
+from jaxenv import tree
 from jaxenv.wrapper import Wrapper
 
 
@@ -33,15 +32,10 @@ class Discount(Wrapper):
     0.0
     """
 
-    value: float = 1.0
+    value: float = tree.leaf(default=1.0, above=0, high=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
     noop_kwargs: ClassVar = {"value": 1.0}
-
-    def check(self):
-        value = np.asarray(self.value) if is_concrete(self.value) else np.ones(())
-        if np.any((value <= 0) | (value > 1)):
-            raise ValueError(f"Discount: value must be above 0 and at most 1, got {self.value}")
 
     def step(self, state, action):
         state, timestep = self.env.step(state, action)

@@ -3,12 +3,9 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._bounds import bounds
-from jaxenv._numeric import clip
 from jaxenv._wrapper_bases import ActionWrapper
 
 
@@ -49,23 +46,7 @@ class FlattenAction(ActionWrapper):
         self.action_spec()  # refuses bounds that do not fit the dtype
 
     def action_spec(self):
-        leaves = jax.tree.leaves(self.env.action_spec())
-        dtype = np.dtype(leaves[0].dtype if self.dtype is None else self.dtype)
-        size = sum(s.numel for s in leaves)
-        if not any(isinstance(s, specs.Bounded) for s in leaves):
-            return specs.Array((size,), dtype, "action")
-        low, high = (np.concatenate([bounds(s)[end].reshape(-1) for s in leaves]) for end in (0, 1))
-        return specs.Bounded((size,), dtype, low, high, "action")
+        return specs.flattened(self.env.action_spec(), one_hot=False, dtype=self.dtype).replace(name="action")
 
     def action(self, action):
-        leaves, structure = tree.flatten(self.env.action_spec())
-        parts = jnp.split(action, np.cumsum([s.numel for s in leaves])[:-1], axis=-1)
-        return structure.unflatten([_part(s, part) for s, part in zip(leaves, parts, strict=True)])
-
-
-def _part(spec: specs.Array, part: jax.Array) -> jax.Array:
-    """The elements of one leaf, in its shape and dtype."""
-    part = part.reshape(part.shape[0], *spec.shape)
-    if spec.is_discrete and jnp.issubdtype(part.dtype, jnp.floating):
-        part = clip(jnp.round(part), *(specs.aligned(bound, part.ndim) for bound in bounds(spec)))
-    return part.astype(spec.dtype)
+        return specs.unflatten(self.env.action_spec(), action, one_hot=False)

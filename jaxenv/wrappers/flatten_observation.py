@@ -3,11 +3,8 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._bounds import bounds
 from jaxenv._fields import field_paths, select
 from jaxenv._wrapper_bases import ObservationWrapper
 
@@ -48,32 +45,11 @@ class FlattenObservation(ObservationWrapper):
         paths = field_paths("FlattenObservation", self.fields)
         return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 
-    def _is_choice(self, spec):
-        return self.one_hot and isinstance(spec, specs.Bounded) and spec.shape == () and spec.dtype.kind in "iu"
-
-    def _dtype(self):
-        dtypes = {spec.dtype for spec in self._parts(self.env.observation_spec())}
-        return dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
-
     def observation(self, observation):
-        dtype, parts = self._dtype(), []
-        for spec, x in zip(self._parts(self.env.observation_spec()), self._parts(observation), strict=True):
-            if self._is_choice(spec):
-                values = np.arange(spec.num_values, dtype=spec.dtype) + spec.minimum
-                x = x[:, None] == values[None]
-            parts.append(jax.lax.convert_element_type(x.reshape(x.shape[0], -1), dtype))
-        return jnp.concatenate(parts, axis=-1)
+        parts, own = (tuple(self._parts(x)) for x in (self.env.observation_spec(), observation))
+        return specs.flatten(parts, own, one_hot=self.one_hot)
 
     def observation_spec(self):
-        inner, dtype, ends = self.env.observation_spec(), self._dtype(), []
-        parts = self._parts(inner)
-        for spec in parts:
-            if self._is_choice(spec):
-                ends.append((np.zeros(spec.num_values), np.ones(spec.num_values)))
-            else:
-                ends.append(bounds(spec))
-        low, high = (np.concatenate([end[i].reshape(-1).astype(dtype) for end in ends]) for i in (0, 1))
-        name = inner.name if specs.is_spec(inner) else "observation"
-        if not any(isinstance(spec, specs.Bounded) for spec in parts):
-            return specs.Array(low.shape, dtype, name)
-        return specs.Bounded(low.shape, dtype, low, high, name)
+        inner = self.env.observation_spec()
+        spec = specs.flattened(tuple(self._parts(inner)), one_hot=self.one_hot)
+        return spec.replace(name=inner.name if specs.is_spec(inner) else "observation")

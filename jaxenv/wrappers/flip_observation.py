@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
 from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 
 
@@ -42,18 +41,11 @@ class FlipObservation(Leafwise, LaneWrapper):
     True
     """
 
-    vertical: float = 0.5
-    horizontal: float = 0.5
+    vertical: float = tree.leaf(default=0.5, low=0, high=1)
+    horizontal: float = tree.leaf(default=0.5, low=0, high=1)
 
     kind: ClassVar[str] = "an image with three axes"
     noop_kwargs: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
-
-    def check(self):
-        for name in ("vertical", "horizontal"):
-            chance = getattr(self, name)
-            if is_concrete(chance) and not np.all((np.asarray(chance) >= 0) & (np.asarray(chance) <= 1)):
-                raise ValueError(f"FlipObservation: {name} must be in [0, 1], got {chance}")
-        super().check()
 
     def applies(self, spec):
         return spec.ndim == 3

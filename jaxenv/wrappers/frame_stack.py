@@ -41,7 +41,7 @@ class FrameStack(LaneWrapper):
     [[0, 0, 1]]
     """
 
-    num: int = tree.static(default=4)
+    num: int = tree.static(default=4, low=1)
     axis: int | None = tree.static(default=None)
     padding: Literal["reset", "zero"] = tree.static(default="reset")
     fields: Any = tree.static(default=None)
@@ -50,8 +50,6 @@ class FrameStack(LaneWrapper):
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
 
     def check(self):
-        if self.num < 1:
-            raise ValueError(f"FrameStack: num must be at least 1, got {self.num}")
         check_choice("FrameStack", "padding", self.padding, ("reset", "zero"))
         if self.axis is not None and not isinstance(self.axis, int):
             raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")

@@ -57,6 +57,9 @@ class GoalConditioned(LaneWrapper):
         return {"goal_spec": tree.Static(self.goal_spec)}  # trees of specs need not be hashable
 
     def check(self):
+        for name in ("sample_goal", "reward_fn", "achieved_fn"):
+            if not callable(getattr(self, name)):
+                raise ValueError(f"GoalConditioned: {name} must be a function, got {getattr(self, name)!r}")
         found = self._goal_specs()
         try:
             specs.require_equal(found[0], found[1], "achieved and desired goal")

@@ -39,7 +39,7 @@ class History(LaneWrapper):
     ([[0, 0, 1]], [[0, 0, 1]])
     """
 
-    num: int = tree.static(default=4)
+    num: int = tree.static(default=4, low=1)
     include_actions: bool = tree.static(default=False)
     padding: Literal["zero", "reset"] = tree.static(default="zero")
 
@@ -47,8 +47,6 @@ class History(LaneWrapper):
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
 
     def check(self):
-        if self.num < 1:
-            raise ValueError(f"History: num must be at least 1, got {self.num}")
         check_choice("History", "padding", self.padding, ("zero", "reset"))
 
     def _with_actions(self, observation, action):

@@ -5,10 +5,8 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
 from jaxenv._fields import select_floats
 from jaxenv._wrapper_bases import LaneWrapper
 
@@ -34,15 +32,13 @@ class NoisyObservation(LaneWrapper):
     Array((3,), float32, name='observation')
     """
 
-    scale: Any = tree.leaf(default=np.float32(0.1))
+    scale: Any = tree.leaf(default=0.1, low=0)
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"scale": 0.0}
 
     def check(self):
-        if is_concrete(self.scale) and np.any(np.asarray(self.scale) < 0):
-            raise ValueError(f"NoisyObservation: scale must be at least 0, got {self.scale}")
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation):

@@ -4,9 +4,8 @@ import dataclasses
 from typing import ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 
-from jaxenv._checks import is_concrete
+from jaxenv import tree
 from jaxenv.wrapper import Wrapper
 
 
@@ -31,14 +30,9 @@ class NonTerminating(Wrapper):
     ([True], [1.0])
     """
 
-    discount: float = 1.0
+    discount: float = tree.leaf(default=1.0, above=0, high=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
-
-    def check(self):
-        value = np.asarray(self.discount) if is_concrete(self.discount) else np.ones(())
-        if np.any((value <= 0) | (value > 1)):
-            raise ValueError(f"NonTerminating: discount must be above 0 and at most 1, got {self.discount}")
 
     def step(self, state, action):
         state, timestep = self.env.step(state, action)

@@ -4,10 +4,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import _moments, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import is_real
 from jaxenv._fields import select_floats
 from jaxenv._numeric import clip
 from jaxenv._observation import map_observation
@@ -46,17 +45,15 @@ class NormalizeObservation(BatchWrapper):
     4
     """
 
-    epsilon: Any = tree.leaf(default=np.float32(1e-8))
+    epsilon: Any = tree.leaf(default=1e-8, low=0)
     clip: float | None = tree.static(default=None)
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
     def check(self):
-        if is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
-            raise ValueError(f"NormalizeObservation: epsilon must be at least 0, got {self.epsilon}")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"NormalizeObservation: clip must be None or positive, got {self.clip}")
+        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
+            raise ValueError(f"NormalizeObservation: clip must be None or a number above 0, got {self.clip!r}")
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation):

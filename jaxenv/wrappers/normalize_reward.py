@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import is_real
 from jaxenv._numeric import clip
 from jaxenv._wrapper_bases import BatchWrapper
 
@@ -43,19 +43,15 @@ class NormalizeReward(BatchWrapper):
     Bounded((), float32, -10.0, 10.0, name='reward')
     """
 
-    gamma: Any = tree.leaf(default=np.float32(0.99))
-    epsilon: Any = tree.leaf(default=np.float32(1e-8))
+    gamma: Any = tree.leaf(default=0.99, low=0, high=1)
+    epsilon: Any = tree.leaf(default=1e-8, low=0)
     clip: float | None = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
 
     def check(self):
-        if is_concrete(self.gamma) and not np.all((np.asarray(self.gamma) >= 0) & (np.asarray(self.gamma) <= 1)):
-            raise ValueError(f"NormalizeReward: gamma must be in [0, 1], got {self.gamma}")
-        if is_concrete(self.epsilon) and np.any(np.asarray(self.epsilon) < 0):
-            raise ValueError(f"NormalizeReward: epsilon must be at least 0, got {self.epsilon}")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"NormalizeReward: clip must be None or positive, got {self.clip}")
+        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
+            raise ValueError(f"NormalizeReward: clip must be None or a number above 0, got {self.clip!r}")
 
     def reward_spec(self):
         """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper
 
@@ -47,17 +46,13 @@ class RandomFirstEpisodeLength(Wrapper):
     [True, True]
     """
 
-    maximum: Any = tree.leaf(dtype=np.int32)
-    num_episodes: int = 1
+    maximum: Any = tree.leaf(dtype=np.int32, low=1)
+    num_episodes: int = tree.leaf(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type"})
     noop_kwargs: ClassVar = {"num_episodes": 0}
 
     def check(self):
-        for name, least in (("maximum", 1), ("num_episodes", 0)):
-            value = getattr(self, name)
-            if is_concrete(value) and np.any(np.asarray(value) < least):
-                raise ValueError(f"RandomFirstEpisodeLength: {name} must be at least {least}, got {value}")
         if self.autoreset is not None:
             raise ValueError(
                 "RandomFirstEpisodeLength: AutoReset inside would not see the ends, "

@@ -50,7 +50,11 @@ class ResampleParams(Wrapper):
 
     def convert(self):
         given = self.distributions
-        return {"distributions": tuple(given.items())} if isinstance(given, Mapping) else {}
+        if isinstance(given, Mapping):
+            return {"distributions": tuple(given.items())}
+        if not isinstance(given, list | tuple):  # as stored, by `dataclasses.replace`
+            raise ValueError(f"ResampleParams: distributions must be a dict of names to distributions, got {given!r}")
+        return {}
 
     def check(self):
         known = self._params()

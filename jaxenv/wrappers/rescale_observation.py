@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import fit
+from jaxenv._checks import check_numbers
 from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
@@ -39,6 +40,8 @@ class RescaleObservation(LeafObservationWrapper):
     kind: ClassVar[str] = "an array of floats"
 
     def check(self):
+        check_numbers("RescaleObservation", "minimum", self.minimum)
+        check_numbers("RescaleObservation", "maximum", self.maximum)
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
             raise ValueError(

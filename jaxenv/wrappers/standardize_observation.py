@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import bounds, fit
+from jaxenv._checks import check_numbers
 from jaxenv._wrapper_bases import LeafObservationWrapper
 
 
@@ -36,18 +37,18 @@ class StandardizeObservation(LeafObservationWrapper):
 
     mean: Any = tree.static(default=0.0)
     std: Any = tree.static(default=1.0)
-    limit: float = tree.static(default=3.0)
+    limit: float = tree.static(default=3.0, above=0)
 
     kind: ClassVar[str] = "an array of floats"
     noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 
     def check(self):
+        check_numbers("StandardizeObservation", "mean", self.mean)
+        check_numbers("StandardizeObservation", "std", self.std)
         if not np.all(np.isfinite(self.mean)):
             raise ValueError(f"StandardizeObservation: mean must be finite, got {self.mean!r}")
         if not (np.all(np.isfinite(self.std)) and np.all(np.asarray(self.std) > 0)):
             raise ValueError(f"StandardizeObservation: std must be finite and above 0, got {self.std!r}")
-        if not self.limit > 0:
-            raise ValueError(f"StandardizeObservation: limit must be above 0, got {self.limit!r}")
         super().check()
 
     def applies(self, spec):

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
 from jaxenv._wrapper_bases import LaneWrapper
 
 
@@ -47,7 +46,7 @@ class StickyAction(LaneWrapper):
     '<StickyAction<CartPole-v1>>'
     """
 
-    probability: Any = tree.leaf()
+    probability: Any = tree.leaf(low=0, below=1)
     duration: Any = tree.static(default=(1, 1))
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
@@ -55,10 +54,6 @@ class StickyAction(LaneWrapper):
     noop_kwargs = {"probability": np.float32(0)}
 
     def check(self):
-        if is_concrete(self.probability):
-            p = np.asarray(self.probability)
-            if np.any((p < 0) | (p >= 1)):
-                raise ValueError(f"StickyAction: probability must be in [0, 1), got {self.probability}")
         given = np.asarray(self.duration)
         if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
             raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import bounds
+from jaxenv._checks import check_integer
 from jaxenv._wrapper_bases import LaneWrapper
 
 
@@ -49,8 +50,8 @@ class TimeAwareObservation(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
 
     def check(self):
-        if self.max_steps is not None and (not isinstance(self.max_steps, int) or self.max_steps < 1):
-            raise ValueError(f"TimeAwareObservation: max_steps must be None or at least 1, got {self.max_steps}")
+        if self.max_steps is not None:
+            check_integer("TimeAwareObservation", "max_steps", self.max_steps, 1)
         if self.normalize and self.max_steps is None:
             raise ValueError("TimeAwareObservation: normalize requires max_steps, got None")
         spec = self.env.observation_spec()

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import is_concrete
 from jaxenv.timestep import StepType
 from jaxenv.wrapper import Wrapper, layers
 
@@ -46,14 +45,12 @@ class TimeLimit(Wrapper):
     ([True, True], [1.0, 1.0])
     """
 
-    duration: Any = tree.leaf(dtype=np.int32)
+    duration: Any = tree.leaf(dtype=np.int32, low=1)
     terminal: bool = tree.static(default=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
 
     def check(self):
-        if is_concrete(self.duration) and np.any(np.asarray(self.duration) < 1):
-            raise ValueError(f"TimeLimit: duration must be at least 1, got {self.duration}")
         if self.autoreset is not None:
             raise ValueError("TimeLimit: AutoReset inside would not see the limit, put TimeLimit inside AutoReset")
 

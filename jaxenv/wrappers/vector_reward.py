@@ -38,6 +38,8 @@ class VectorReward(RowRewardWrapper):
 
     def convert(self):
         names = (self.names,) if isinstance(self.names, str) else self.names
+        if not isinstance(names, list | tuple):
+            raise ValueError(f"VectorReward: names must be names of entries of env_info, got {names!r}")
         num_components = self.env.reward_spec().numel + len(names)
         weights = np.ones(num_components, np.float32) if self.weights is None else self.weights
         return {"names": names, "weights": weights}

@@ -14,6 +14,7 @@ from jaxenv import specs, tree, wrappers
 from jaxenv.environment import Environment
 from jaxenv.task import Task, Transition
 from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
+from jaxenv.testing._checks.transformations import _with_other_params
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
 
@@ -21,6 +22,21 @@ from tests.testing.twins import TWINS, Walk
 def test_every_property_has_a_number_a_title_and_a_description():
     assert all(p.description.endswith(".") and p.title for p in PROPERTIES.values())
     assert [p.number for p in PROPERTIES.values()] == list(range(1, 56))
+
+
+def test_params_are_varied_within_their_ranges():
+    @tree.struct
+    class Params:
+        lowest: float = tree.leaf(default=1.0, low=1)
+        highest: float = tree.leaf(default=1.0, high=1)
+        only: float = tree.leaf(default=1.0, low=1, high=1)
+
+    class Narrow(Chain):
+        params: Params = Params()
+
+    changed = dict(_with_other_params(Narrow()))
+    assert list(changed) == ["lowest", "highest"]
+    assert (changed["lowest"].params.lowest > 1, changed["highest"].params.highest < 1) == (True, True)
 
 
 # --- sound environments ----------------------------------------------------------------------------------------------

@@ -192,9 +192,9 @@ def test_the_first_length_counts_agent_steps():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: Discount(e, 0), "Discount: value must be above 0 and at most 1, got 0"),
-        (lambda e: Discount(e, np.array([0.5, 1, 1.5])), "Discount: value must be above 0 and at most 1, got"),
-        (lambda e: NonTerminating(e, 2), "NonTerminating: discount must be above 0 and at most 1, got 2"),
+        (lambda e: Discount(e, 0), r"Discount: value must be in \(0, 1\], got 0"),
+        (lambda e: Discount(e, np.array([0.5, 1, 1.5])), r"Discount: value must be in \(0, 1\], got 1.5 in lane 2"),
+        (lambda e: NonTerminating(e, 2), r"NonTerminating: discount must be in \(0, 1\], got 2"),
         (lambda e: NonEpisodic(AutoReset(e)), "put NonEpisodic inside AutoReset"),
         (lambda e: TerminateOn(AutoReset(e), jnp.isnan), "put TerminateOn inside AutoReset"),
         (lambda e: TerminateOn(e, True), "TerminateOn: fn must be a function of a TimeStep, got True"),

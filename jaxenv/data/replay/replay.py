@@ -243,6 +243,9 @@ class Replay:
         """
         span = self._span("sample", state)
         check_integer("Replay.sample", "batch_size", batch_size, 1)
+        check_fraction("Replay.sample", "importance_exponent", importance_exponent)
+        if jnp.shape(importance_exponent) != ():
+            raise ValueError(f"Replay.sample: importance_exponent must be one number, got {importance_exponent}")
         num_windows = self._num_windows("sample", span, length)
         if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
             raise ValueError(
@@ -285,7 +288,8 @@ class Replay:
         check_integer("Replay.sample_transitions", "n", n, 1)
         if n > 1 and gamma is None:
             raise ValueError(f"Replay.sample_transitions: gamma is required to discount the rewards of {n} steps")
-        check_fraction("Replay.sample_transitions", "gamma", gamma)
+        if gamma is not None:
+            check_fraction("Replay.sample_transitions", "gamma", gamma)
         batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
         rows, last = batch.split()
         make = to_transitions if n == 1 else functools.partial(to_n_step_transitions, n=n, gamma=gamma)

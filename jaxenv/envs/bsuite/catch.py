@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer
 from jaxenv.task import Task, Transition
 
 
@@ -39,13 +38,9 @@ class Catch(Task):
         columns: number of columns of the board.
     """
 
-    rows: int = tree.static(default=10)
-    columns: int = tree.static(default=5)
+    rows: int = tree.static(default=10, low=2)
+    columns: int = tree.static(default=5, low=1)
     finite_observation = True
-
-    def check(self):
-        check_integer(f"{self}", "rows", self.rows, 2)
-        check_integer(f"{self}", "columns", self.columns, 1)
 
     def initial(self, stream):
         column = random.integers(stream, (), 0, self.columns)

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer
 from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
@@ -67,15 +66,11 @@ class DeepSea(Task):
     """
 
     params: Params = Params()
-    size: int = tree.static(default=8)
+    size: int = tree.static(default=8, low=1)
     deterministic: bool = tree.static(default=True)
     randomize_actions: bool = tree.static(default=True)
-    mapping_seed: int = tree.static(default=42)
+    mapping_seed: int = tree.static(default=42, low=0, high=2**32 - 1)
     finite_observation = True
-
-    def check(self):
-        check_integer(f"{self}", "size", self.size, 1)
-        check_integer(f"{self}", "mapping_seed", self.mapping_seed, 0, 2**32 - 1)
 
     @property
     def action_mapping(self) -> np.ndarray:

@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer, check_range
 from jaxenv.envs.bsuite import _coins
 from jaxenv.task import Task, Transition
 
@@ -31,7 +30,7 @@ from jaxenv.task import Task, Transition
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    memory_length: int = tree.leaf(default=5, dtype=np.int32)  # steps from the bits to the query
+    memory_length: int = tree.leaf(default=5, unit="steps", low=1)  # from the bits to the query
 
 
 @tree.struct
@@ -53,12 +52,8 @@ class MemoryChain(Task):
     """
 
     params: Params = Params()
-    num_bits: int = tree.static(default=1)
+    num_bits: int = tree.static(default=1, low=1)
     finite_observation = True
-
-    def check(self):
-        check_integer(f"{self}", "num_bits", self.num_bits, 1)
-        check_range(f"{self}", "memory_length", self.params.memory_length, 1)
 
     def initial(self, stream):
         first, *words = random.separate_bits(stream, 1 + _coins.num_words(self.num_bits))

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_real
 from jaxenv.envs.bsuite import _digits
 from jaxenv.task import Task, Transition
 
@@ -49,7 +48,7 @@ class MNISTBandit(Task):
     """
 
     path: str = tree.static(default="")
-    fraction: float = tree.static(default=1.0)
+    fraction: float = tree.static(default=1.0, above=0, high=1)
     signed_pixels: bool = tree.static(default=True)
     files: Any = tree.static(default=None, init=False)
 
@@ -61,8 +60,6 @@ class MNISTBandit(Task):
         return {"files": self._named(_digits.find, self.path)}
 
     def check(self):
-        if not (is_real(self.fraction) and 0 < self.fraction <= 1):
-            raise ValueError(f"{self}: fraction must be in (0, 1], got {self.fraction}")
         if int(self.fraction * self._shape[0]) < 1:
             raise ValueError(f"{self}: fraction must leave at least one image, got {self.fraction}")
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer, is_concrete, is_real
 from jaxenv.envs.classic_control import mountain_car
 from jaxenv.task import Task, Transition
 
@@ -56,40 +55,13 @@ class MountainCar(Task):
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07)
-    max_steps: int = tree.static(default=1000)
+    max_speed: float = tree.static(default=0.07, above=0)
+    max_steps: int = tree.static(default=1000, low=1)
 
     def check(self):
-        check_integer(f"{self}", "max_steps", self.max_steps, 1)
-        for name in ("min_position", "max_position", "max_speed"):
-            if not is_real(getattr(self, name)):
-                raise ValueError(f"{self}: {name} must be one number, got {getattr(self, name)!r}")
-        if not self.max_speed > 0:
-            raise ValueError(f"{self}: max_speed must be positive, got {self.max_speed}")
-        if not self.min_position < self.max_position:
-            raise ValueError(
-                f"{self}: min_position must be below max_position, got {self.min_position} and {self.max_position}"
-            )
-        # The default start is checked by `initial` only, so that `with_params` can still adapt it to a narrow road.
-        p, default = self.params, Params()
-        given = [(p.start_low, default.start_low), (p.start_high, default.start_high)]
-        if not all(is_concrete(v) and np.all(np.asarray(v) == np.float32(d)) for v, d in given):
-            self._check_start()
-
-    def _check_start(self):
-        p = self.params
-        if is_concrete(p.start_low) and is_concrete(p.start_high):
-            start_low, start_high = np.asarray(p.start_low)[()], np.asarray(p.start_high)[()]
-            # Params are float32, so the bounds are compared in float32.
-            low, high = np.float32(self.min_position), np.float32(self.max_position)
-            if not np.all((low <= start_low) & (start_low <= start_high) & (start_high <= high)):
-                raise ValueError(
-                    f"{self}: start_low and start_high must be ordered and between min_position {self.min_position} "
-                    f"and max_position {self.max_position}, got {start_low} and {start_high}"
-                )
+        mountain_car.check_road(self)
 
     def initial(self, stream):
-        self._check_start()
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         zero = jnp.zeros(stream.shape, jnp.int32)
         return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)

@@ -40,12 +40,11 @@ class SimpleBandit(Task):
             does. Nothing learned in one episode then helps in the next.
     """
 
-    num_actions: int = tree.static(default=11)
+    num_actions: int = tree.static(default=11, low=2)
     mapping_seed: int | None = tree.static(default=None)
     compat: str = tree.static(default="")
 
     def check(self):
-        check_integer(f"{self}", "num_actions", self.num_actions, 2)
         if self.mapping_seed is not None:
             check_integer(f"{self}", "mapping_seed", self.mapping_seed, 0, 2**32 - 1)
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer, check_range
 from jaxenv.envs.bsuite import _coins
 from jaxenv.task import Task, Transition
 
@@ -27,7 +26,7 @@ from jaxenv.task import Task, Transition
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    chain_length: int = tree.leaf(default=10, dtype=np.int32)
+    chain_length: int = tree.leaf(default=10, unit="steps", low=1)
 
 
 @tree.struct
@@ -49,12 +48,8 @@ class UmbrellaChain(Task):
     """
 
     params: Params = Params()
-    n_distractor: int = tree.static(default=0)
+    n_distractor: int = tree.static(default=0, low=0)
     finite_observation = True
-
-    def check(self):
-        check_integer(f"{self}", "n_distractor", self.n_distractor, 0)
-        check_range(f"{self}", "chain_length", self.params.chain_length, 1)
 
     def initial(self, stream):
         words = self._words(stream)

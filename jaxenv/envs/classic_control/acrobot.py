@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice
+from jaxenv._checks import Range, check_choice
 from jaxenv._numeric import clip, sin_cos, wrap_angle
 from jaxenv.task import Task, Transition
 
@@ -29,16 +29,16 @@ from jaxenv.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    gravity: float = 9.8  # m/s^2
-    length_1: float = 1.0  # m, the upper link
-    mass_1: float = 1.0  # kg
-    mass_2: float = 1.0  # kg
-    com_1: float = 0.5  # m from the joint to the centre of mass
-    com_2: float = 0.5  # m
-    inertia: float = 1.0  # kg m^2, of each link
-    torque: float = 1.0  # N m
-    dt: float = 0.2  # s, duration of a step
-    start_range: float = 0.1
+    gravity: float = tree.leaf(default=9.8, unit="m/s^2")
+    length_1: float = tree.leaf(default=1.0, unit="m", above=0)  # the upper link
+    mass_1: float = tree.leaf(default=1.0, unit="kg", above=0)
+    mass_2: float = tree.leaf(default=1.0, unit="kg", above=0)
+    com_1: float = tree.leaf(default=0.5, unit="m", low=0)  # from the joint to the centre of mass
+    com_2: float = tree.leaf(default=0.5, unit="m", low=0)
+    inertia: float = tree.leaf(default=1.0, unit="kg m^2", above=0)  # of each link
+    torque: float = tree.leaf(default=1.0, unit="N m")
+    dt: float = tree.leaf(default=0.2, unit="s", above=0)  # duration of a step
+    start_range: float = tree.leaf(default=0.1, low=0, high=math.pi)  # of angles and rates
 
 
 @tree.struct
@@ -61,12 +61,14 @@ class Acrobot(Task):
     """
 
     params: Params = Params()
-    max_rate_1: float = tree.static(default=4 * math.pi)
-    max_rate_2: float = tree.static(default=9 * math.pi)
+    max_rate_1: float = tree.static(default=4 * math.pi, above=0)
+    max_rate_2: float = tree.static(default=9 * math.pi, above=0)
     dynamics: str = tree.static(default="book")
 
     def check(self):
-        check_choice(str(self), "dynamics", self.dynamics, ("book", "nips"))
+        check_choice(f"{self}", "dynamics", self.dynamics, ("book", "nips"))
+        widest = min(self.max_rate_1, self.max_rate_2)
+        Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
     def initial(self, stream):
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import Range
 from jaxenv._numeric import sin_cos
 from jaxenv.task import Task, Transition
 
@@ -26,13 +27,13 @@ from jaxenv.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    gravity: float = 9.8  # m/s^2
-    masscart: float = 1.0  # kg
-    masspole: float = 0.1  # kg
-    length: float = 0.5  # m, half the length of the pole
-    force: float = 10.0  # N
-    tau: float = 0.02  # s, duration of a step
-    start_range: float = 0.05
+    gravity: float = tree.leaf(default=9.8, unit="m/s^2")
+    masscart: float = tree.leaf(default=1.0, unit="kg", above=0)
+    masspole: float = tree.leaf(default=0.1, unit="kg", low=0)
+    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    force: float = tree.leaf(default=10.0, unit="N")
+    tau: float = tree.leaf(default=0.02, unit="s", above=0)  # duration of a step
+    start_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
 
     @property
     def total_mass(self):
@@ -63,9 +64,14 @@ class CartPole(Task):
     """
 
     params: Params = Params()
-    position_limit: float = tree.static(default=2.4)
-    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360)
+    position_limit: float = tree.static(default=2.4, above=0)
+    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360, above=0)
     sutton_barto_reward: bool = tree.static(default=False)
+
+    def check(self):
+        # Starts must lie within the bounds of the observation.
+        widest = 2 * min(self.position_limit, self.angle_limit)
+        Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
     def initial(self, stream):
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))

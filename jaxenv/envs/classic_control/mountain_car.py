@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import Range, check_order
 from jaxenv._numeric import clip, sin_cos
 from jaxenv.task import Task, Transition
 
@@ -46,7 +47,10 @@ class MountainCar(Task):
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07)
+    max_speed: float = tree.static(default=0.07, above=0)
+
+    def check(self):
+        check_road(self)
 
     def initial(self, stream):
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
@@ -70,6 +74,16 @@ class MountainCar(Task):
 
     def action_spec(self):
         return specs.discrete(3, name="action")
+
+
+def check_road(env) -> None:
+    """Raises a ``ValueError`` unless the walls are in order, with the starts in order between them."""
+    p, owner = env.params, f"{env}"
+    check_order(owner, "min_position", env.min_position, "max_position", env.max_position, strict=True)
+    road = Range(low=env.min_position, high=env.max_position)
+    road.check(owner, "start_low", p.start_low)
+    road.check(owner, "start_high", p.start_high)
+    check_order(owner, "start_low", p.start_low, "start_high", p.start_high)
 
 
 def roll(env, state: State, push: jax.Array) -> State:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import clip
-from jaxenv.envs.classic_control.mountain_car import State, at_goal, roll
+from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, roll
 from jaxenv.task import Task, Transition
 
 
@@ -39,7 +39,10 @@ class MountainCarContinuous(Task):
     params: Params = Params()
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07)
+    max_speed: float = tree.static(default=0.07, above=0)
+
+    def check(self):
+        check_road(self)
 
     def initial(self, stream):
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import Range
 from jaxenv._numeric import clip, sin_cos, wrap_angle
 from jaxenv.task import Task, Transition
 
@@ -25,12 +26,12 @@ from jaxenv.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    gravity: float = 10.0  # m/s^2
-    mass: float = 1.0  # kg
-    length: float = 1.0  # m
-    dt: float = 0.05  # s, duration of a step
-    start_angle: float = math.pi  # rad
-    start_rate: float = 1.0  # rad/s
+    gravity: float = tree.leaf(default=10.0, unit="m/s^2")
+    mass: float = tree.leaf(default=1.0, unit="kg", above=0)
+    length: float = tree.leaf(default=1.0, unit="m", above=0)
+    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    start_angle: float = tree.leaf(default=math.pi, unit="rad", low=0, high=math.pi)
+    start_rate: float = tree.leaf(default=1.0, unit="rad/s", low=0)
 
 
 @tree.struct
@@ -52,8 +53,11 @@ class Pendulum(Task):
     finite_observation = True
     smooth = True
     params: Params = Params()
-    max_speed: float = tree.static(default=8.0)
-    max_torque: float = tree.static(default=2.0)
+    max_speed: float = tree.static(default=8.0, above=0)
+    max_torque: float = tree.static(default=2.0, above=0)
+
+    def check(self):
+        Range(high=self.max_speed).check(f"{self}", "start_rate", self.params.start_rate)
 
     def initial(self, stream):
         angle, rate = random.separate_uniforms(stream, 2, -1, 1)

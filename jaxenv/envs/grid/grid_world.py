@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import is_concrete
+from jaxenv._checks import Range, is_concrete
 from jaxenv.envs.grid import _view
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
@@ -52,8 +52,10 @@ _DOOR, _KEY = _code(4, 4), _code(5, 4)
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    size: int = 0  # cells per side, including the outer walls; 0 stands for max_size
-    max_steps: int = 0  # steps over which the reward decreases; 0 stands for the level's default for its size
+    # Cells per side, including the outer walls; 0 stands for max_size.
+    size: int = tree.leaf(default=0, unit="cells", low=0)
+    # Steps over which the reward decreases; 0 stands for the level's default for its size.
+    max_steps: int = tree.leaf(default=0, unit="steps", low=0)
     success_reward: float = 1.0  # reward for reaching the goal, before the penalty
     time_penalty: float = 0.9  # fraction of the reward that is lost by max_steps
 
@@ -114,8 +116,7 @@ class GridWorld(Task):
         return jnp.where(self.params.max_steps > 0, self.params.max_steps, self.steps_per_cell * self.size**2)
 
     def check(self):
-        if not self.smallest <= self.max_size <= LARGEST:
-            raise ValueError(f"{self}: max_size must lie in {self.smallest} .. {LARGEST}, got {self.max_size}")
+        Range(self.smallest, LARGEST).check(f"{self}", "max_size", self.max_size)
         if self.odd and self.max_size % 2 == 0:
             raise ValueError(f"{self}: max_size must be odd, got {self.max_size}")
         if is_concrete(self.params.size):
@@ -127,10 +128,6 @@ class GridWorld(Task):
                     f"{self}: size must be {kind}in {self.smallest} .. {self.max_size}, or 0 for max_size, "
                     f"got {size[~fits].flat[0]}"
                 )
-        if is_concrete(self.params.max_steps) and np.any(np.asarray(self.params.max_steps) < 0):
-            raise ValueError(
-                f"{self}: max_steps must be at least 1, or 0 for the level's default, got {self.params.max_steps}"
-            )
 
     # --- used by the levels ------------------------------------------------------------------------------------------
 

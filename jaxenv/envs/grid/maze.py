@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, tree
-from jaxenv._checks import is_concrete
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
@@ -36,7 +35,8 @@ _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 class MazeParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    loops: float = 0.0  # probability that a wall between two rooms is opened after the tree is generated
+    # The probability that a wall between two rooms is opened after the tree is generated.
+    loops: float = tree.leaf(default=0.0, low=0, high=1)
 
 
 class Maze(GridWorld):
@@ -51,13 +51,6 @@ class Maze(GridWorld):
 
     smallest: ClassVar[int] = 5
     odd: ClassVar[bool] = True
-
-    def check(self):
-        super().check()
-        if is_concrete(self.params.loops):
-            loops = np.asarray(self.params.loops)
-            if np.any((loops < 0) | (loops > 1)):
-                raise ValueError(f"{self}: loops must lie in [0, 1], got {self.params.loops}")
 
     def initial(self, stream):
         size = self.sizes(stream.shape)

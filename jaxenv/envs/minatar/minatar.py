@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, is_concrete
+from jaxenv._checks import check_choice
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
@@ -51,7 +51,7 @@ class MinAtar(Task):
         dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
     """
 
-    sticky_action_prob: Any = tree.leaf(default=0.1)
+    sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1)
     difficulty_ramping: bool = tree.static(default=True)
     minimal_actions: bool = tree.static(default=True)
     dtype: str = tree.static(default="bool")
@@ -98,10 +98,6 @@ class MinAtar(Task):
         return self.minimal if self.minimal_actions else LETTERS
 
     def check(self):
-        if is_concrete(self.sticky_action_prob):
-            p = np.asarray(self.sticky_action_prob)
-            if np.any((p < 0) | (p > 1)):
-                raise ValueError(f"{self}: sticky_action_prob must lie in [0, 1], got {self.sticky_action_prob}")
         check_choice(str(self), "dtype", self.dtype, ("bool", "float32"))
 
     def initial(self, stream):

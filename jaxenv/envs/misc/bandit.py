@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_positive
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
@@ -27,7 +26,7 @@ from jaxenv.task import Task, Transition
 class Params:
     """Scalars, or ``[B]`` for one value per lane. Every bandit's params have this field."""
 
-    t_max: float = 100.0  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
 
 
 @tree.struct
@@ -76,9 +75,6 @@ class Bandit(Task):
         """Lower and upper bound of the rewards."""
 
     # --- the environment ---------------------------------------------------------------------------------------------
-
-    def check(self):
-        check_positive(f"{self}", "t_max", self.params.t_max)
 
     def initial(self, stream):
         lanes = jnp.zeros(stream.shape, jnp.int32)

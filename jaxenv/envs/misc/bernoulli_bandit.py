@@ -20,7 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv._checks import check_choice, check_integer, check_range
+from jaxenv._checks import check_choice
 from jaxenv.envs.misc.bandit import Bandit
 
 
@@ -28,8 +28,9 @@ from jaxenv.envs.misc.bandit import Bandit
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    reward_prob: float = 0.1  # of one of two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard
-    t_max: float = 100.0  # the step at which the normalized time is 1
+    # The probability of one of two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard.
+    reward_prob: float = tree.leaf(default=0.1, low=0, high=1)
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
 
 
 class BernoulliBandit(Bandit):
@@ -44,15 +45,12 @@ class BernoulliBandit(Bandit):
 
     params: Any = Params()
     arms_from: str = tree.static(default="two_point")
-    num_arms: int = tree.static(default=2)
+    num_arms: int = tree.static(default=2, low=2)
 
     def check(self):
-        super().check()
         check_choice(f"{self}", "arms_from", self.arms_from, ("two_point", "dependent", "independent"))
-        check_integer(f"{self}", "num_arms", self.num_arms, 2)
         if self.num_arms > 2 and self.arms_from != "independent":
             raise ValueError(f"{self}: num_arms must be 2 with arms_from={self.arms_from!r}, got {self.num_arms}")
-        check_range(f"{self}", "reward_prob", self.params.reward_prob, 0, 1)
 
     @property
     def num_actions(self):

@@ -56,7 +56,7 @@ _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)),
 class Params:
     """A scalar and two cells, or with one more axis one value per lane."""
 
-    fail_prob: float = 1 / 3  # of moving in another direction
+    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1)  # of moving in another direction
     goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9))  # row and column
     pos_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(4, 1))
 
@@ -87,7 +87,6 @@ class FourRooms(Task):
 
     def check(self):
         p = self.params
-        check_range(f"{self}", "fail_prob", p.fail_prob, 0, 1)
         if not (is_concrete(p.goal_fixed) and is_concrete(p.pos_fixed)):
             return
         goal, position = np.asarray(p.goal_fixed), np.asarray(p.pos_fixed)

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_range
 from jaxenv.envs.misc.bandit import Bandit
 
 
@@ -29,20 +28,15 @@ class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
     mean_mu: float = -1.0  # mean of the risky arm's mean
-    sigma_p: float = 1.0  # standard deviation of the risky arm's mean
-    sigma_l: float = 0.1  # standard deviation of a reward
-    t_max: float = 100.0  # the step at which the normalized time is 1
+    sigma_p: float = tree.leaf(default=1.0, low=0)  # standard deviation of the risky arm's mean
+    sigma_l: float = tree.leaf(default=0.1, low=0)  # standard deviation of a reward
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
 
 
 class GaussianBandit(Bandit):
     """A safe and a risky arm; the module docstring is the specification."""
 
     params: Any = Params()
-
-    def check(self):
-        super().check()
-        for name in ("sigma_p", "sigma_l"):
-            check_range(f"{self}", name, getattr(self.params, name), 0)
 
     @property
     def num_actions(self):

@@ -25,7 +25,6 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import check_positive
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
@@ -36,7 +35,7 @@ class Params:
 
     reward: float = 10.0  # for reaching the goal
     punishment: float = 0.0  # added for walking into a wall; negative to punish
-    t_max: float = 200.0  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=200.0, unit="steps", above=0)  # the step at which the normalized time is 1
 
 
 @tree.struct
@@ -72,7 +71,6 @@ class MetaMaze(Task):
         for name in ("maze_size", "rf_size"):
             if getattr(self, name) < 3 or getattr(self, name) % 2 == 0:
                 raise ValueError(f"{self}: {name} must be odd and at least 3, got {getattr(self, name)}")
-        check_positive(f"{self}", "t_max", self.params.t_max)
 
     def initial(self, stream):
         lanes = jnp.zeros(stream.shape, jnp.int32)

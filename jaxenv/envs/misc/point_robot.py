@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_positive, check_range, is_real
+from jaxenv._checks import check_choice
 from jaxenv._numeric import clip, sin_cos
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
@@ -39,9 +39,9 @@ from jaxenv.task import Task, Transition
 class Params:
     """Lengths in units of the plane: scalars, or ``[B]`` for one value per lane."""
 
-    circle_radius: float = 1.0
-    goal_radius: float = 0.2
-    t_max: float = 100.0  # the step at which the normalized time is 1
+    circle_radius: float = tree.leaf(default=1.0, low=0)
+    goal_radius: float = tree.leaf(default=0.2, low=0)
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
 
 
 @tree.struct
@@ -73,7 +73,7 @@ class PointRobot(Task):
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    max_force: float = tree.static(default=0.1)
+    max_force: float = tree.static(default=0.1, above=0, below=math.inf)
     dense_reward: bool = tree.static(default=False)
     center_init: bool = tree.static(default=False)
     normalize_time: bool = tree.static(default=True)
@@ -90,14 +90,7 @@ class PointRobot(Task):
         return self.respawn or self.compat == "gymnax"
 
     def check(self):
-        if not is_real(self.max_force):
-            raise ValueError(f"{self}: max_force must be one number, got {self.max_force}")
-        if not (math.isfinite(self.max_force) and self.max_force > 0):
-            raise ValueError(f"{self}: max_force must be positive and finite, got {self.max_force}")
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
-        for name in ("circle_radius", "goal_radius"):
-            check_range(f"{self}", name, getattr(self.params, name), 0)
-        check_positive(f"{self}", "t_max", self.params.t_max)
 
     def initial(self, stream):
         angle, *start = random.separate_uniforms(stream, 1 if self.center_init else 3)

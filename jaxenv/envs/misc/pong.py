@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_integer, check_range, is_concrete
+from jaxenv._checks import Range, check_choice, check_integer
 from jaxenv.task import Task, Transition
 
 UP, DOWN = np.int32(1), np.int32(2)
@@ -32,10 +32,10 @@ UP, DOWN = np.int32(1), np.int32(2)
 class Params:
     """Speeds in cells per step: scalars, or ``[B]`` for one value per lane."""
 
-    ball_x_speed: float = 1.0
-    ball_max_y_speed: float = 3.0
-    paddle_y_speed: float = 1.0
-    serve_y_speed: float = 1.0
+    ball_x_speed: float = tree.leaf(default=1.0, unit="cells/step", above=0)
+    ball_max_y_speed: float = tree.leaf(default=3.0, unit="cells/step", low=0)
+    paddle_y_speed: float = tree.leaf(default=1.0, unit="cells/step", low=0)
+    serve_y_speed: float = tree.leaf(default=1.0, unit="cells/step", low=0)
 
 
 @tree.struct
@@ -66,9 +66,9 @@ class Pong(Task):
     """
 
     params: Params = Params()
-    width: int = tree.static(default=40)
+    width: int = tree.static(default=40, low=4)
     height: int = tree.static(default=30)
-    paddle_half_height: int = tree.static(default=2)
+    paddle_half_height: int = tree.static(default=2, low=1)
     use_ai_policy: bool = tree.static(default=True)
     random_serve: bool = tree.static(default=True)
     reward: str = tree.static(default="rally")
@@ -76,18 +76,13 @@ class Pong(Task):
 
     def check(self):
         owner, p = f"{self}", self.params
-        check_integer(owner, "width", self.width, 4)
-        check_integer(owner, "paddle_half_height", self.paddle_half_height, 1)
         check_integer(owner, "height", self.height, 2 * self.paddle_half_height + 2)
         check_choice(owner, "reward", self.reward, ("rally", "score"))
         check_choice(owner, "dtype", self.dtype, ("bool", "float32"))
-        speed = p.ball_x_speed
-        if is_concrete(speed) and np.any((np.asarray(speed) <= 0) | (np.asarray(speed) > self.width / 2)):
-            raise ValueError(f"{owner}: ball_x_speed must be positive and at most width / 2, got {speed}")
+        Range(high=self.width / 2).check(owner, "ball_x_speed", p.ball_x_speed)
         # A border reflects at most once per step, so a faster ball could leave the image.
-        check_range(owner, "ball_max_y_speed", p.ball_max_y_speed, 0, self.height - 1)
-        check_range(owner, "serve_y_speed", p.serve_y_speed, 0, self.height - 1)
-        check_range(owner, "paddle_y_speed", p.paddle_y_speed, 0)
+        Range(high=self.height - 1).check(owner, "ball_max_y_speed", p.ball_max_y_speed)
+        Range(high=self.height - 1).check(owner, "serve_y_speed", p.serve_y_speed)
 
     def initial(self, stream):
         row = jnp.full(stream.shape, self.height / 2, jnp.float32)

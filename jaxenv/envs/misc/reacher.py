@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer, check_positive
 from jaxenv._numeric import sin_cos
 from jaxenv.task import Task, Transition
 
@@ -29,8 +28,8 @@ from jaxenv.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    torque_scale: float = 1.0  # rad/s^2 for an action of 1
-    dt: float = 0.05  # s, duration of a step
+    torque_scale: float = tree.leaf(default=1.0, unit="rad/s^2")  # for an action of 1
+    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
 
 
 @tree.struct
@@ -54,11 +53,7 @@ class Reacher(Task):
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_joints: int = tree.static(default=2)
-
-    def check(self):
-        check_integer(f"{self}", "num_joints", self.num_joints, 1)
-        check_positive(f"{self}", "dt", self.params.dt)
+    num_joints: int = tree.static(default=2, low=1)
 
     def initial(self, stream):
         n = self.num_joints

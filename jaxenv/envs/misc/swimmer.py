@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_integer, check_positive
 from jaxenv.task import Task, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
@@ -30,7 +29,7 @@ Point: TypeAlias = tuple[jax.Array, jax.Array]
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    dt: float = 0.05  # s, duration of a step
+    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
 
 
 @tree.struct
@@ -55,11 +54,7 @@ class Swimmer(Task):
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_urchins: int = tree.static(default=5)
-
-    def check(self):
-        check_integer(f"{self}", "num_urchins", self.num_urchins, 0)
-        check_positive(f"{self}", "dt", self.params.dt)
+    num_urchins: int = tree.static(default=5, low=0)
 
     def initial(self, stream):
         n = self.num_urchins

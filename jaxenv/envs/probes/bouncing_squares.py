@@ -17,8 +17,6 @@ speeds. As in the original, noise is redrawn for every image and added to the re
 clipped to 0, and bytes overflow: white plus a little noise is black.
 """
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,20 +72,10 @@ class BouncingSquares(Task):
         color: whether the image has colours.
     """
 
-    size: int = tree.static(default=64)
-    pixels_per_cell: int = tree.static(default=1)
-    noise_level: float = tree.static(default=0.0)
+    size: int = tree.static(default=64, low=5)
+    pixels_per_cell: int = tree.static(default=1, low=1)
+    noise_level: float = tree.static(default=0.0, low=0, below=np.inf)
     color: bool = tree.static(default=False)
-
-    def check(self):
-        for name, smallest in (("size", 5), ("pixels_per_cell", 1), ("noise_level", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number):
-                raise ValueError(f"{self}: {name} must be a single number, got {value}")
-            if not value >= smallest:
-                raise ValueError(f"{self}: {name} must be at least {smallest}, got {value}")
-        if not math.isfinite(self.noise_level):
-            raise ValueError(f"{self}: noise_level must be finite, got {self.noise_level}")
 
     def initial(self, stream):
         flags, speeds, row, column, position = random.separate_bits(stream, 5)

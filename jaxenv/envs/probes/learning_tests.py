@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, is_concrete
+from jaxenv._checks import check_choice, check_order
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -51,15 +51,11 @@ class Unittest(Task):
         action_type: ``"discrete"`` or ``"continuous"``.
     """
 
-    episode_length: Any = tree.leaf(default=13, dtype=np.int32)
-    obs_dim: int = tree.static(default=1)
+    episode_length: Any = tree.leaf(default=13, unit="rows", low=2)
+    obs_dim: int = tree.static(default=1, low=1)
     action_type: str = tree.static(default="discrete")
 
     def check(self):
-        if is_concrete(self.episode_length) and np.any(np.asarray(self.episode_length) < 2):
-            raise ValueError(f"{self}: episode_length must be at least 2, got {self.episode_length}")
-        if self.obs_dim < 1:
-            raise ValueError(f"{self}: obs_dim must be at least 1, got {self.obs_dim}")
         check_choice(str(self), "action_type", self.action_type, ("discrete", "continuous"))
 
     # --- implemented by each task ------------------------------------------------------------------------------------
@@ -113,14 +109,12 @@ class PolicyUnittest(Unittest):
         reward_dim: length of the reward; above 1 the reward is a vector of equal entries.
     """
 
-    reward_dim: int = tree.static(default=1)
+    reward_dim: int = tree.static(default=1, low=1)
 
     def check(self):
         super().check()
         if self.obs_dim != 1:
             raise ValueError(f"{self}: obs_dim must be 1, got {self.obs_dim}")
-        if self.reward_dim < 1:
-            raise ValueError(f"{self}: reward_dim must be at least 1, got {self.reward_dim}")
 
     def next_observation(self, stream):
         return random.bernoulli(stream, (1,)).astype(jnp.float32)
@@ -159,14 +153,11 @@ class RNNPolicyUnittest(Unittest):
         gap: number of steps without reward at the start of an episode; a number, or one per lane.
     """
 
-    gap: Any = tree.leaf(default=3, dtype=np.int32)
+    gap: Any = tree.leaf(default=3, unit="steps", low=0)
 
     def check(self):
         super().check()
-        if is_concrete(self.gap) and is_concrete(self.episode_length):
-            gap, largest = np.asarray(self.gap), np.asarray(self.episode_length) - 2
-            if np.any((gap < 0) | (gap > largest)):
-                raise ValueError(f"{self}: gap must be at least 0 and at most episode_length - 2, got {self.gap}")
+        check_order(f"{self}", "gap", self.gap, "episode_length - 2", self.episode_length - 2)
 
     def start(self, stream):
         positive = random.bernoulli(stream)

@@ -33,14 +33,8 @@ class State:
 class NoisyArray(Task):
     """A walk with irrelevant noise; see the module docstring."""
 
-    num_positions: int = tree.static(default=11)
-    num_noise_bits: int = tree.static(default=100)
-
-    def check(self):
-        if self.num_positions < 2:
-            raise ValueError(f"{self}: num_positions must be at least 2, got {self.num_positions}")
-        if self.num_noise_bits < 1:
-            raise ValueError(f"{self}: num_noise_bits must be at least 1, got {self.num_noise_bits}")
+    num_positions: int = tree.static(default=11, low=2)
+    num_noise_bits: int = tree.static(default=100, low=1)
 
     def initial(self, stream):
         return State(jnp.zeros(stream.shape, jnp.int32), self._noise(stream))

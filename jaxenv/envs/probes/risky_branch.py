@@ -26,7 +26,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import is_concrete
 from jaxenv.task import Task, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
@@ -36,7 +35,7 @@ START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    good_probability: float = 0.5
+    good_probability: float = tree.leaf(default=0.5, low=0, high=1)
     good_reward: float = 2.0
     safe_reward: float = 1.8
     bad_reward: float = 1.0
@@ -53,11 +52,6 @@ class RiskyBranch(Task):
     """A lottery and a safe path; see the module docstring."""
 
     params: Params = Params()
-
-    def check(self):
-        p = self.params.good_probability
-        if is_concrete(p) and np.any((np.asarray(p) < 0) | (np.asarray(p) > 1)):
-            raise ValueError(f"{self}: good_probability must lie in [0, 1], got {p}")
 
     def initial(self, stream):
         return State(jnp.full(stream.shape, START, jnp.int32))

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import check_choice, check_integer, check_range
+from jaxenv._checks import check_choice, check_integer
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
@@ -35,7 +35,7 @@ MAPS = {
 class Params:
     """Probabilities and rewards: one value for all lanes, or one per lane."""
 
-    success_rate: float = 1 / 3  # probability of moving as intended on slippery ice
+    success_rate: float = tree.leaf(default=1 / 3, low=0, high=1)  # probability of moving as intended on slippery ice
     reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1)  # [3]: goal, hole, any other tile
 
 
@@ -61,7 +61,6 @@ class FrozenLake(Tabular):
         if self.desc is None:
             check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
         _check_rows(f"{self}", self.rows)
-        check_range(f"{self}", "success_rate", self.params.success_rate, 0, 1)
         schedule = self.params.reward_schedule
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
             raise ValueError(f"{self}: reward_schedule must be 3 numbers (goal, hole, other), got {schedule.shape[-1]}")

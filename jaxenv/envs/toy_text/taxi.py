@@ -29,7 +29,6 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import check_range
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
 from jaxenv.task import Transition
@@ -51,8 +50,8 @@ _LEFT_OF, _RIGHT_OF = (
 class Params:
     """Probabilities: one value for all lanes, or ``[B]`` for one per lane."""
 
-    rainy_probability: float = 0.8  # of moving as intended in rain
-    fickle_probability: float = 0.3  # that a fickle passenger changes the destination
+    rainy_probability: float = tree.leaf(default=0.8, low=0, high=1)  # of moving as intended in rain
+    fickle_probability: float = tree.leaf(default=0.3, low=0, high=1)  # that a fickle passenger changes the destination
 
 
 @tree.struct
@@ -74,10 +73,6 @@ class Taxi(Tabular):
     params: Params = Params()
     is_rainy: bool = tree.static(default=False)
     fickle_passenger: bool = tree.static(default=False)
-
-    def check(self):
-        for name in ("rainy_probability", "fickle_probability"):
-            check_range(f"{self}", name, getattr(self.params, name), 0, 1)
 
     def initial(self, stream):
         start, fickle = random.separate_bits(stream, 2)

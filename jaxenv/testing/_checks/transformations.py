@@ -1,5 +1,6 @@
 """JAX transformations: jit, scan, vmap, loops and donation."""
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
@@ -73,8 +74,12 @@ def _with_other_params(env: Any) -> Iterator[tuple[str, Any]]:
     params = getattr(env.unwrapped, "params", None)
     for field in dataclasses.fields(params) if dataclasses.is_dataclass(params) else ():
         value = getattr(params, field.name)
-        if isinstance(value, float) or jnp.issubdtype(jnp.result_type(value), jnp.floating):
-            yield field.name, env.with_params(**{field.name: np.asarray(value) * np.float32(0.99)})
+        if not (isinstance(value, float) or jnp.issubdtype(jnp.result_type(value), jnp.floating)):
+            continue
+        for factor in (0.99, 1.01):
+            with contextlib.suppress(ValueError):  # the value is out of its range
+                yield field.name, env.with_params(**{field.name: np.asarray(value) * np.float32(factor)})
+                break
 
 
 def scan_equals_loop(subject: Subject) -> None:

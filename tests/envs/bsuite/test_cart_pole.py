@@ -133,9 +133,9 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timescale": 0.0}, "<CartPole-bsuite>: timescale must be positive and finite, got 0.0"),
-        ({"max_time": -1.0}, "<CartPole-bsuite>: max_time must be positive and finite, got -1.0"),
-        ({"timescale": 1e-9}, "<CartPole-bsuite>: max_time must be at most 1e7 times timescale, got 10.0 and 1e-09"),
+        ({"timescale": 0.0}, "CartPole-bsuite: timescale must be finite and above 0, got 0.0"),
+        ({"max_time": -1.0}, "CartPole-bsuite: max_time must be finite and above 0, got -1.0"),
+        ({"timescale": 1e-9}, "CartPole-bsuite: max_time must be at most 1e7 times timescale, got 10.0 and 1e-09"),
     ],
 )
 def test_invalid_options_raise(options, message):
@@ -147,13 +147,13 @@ def test_invalid_options_raise(options, message):
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        ("length", 0.0, "positive"),
-        ("mass_cart", 0.0, "positive"),
-        ("x_threshold", np.float32([1, 0]), "positive"),
+        ("length", 0.0, "above 0"),
+        ("mass_cart", 0.0, "above 0"),
+        ("x_threshold", np.float32([1, 0]), "above 0"),
         ("mass_pole", -0.1, "at least 0"),
         ("init_range", -1.0, "at least 0"),
     ],
 )
 def test_invalid_physical_constants_raise(id, name, value, rule):
-    with pytest.raises(ValueError, match=f"^<{id}>: {name} must be {rule}, got "):
+    with pytest.raises(ValueError, match=f"^{id}: {name} must be {rule}, got "):
         reference.bare(id, 2, **{name: value})

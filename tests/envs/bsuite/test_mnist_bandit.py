@@ -160,7 +160,7 @@ def test_errors_name_missing_and_invalid_files(folder, tmp_path):
         tmp_path / "halves.npz": "halves.npz: labels must be integers from 0 to 9, got fractions of float64",
         tmp_path / "words.npz": "words.npz: labels must be numbers, got <U",
     }.items():
-        with pytest.raises(ValueError, match=f"^<{ID}>: .*{message}"):
+        with pytest.raises(ValueError, match=f"^{ID}: .*{message}"):
             MNISTBandit(name=ID, path=str(path))
 
 
@@ -191,5 +191,5 @@ def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monk
     [(0.0, r"fraction must be in \(0, 1\], got 0.0"), (1e-3, "fraction must leave at least one image, got 0.001")],
 )
 def test_invalid_fractions_raise(folder, fraction, message):
-    with pytest.raises(ValueError, match=f"<{ID}>: {message}"):
+    with pytest.raises(ValueError, match=f"{ID}: {message}"):
         MNISTBandit(name=ID, path=str(folder), fraction=fraction)

@@ -1,6 +1,5 @@
 """bsuite's MountainCar compared with the package ``bsuite``."""
 
-import jax
 import numpy as np
 import pytest
 from bsuite.environments.mountain_car import MountainCar as Original
@@ -119,20 +118,17 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
         ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
         ({"min_position": 0.6}, "min_position must be below max_position, got 0.6 and 0.6"),
         ({"min_position": (-1.0, -1.2)}, r"min_position must be one number, got \(-1.0, -1.2\)"),
-        ({"max_speed": -0.1}, "max_speed must be positive, got -0.1"),
-        (
-            {"start_low": 5.0, "start_high": 6.0},
-            "start_low and start_high must be ordered and between .*, got 5.0 and 6.0",
-        ),
-        ({"start_low": -0.3}, "start_low and start_high must be ordered .*, got -0.3.* and -0.4.*"),
+        ({"max_speed": -0.1}, "max_speed must be above 0, got -0.1"),
+        ({"start_low": 5.0, "start_high": 6.0}, r"start_low must be in \[-1.2, 0.6\], got 5.0"),
+        ({"start_low": -0.3}, "start_low must not exceed start_high, got -0.3 and -0.4"),
     ],
 )
 def test_invalid_options_raise(options, message):
-    with pytest.raises(ValueError, match=f"^<MountainCar-bsuite>: {message}$"):
+    with pytest.raises(ValueError, match=f"^MountainCar-bsuite: {message}$"):
         reference.bare(ID, **options)
 
 
 def test_a_narrow_road_requires_a_start_on_it():
     reference.bare(ID, min_position=-0.5, start_low=-0.5)
-    with pytest.raises(ValueError, match=r"start_low and start_high must be ordered and between min_position -0\.5 "):
-        jax.eval_shape(reference.bare(ID, min_position=-0.5).reset, jax.random.key(0))
+    with pytest.raises(ValueError, match=r"start_low must be in \[-0.5, 0.6\], got -0.6"):
+        reference.bare(ID, min_position=-0.5)

@@ -146,5 +146,5 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
     ],
 )
 def test_invalid_options_raise(options, message):
-    with pytest.raises(ValueError, match=re.escape(f"<{ID}>: {message}")):
+    with pytest.raises(ValueError, match=re.escape(f"{ID}: {message}")):
         SimpleBandit(name=ID, **options)

@@ -228,11 +228,11 @@ def test_specs_have_the_shapes_and_bounds_of_gymnaxs_spaces():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fail_prob": 1.5}, r"<FourRooms-misc>: fail_prob must be in \[0, 1\], got 1.5"),
-        ({"goal_fixed": (6, 6)}, "<FourRooms-misc>: goal_fixed must be the row and column of a free cell"),
-        ({"pos_fixed": (3, 13)}, "<FourRooms-misc>: pos_fixed must be the row and column of a free cell"),
-        ({"pos_fixed": (8, 9)}, "<FourRooms-misc>: goal_fixed and pos_fixed must differ"),
-        ({"pos_fixed": (1, 2, 3)}, "<FourRooms-misc>: pos_fixed must be the row and column of a free cell"),
+        ({"fail_prob": 1.5}, r"FourRooms-misc: fail_prob must be in \[0, 1\], got 1.5"),
+        ({"goal_fixed": (6, 6)}, "FourRooms-misc: goal_fixed must be the row and column of a free cell"),
+        ({"pos_fixed": (3, 13)}, "FourRooms-misc: pos_fixed must be the row and column of a free cell"),
+        ({"pos_fixed": (8, 9)}, "FourRooms-misc: goal_fixed and pos_fixed must differ"),
+        ({"pos_fixed": (1, 2, 3)}, "FourRooms-misc: pos_fixed must be the row and column of a free cell"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -211,10 +211,10 @@ def test_time_limit_actions_and_image_equal_those_of_gymnax():
         ({"width": 3}, "width must be at least 4, got 3"),
         ({"height": 5}, "height must be at least 6, got 5"),
         ({"paddle_half_height": 0}, "paddle_half_height must be at least 1, got 0"),
-        ({"ball_x_speed": 0.0}, "ball_x_speed must be positive and at most width / 2, got 0.0"),
-        ({"ball_x_speed": 21.0}, "ball_x_speed must be positive and at most width / 2, got 21.0"),
-        ({"ball_max_y_speed": -3.0}, r"ball_max_y_speed must be in \[0, 29\], got -3.0"),
-        ({"serve_y_speed": 30.0}, r"serve_y_speed must be in \[0, 29\], got 30.0"),
+        ({"ball_x_speed": 0.0}, "ball_x_speed must be above 0, got 0.0"),
+        ({"ball_x_speed": 21.0}, "ball_x_speed must be at most 20, got 21.0"),
+        ({"ball_max_y_speed": -3.0}, "ball_max_y_speed must be at least 0, got -3.0"),
+        ({"serve_y_speed": 30.0}, "serve_y_speed must be at most 29, got 30.0"),
         ({"paddle_y_speed": -1.0}, "paddle_y_speed must be at least 0, got -1.0"),
         ({"reward": "win"}, "reward must be 'rally' or 'score', got 'win'"),
         ({"dtype": "uint8"}, "dtype must be 'bool' or 'float32', got 'uint8'"),
@@ -222,5 +222,5 @@ def test_time_limit_actions_and_image_equal_those_of_gymnax():
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )
 def test_invalid_options_raise(options, message):
-    with pytest.raises(ValueError, match=f"<Pong-misc>: {message}"):
+    with pytest.raises(ValueError, match=f"Pong-misc: {message}"):
         gymnax_rollouts.bare(ID, **options)

@@ -162,11 +162,11 @@ def test_every_colour_has_a_nonzero_channel():
     [
         ("size", 4, "must be at least 5, got 4"),
         ("pixels_per_cell", 0, "must be at least 1, got 0"),
-        ("noise_level", -0.5, "must be at least 0, got -0.5"),
-        ("noise_level", float("inf"), "must be finite, got inf"),
-        ("noise_level", (0.1, 0.2), r"must be a single number, got \(0.1, 0.2\)"),
+        ("noise_level", -0.5, "must be finite and at least 0, got -0.5"),
+        ("noise_level", float("inf"), "must be finite and at least 0, got inf"),
+        ("noise_level", (0.1, 0.2), r"must be one number, got \(0.1, 0.2\)"),
     ],
 )
 def test_options_out_of_range_raise_an_error(option, value, message):
-    with pytest.raises(ValueError, match=f"<BouncingSquares-v0>: {option} {message}"):
+    with pytest.raises(ValueError, match=f"BouncingSquares-v0: {option} {message}"):
         reference.bare(ID, **{option: value})

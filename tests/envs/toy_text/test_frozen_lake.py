@@ -99,7 +99,7 @@ def test_a_map_may_be_strings_or_gymnasiums_array_of_bytes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"map_name": "5x5"}, r"<FrozenLake-v1>: map_name must be '4x4' or '8x8', got '5x5'"),
+        ({"map_name": "5x5"}, r"FrozenLake-v1: map_name must be '4x4' or '8x8', got '5x5'"),
         ({"desc": ["SF", "G"]}, r"desc must have rows of equal length, got \('SF', 'G'\)"),
         ({"desc": ["SX", "FG"]}, r"desc must consist of S, F, H and G, got 'X'"),
         ({"desc": ["FF", "FG"]}, r"desc must contain a start S"),

@@ -168,5 +168,5 @@ def test_mdp_with_fickle_passengers_raises():
 
 @pytest.mark.parametrize("name", ["rainy_probability", "fickle_probability"])
 def test_a_probability_outside_0_to_1_raises(name):
-    with pytest.raises(ValueError, match=rf"<Taxi-v4>: {name} must be in \[0, 1\], got 1.25"):
+    with pytest.raises(ValueError, match=rf"Taxi-v4: {name} must be in \[0, 1\], got 1.25"):
         jaxenv.make(ID, **{name: 1.25})

@@ -1,36 +1,42 @@
-"""Specs: the shape, dtype and bounds of one lane's observation, action or reward.
-
-A spec is frozen and hashable, and its shape never includes the batch axis. Trees of specs (dicts, tuples, structs)
-describe trees of arrays; a spec is a leaf. Comparisons ignore names.
-"""
+"""Specs of one array."""
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
-from jaxenv._structure import mismatch
-from jaxenv.tree import Tree
+from jaxenv import random
+from jaxenv._checks import INT32_MAX, check_integer, is_integer
+
+Outer: TypeAlias = int | tuple[int, ...]
 
 _UNSET: Any = object()
 
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """An array of one shape and dtype, without bounds."""
+    """An array of one shape and dtype, without bounds.
+
+    Methods that make arrays take ``outer``, the axes in front of those of the spec: one number or a tuple.
+
+    Raises:
+        ValueError: if ``shape`` does not consist of integers of at least 0, or ``dtype`` is not bool or a dtype of
+            integers or real numbers.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     name: str = dataclasses.field(default="", compare=False)
 
     def __init__(self, shape: Sequence[int], dtype: Any, name: str = ""):
-        object.__setattr__(self, "shape", tuple(int(n) for n in shape))
-        object.__setattr__(self, "dtype", np.dtype(dtype))
+        object.__setattr__(self, "shape", _lengths(type(self).__name__, "shape", shape))
+        object.__setattr__(self, "dtype", _numeric_dtype(type(self).__name__, dtype))
+        if not isinstance(name, str):
+            raise ValueError(f"{type(self).__name__}: name must be text, got {name!r}")
         object.__setattr__(self, "name", name)
 
     @property
@@ -59,15 +65,23 @@ class Array:
         """A copy with other attributes; those not given stay the same."""
         return Array(_or(shape, self.shape), _or(dtype, self.dtype), _or(name, self.name))
 
-    def zeros(self, outer: tuple[int, ...] = ()) -> jax.Array:
-        """Zeros with ``outer`` axes in front. Zero may lie outside the bounds."""
-        return jnp.zeros(tuple(outer) + self.shape, self.dtype)
+    def zeros(self, outer: Outer = ()) -> jax.Array:
+        """Zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
+        return jnp.zeros(_axes(outer) + self.shape, self.dtype)
 
-    def ones(self, outer: tuple[int, ...] = ()) -> jax.Array:
-        """Ones with ``outer`` axes in front."""
-        return jnp.ones(tuple(outer) + self.shape, self.dtype)
+    def ones(self, outer: Outer = ()) -> jax.Array:
+        """Ones ``[*outer, *shape]``. One may lie outside the bounds."""
+        return jnp.ones(_axes(outer) + self.shape, self.dtype)
 
-    def batched(self, outer: int | tuple[int, ...]) -> "Array":
+    def full(self, value: Any, outer: Outer = ()) -> jax.Array:
+        """One number everywhere: ``[*outer, *shape]``. It may lie outside the bounds.
+
+        Raises:
+            ValueError: if ``value`` is not one number that the dtype can hold: no fraction for integers, no overflow.
+        """
+        return jnp.full(_axes(outer) + self.shape, _number(self, value), self.dtype)
+
+    def batched(self, outer: Outer) -> "Array":
         """The spec of a batch: ``outer`` axes in front of the shape."""
         return self.replace(shape=_axes(outer) + self.shape)
 
@@ -80,15 +94,37 @@ class Array:
 
         For a tracer only shape and dtype are checked.
         """
-        validate(self, value)
+        if fault := self._fault(value):
+            raise ValueError(f"value does not fit {self}: {fault}")
 
-    def sample(self, key: Any, outer: tuple[int, ...] = ()) -> jax.Array:
+    def sample(self, key: Any, outer: Outer = ()) -> jax.Array:
         """Random values ``[*key.shape, *outer, *shape]``, always finite.
 
         Bounded elements are uniform (integers with both ends), unbounded ones standard normal, half-bounded ones
         exponential from their bound. ``key`` is a stream or a typed JAX key.
         """
-        return _sample(self, random.stream(key), tuple(outer))
+        return _sample(self, random.stream(key), _axes(outer))
+
+    def normal(self, key: Any, outer: Outer = ()) -> jax.Array:
+        """Standard normal numbers ``[*key.shape, *outer, *shape]``, whatever the bounds.
+
+        Raises:
+            ValueError: if the spec is discrete.
+        """
+        return self._floats("normal", random.normal, key, outer)
+
+    def uniform(self, key: Any, outer: Outer = ()) -> jax.Array:
+        """Numbers ``[*key.shape, *outer, *shape]``, uniform in [0, 1), whatever the bounds.
+
+        Raises:
+            ValueError: if the spec is discrete.
+        """
+        return self._floats("uniform", random.uniform, key, outer)
+
+    def _floats(self, name: str, draw: Callable, key: Any, outer: Outer) -> jax.Array:
+        if self.is_discrete:
+            raise ValueError(f"{name}: the spec must be continuous, got {self}")
+        return draw(random.stream(key), _axes(outer) + self.shape).astype(self.dtype)
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
@@ -170,7 +206,7 @@ class Bounded(Array):
     def _loose(self, frozen: tuple) -> Any:
         return frozen[0] if len(frozen) == 1 else np.array(frozen, self.dtype).reshape(self.shape)
 
-    def batched(self, outer: int | tuple[int, ...]) -> "Bounded":
+    def batched(self, outer: Outer) -> "Bounded":
         return self.replace(shape=_axes(outer) + self.shape)
 
     def finite_bounds(self) -> "Bounded":
@@ -200,9 +236,26 @@ class Bounded(Array):
 
 def discrete(n: int, start: int = 0, name: str = "") -> Bounded:
     """The spec of one integer in ``start`` .. ``start + n - 1``: ``Bounded((), int32, ...)``."""
-    if n < 1:
-        raise ValueError(f"discrete: n must be at least 1, got {n}")
+    check_integer("discrete", "n", n, 1, INT32_MAX + 1)
+    check_integer("discrete", "start", start, -INT32_MAX - 1)
     return Bounded((), np.int32, start, start + n - 1, name)
+
+
+def bounds(spec: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds in the spec's shape and dtype; an unbounded spec has the limits of its dtype.
+
+    The limits of a floating dtype are infinite.
+    """
+    if isinstance(spec, Bounded):
+        return spec.minimum, spec.maximum
+    low, high = _limits(spec.dtype)
+    return np.full(spec.shape, low, spec.dtype), np.full(spec.shape, high, spec.dtype)
+
+
+def _limits(dtype: np.dtype) -> tuple[Any, Any]:
+    if dtype.kind == "b":
+        return False, True
+    return (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
 
 
 def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
@@ -221,13 +274,51 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is _UNSET else value
 
 
-def _axes(outer: int | tuple[int, ...]) -> tuple[int, ...]:
-    return (outer,) if isinstance(outer, int) else tuple(outer)
+def _axes(outer: Outer) -> tuple[int, ...]:
+    return _lengths("spec", "outer", [outer]) if is_integer(outer) else _lengths("spec", "outer", outer)
+
+
+def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
+    """Lengths of axes as a tuple; raises a ``ValueError`` unless they are integers of at least 0."""
+    try:
+        shape = tuple(lengths)
+    except TypeError:
+        shape = (None,)
+    if isinstance(lengths, str) or not all(is_integer(n) and n >= 0 for n in shape):
+        raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}")
+    return tuple(int(n) for n in shape)
+
+
+def _numeric_dtype(owner: str, dtype: Any) -> np.dtype:
+    try:
+        given = None if dtype is None else np.dtype(dtype)
+    except TypeError:
+        given = None
+    kinds = (jnp.bool_, jnp.integer, jnp.floating)
+    if given is None or not any(jnp.issubdtype(given, kind) for kind in kinds):
+        raise ValueError(f"{owner}: dtype must be bool, or a dtype of integers or real numbers, got {dtype!r}")
+    return given
+
+
+def _number(spec: Array, value: Any) -> np.ndarray:
+    """``value`` in the dtype of a spec; raises a ``ValueError`` unless it is one number that fits."""
+    exact = np.asarray(value)
+    if exact.shape != () or exact.dtype.kind not in ("b" if spec.dtype.kind == "b" else "iuf"):
+        raise ValueError(f"full: value must be one number, got {value!r}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = exact.astype(spec.dtype)
+    lost = cast != exact if spec.is_discrete else np.isinf(cast) != np.isinf(exact)
+    if lost:
+        raise ValueError(f"full: value must fit {spec.dtype}, got {value!r}")
+    return cast
 
 
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
     """Bounds as a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
+    kinds = (jnp.bool_,) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)
+    if not any(jnp.issubdtype(exact.dtype, kind) for kind in kinds):
+        raise ValueError(f"Bounded: {attribute} must be a number or an array of numbers, got {bound!r}")
     try:
         array = np.broadcast_to(exact, spec.shape)
     except ValueError:
@@ -283,110 +374,3 @@ def _sample_floats(stream: random.Stream, words: jax.Array, low: np.ndarray, hig
         normal = random.normal(stream, words.shape[len(stream.shape) :])
         sample = jnp.where(~below & ~above, normal, sample)
     return jnp.clip(sample, low, high)
-
-
-# --- trees of specs --------------------------------------------------------------------------------------------------
-
-
-def is_spec(node: Any) -> bool:
-    """Whether a node of a tree is a spec."""
-    return isinstance(node, Array)
-
-
-def sample(spec: Tree, key: Any, outer: tuple[int, ...] = (), mask: Any = None) -> Tree:
-    """Random values for a tree of specs; every leaf draws from its own stream.
-
-    Args:
-        spec: a spec or a tree of them.
-        key: a stream (values lead with ``[B]``) or a typed JAX key.
-        outer: axes between those of the key and those of the spec.
-        mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
-            and the minimum where none is marked.
-    """
-    stream = random.stream(key)
-    if mask is not None:
-        return _sample_masked(spec, stream, outer, mask)
-    leaves, structure = tree.flatten(spec)
-    if len(leaves) == 1:
-        return structure.unflatten([leaves[0].sample(stream, outer)])
-    return structure.unflatten([s.sample(random.fold_in(stream, i), outer) for i, s in enumerate(leaves)])
-
-
-def _sample_masked(spec: Tree, stream: random.Stream, outer: tuple[int, ...], mask: Any) -> jax.Array:
-    if not (isinstance(spec, Bounded) and spec.is_discrete and spec.shape == () and not outer):
-        raise ValueError(
-            f"sample: mask needs a single discrete spec of shape () and no outer axes, got {spec}, {outer}"
-        )
-    if jnp.shape(mask)[-1:] != (spec.num_values,):
-        raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
-    return random.categorical(stream, mask).astype(spec.dtype) + spec.minimum
-
-
-def validate(spec: Tree, value: Tree, outer: int | tuple[int, ...] = ()) -> None:
-    """Raises a ``ValueError`` naming leaf, spec and value unless the tree ``value`` fits ``spec``.
-
-    Args:
-        spec: a spec or a tree of them.
-        value: the tree of arrays. Bounds are checked on concrete arrays only.
-        outer: leading axes of every leaf, for example ``num_envs``.
-    """
-    leaf_specs = tree.flatten_with_path(spec)[0]
-    if (fault := mismatch(spec, value, "value")) is not None:
-        raise ValueError(f"{fault}, as in the spec")
-    for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
-        leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
-        fault = leaf_spec._fault(leaf)
-        if fault is not None:
-            raise ValueError(f"{tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}")
-
-
-def contains(spec: Tree, value: Tree, outer: int | tuple[int, ...] = ()) -> bool:
-    """Whether a tree of concrete arrays fits a tree of specs."""
-    try:
-        validate(spec, value, outer)
-    except ValueError:
-        return False
-    return True
-
-
-def zeros(spec: Tree, outer: tuple[int, ...] = ()) -> Tree:
-    """Zeros for a tree of specs, with ``outer`` axes in front."""
-    return jax.tree.map(lambda s: s.zeros(outer), spec)
-
-
-def batched(spec: Tree, outer: int | tuple[int, ...]) -> Tree:
-    """A tree of specs with ``outer`` axes in front of every shape."""
-    return jax.tree.map(lambda s: s.batched(outer), spec)
-
-
-def unbatched(spec: Tree, axes: int = 1) -> Tree:
-    """A tree of specs (or shapes) without its first ``axes`` axes, and without bounds."""
-    return jax.tree.map(lambda s: Array(s.shape[axes:], s.dtype, getattr(s, "name", "")), spec)
-
-
-def from_array(value: Tree, from_dim: int = 0) -> Tree:
-    """The specs of a tree of arrays without their first ``from_dim`` axes."""
-    return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
-
-
-def join(specs: Sequence[Bounded]) -> Bounded:
-    """Joins n specs of equal shape and dtype along a new axis: one spec ``[n, ...]`` with the bounds of each."""
-    if not specs:
-        raise ValueError("join: at least one spec is needed")
-    first = specs[0]
-    for spec in specs:
-        if not isinstance(spec, Bounded):
-            raise ValueError(f"join: specs must be bounded, got {spec}")
-        if (spec.shape, spec.dtype) != (first.shape, first.dtype):
-            raise ValueError(f"join: specs must agree in shape and dtype, got {first} and {spec}")
-    low, high = ([getattr(s, bound) for s in specs] for bound in ("minimum", "maximum"))
-    return Bounded((len(specs), *first.shape), first.dtype, np.stack(low), np.stack(high), first.name)
-
-
-def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
-    """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
-    if (fault := mismatch(a, b, "the second")) is not None:
-        raise ValueError(f"{what} differ in structure: {fault}")
-    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
-        if x != y:
-            raise ValueError(f"{what} differ at {tree.path_name(path) or 'the only leaf'}: {x} and {y}")

@@ -1,0 +1,120 @@
+"""Trees of arrays as vectors, and back."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._numeric import clip
+from jaxenv.specs._array import Array, Bounded, aligned, bounds
+from jaxenv.specs._trees import validate
+from jaxenv.tree import Tree
+
+
+def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
+    """The spec of the vector that `flatten` returns: shape ``(n,)``, with the bounds of its elements.
+
+    Args:
+        spec: a spec or a tree of them.
+        one_hot: whether a bounded integer of shape ``()`` with n values takes n elements, one of which is 1.
+        dtype: the dtype of the vector; by default the common dtype of all leaves, or float32 if they differ.
+
+    Raises:
+        ValueError: for a tree without specs, or bounds that do not fit ``dtype``.
+    """
+    leaves = jax.tree.leaves(spec)
+    if not leaves:
+        raise ValueError(f"flattened: spec must have at least one array, got {spec}")
+    dtype, ends = _dtype(leaves, dtype), []
+    for s in leaves:
+        ends.append((np.zeros(s.num_values), np.ones(s.num_values)) if one_hot and _is_choice(s) else bounds(s))
+    low, high = (np.concatenate([end[i].reshape(-1) for end in ends]) for i in (0, 1))
+    name = spec.name if isinstance(spec, Array) else ""
+    if not any(isinstance(s, Bounded) for s in leaves):
+        return Array(low.shape, dtype, name)
+    return Bounded(low.shape, dtype, low, high, name)
+
+
+def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None) -> jax.Array:
+    """A tree of arrays ``[*outer, ...]`` as one vector ``[*outer, n]``.
+
+    The leaves are in tree order (the entries of a dict are sorted by key, as in JAX), each in row-major order. Axes in
+    front of those of the spec, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers
+    beyond 2**24 only approximately.
+
+    Args:
+        spec: a spec or a tree of them.
+        value: a tree of arrays of this spec, with any number of axes in front.
+        one_hot: as for `flattened`. A number out of bounds becomes zeros.
+        dtype: as for `flattened`.
+
+    Raises:
+        ValueError: for a tree of another structure, shapes or dtypes.
+
+    >>> from jaxenv import specs
+    >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}
+    >>> value = {"arm": jnp.array([2, 0]), "speed": jnp.array([[0.5, 1.5], [2.5, 3.5]])}
+    >>> flatten(spec, value).tolist()
+    [[0.0, 0.0, 1.0, 0.5, 1.5], [1.0, 0.0, 0.0, 2.5, 3.5]]
+    """
+    leaves, arrays = jax.tree.leaves(spec), jax.tree.leaves(value)
+    axes = len(jnp.shape(arrays[0])) - leaves[0].ndim if len(arrays) == len(leaves) > 0 else 0
+    outer = jnp.shape(arrays[0])[:axes] if axes > 0 else ()
+    validate(spec, jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), value), outer)
+    dtype, parts = _dtype(leaves, dtype), []
+    for s, x in zip(leaves, arrays, strict=True):
+        if one_hot and _is_choice(s):
+            values = np.arange(s.num_values, dtype=s.dtype) + s.minimum
+            x = x[..., None] == aligned(values, x.ndim + 1)
+        parts.append(jax.lax.convert_element_type(x.reshape(*outer, -1), dtype))
+    return jnp.concatenate(parts, axis=-1)
+
+
+def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
+    """The tree of arrays ``[*outer, ...]`` of a vector ``[*outer, n]`` that `flatten` returned.
+
+    Elements are cast to the dtype of their leaf. One-hot elements become the value of the largest one; other elements
+    of a discrete leaf are rounded to the nearest integer within its bounds if the vector holds floats.
+
+    Args:
+        spec: a spec or a tree of them.
+        vector: ``[*outer, n]``.
+        one_hot: as for `flatten`.
+
+    Raises:
+        ValueError: if the vector does not have n elements.
+
+    >>> from jaxenv import specs
+    >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}
+    >>> jax.tree.map(lambda x: x.tolist(), unflatten(spec, jnp.array([0.0, 0.0, 1.0, 0.5, 1.5])))
+    {'arm': 2, 'speed': [0.5, 1.5]}
+    """
+    leaves, structure = tree.flatten(spec)
+    sizes = [s.num_values if one_hot and _is_choice(s) else s.numel for s in leaves]
+    if jnp.shape(vector)[-1:] != (sum(sizes),):
+        raise ValueError(f"unflatten: vector must have {sum(sizes)} elements, got shape {jnp.shape(vector)}")
+    parts = jnp.split(vector, np.cumsum(sizes)[:-1], axis=-1)
+    return structure.unflatten([_leaf(s, x, one_hot) for s, x in zip(leaves, parts, strict=True)])
+
+
+def _leaf(spec: Array, part: jax.Array, one_hot: bool) -> jax.Array:
+    """The elements ``[*outer, n]`` of one leaf, in its shape and dtype."""
+    if one_hot and _is_choice(spec):
+        return jnp.argmax(part, axis=-1).astype(spec.dtype) + aligned(bounds(spec)[0], part.ndim - 1)
+    part = part.reshape(*part.shape[:-1], *spec.shape)
+    if spec.is_discrete and jnp.issubdtype(part.dtype, jnp.floating):
+        part = clip(jnp.round(part), *(aligned(bound, part.ndim) for bound in bounds(spec)))
+    return part.astype(spec.dtype)
+
+
+def _is_choice(spec: Array) -> bool:
+    return isinstance(spec, Bounded) and spec.shape == () and spec.dtype.kind in "iu"
+
+
+def _dtype(leaves: list[Array], dtype: Any) -> np.dtype:
+    if dtype is not None:
+        return np.dtype(dtype)
+    dtypes = {s.dtype for s in leaves}
+    return dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)

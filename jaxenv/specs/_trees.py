@@ -1,0 +1,163 @@
+"""Functions of trees of specs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv._checks import check_integer
+from jaxenv._structure import mismatch
+from jaxenv.specs._array import Array, Bounded, Outer
+from jaxenv.tree import Tree
+
+
+def is_spec(node: Any) -> bool:
+    """Whether a node of a tree is a spec."""
+    return isinstance(node, Array)
+
+
+def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
+    """Random values for a tree of specs; every leaf draws from its own stream.
+
+    Args:
+        spec: a spec or a tree of them.
+        key: a stream (values lead with ``[B]``) or a typed JAX key.
+        outer: axes between those of the key and those of the spec.
+        mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
+            and the minimum where none is marked.
+    """
+    stream = random.stream(key)
+    if mask is not None:
+        return _sample_masked(spec, stream, outer, mask)
+    return _drawn(spec, stream, lambda s, stream: s.sample(stream, outer))
+
+
+def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
+    """Standard normal numbers ``[*key.shape, *outer, *shape]`` for a tree of continuous specs, whatever the bounds.
+
+    Raises:
+        ValueError: if a spec is discrete.
+    """
+    return _drawn(spec, random.stream(key), lambda s, stream: s.normal(stream, outer))
+
+
+def uniform(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
+    """Numbers uniform in [0, 1), ``[*key.shape, *outer, *shape]``, for a tree of continuous specs.
+
+    Raises:
+        ValueError: if a spec is discrete.
+    """
+    return _drawn(spec, random.stream(key), lambda s, stream: s.uniform(stream, outer))
+
+
+def _drawn(spec: Tree, stream: random.Stream, draw: Callable[[Array, random.Stream], jax.Array]) -> Tree:
+    """Draws every leaf from its own stream."""
+    leaves, structure = tree.flatten(spec)
+    if len(leaves) == 1:
+        return structure.unflatten([draw(leaves[0], stream)])
+    return structure.unflatten([draw(s, random.fold_in(stream, i)) for i, s in enumerate(leaves)])
+
+
+def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -> jax.Array:
+    if not (isinstance(spec, Bounded) and spec.is_discrete and spec.shape == () and outer == ()):
+        raise ValueError(
+            f"sample: mask needs a single discrete spec of shape () and no outer axes, got {spec}, {outer}"
+        )
+    if jnp.shape(mask)[-1:] != (spec.num_values,):
+        raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
+    return random.categorical(stream, mask).astype(spec.dtype) + spec.minimum
+
+
+def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
+    """Raises a ``ValueError`` naming leaf, spec and value unless the tree ``value`` fits ``spec``.
+
+    Args:
+        spec: a spec or a tree of them.
+        value: the tree of arrays. Bounds are checked on concrete arrays only.
+        outer: leading axes of every leaf, for example ``num_envs``.
+    """
+    leaf_specs = tree.flatten_with_path(spec)[0]
+    if (fault := mismatch(spec, value, "value")) is not None:
+        raise ValueError(f"{fault}, as in the spec")
+    for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
+        leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
+        fault = leaf_spec._fault(leaf)
+        if fault is not None:
+            raise ValueError(f"{tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}")
+
+
+def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
+    """Whether a tree of concrete arrays fits a tree of specs."""
+    try:
+        validate(spec, value, outer)
+    except ValueError:
+        return False
+    return True
+
+
+def zeros(spec: Tree, outer: Outer = ()) -> Tree:
+    """Zeros ``[*outer, *shape]`` for a tree of specs."""
+    return jax.tree.map(lambda s: s.zeros(outer), spec)
+
+
+def ones(spec: Tree, outer: Outer = ()) -> Tree:
+    """Ones ``[*outer, *shape]`` for a tree of specs."""
+    return jax.tree.map(lambda s: s.ones(outer), spec)
+
+
+def full(spec: Tree, value: Any, outer: Outer = ()) -> Tree:
+    """One number everywhere, ``[*outer, *shape]``, for a tree of specs; `Array.full` states which numbers fit."""
+    return jax.tree.map(lambda s: s.full(value, outer), spec)
+
+
+def batched(spec: Tree, outer: Outer) -> Tree:
+    """A tree of specs with ``outer`` axes in front of every shape."""
+    return jax.tree.map(lambda s: s.batched(outer), spec)
+
+
+def unbatched(spec: Tree, axes: int = 1) -> Tree:
+    """A tree of specs (or shapes) without its first ``axes`` axes, and without bounds.
+
+    Raises:
+        ValueError: if a spec has fewer axes.
+    """
+    for s in jax.tree.leaves(spec):
+        check_integer("unbatched", "axes", axes, 0, len(s.shape))
+    return jax.tree.map(lambda s: Array(s.shape[axes:], s.dtype, getattr(s, "name", "")), spec)
+
+
+def from_array(value: Tree, from_dim: int = 0) -> Tree:
+    """The specs of a tree of arrays without their first ``from_dim`` axes.
+
+    Raises:
+        ValueError: if an array has fewer axes.
+    """
+    for x in jax.tree.leaves(value):
+        check_integer("from_array", "from_dim", from_dim, 0, jnp.ndim(x))
+    return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
+
+
+def join(specs: Sequence[Bounded]) -> Bounded:
+    """Joins n specs of equal shape and dtype along a new axis: one spec ``[n, ...]`` with the bounds of each."""
+    if not specs:
+        raise ValueError("join: at least one spec is needed")
+    first = specs[0]
+    for spec in specs:
+        if not isinstance(spec, Bounded):
+            raise ValueError(f"join: specs must be bounded, got {spec}")
+        if (spec.shape, spec.dtype) != (first.shape, first.dtype):
+            raise ValueError(f"join: specs must agree in shape and dtype, got {first} and {spec}")
+    low, high = ([getattr(s, bound) for s in specs] for bound in ("minimum", "maximum"))
+    return Bounded((len(specs), *first.shape), first.dtype, np.stack(low), np.stack(high), first.name)
+
+
+def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
+    """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
+    if (fault := mismatch(a, b, "the second")) is not None:
+        raise ValueError(f"{what} differ in structure: {fault}")
+    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
+        if x != y:
+            raise ValueError(f"{what} differ at {tree.path_name(path) or 'the only leaf'}: {x} and {y}")
