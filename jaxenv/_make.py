@@ -84,7 +84,7 @@ OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind
 SUITES = {"gymnax": "jaxenv.suites.gymnax"}
 
 
-def load(id: str | Sequence[str], num_envs: int = 1, **kwargs) -> Environment:
+def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:
     """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
@@ -117,8 +117,8 @@ def load(id: str | Sequence[str], num_envs: int = 1, **kwargs) -> Environment:
 load.batched = True  # type: ignore[attr-defined]
 
 
-def _wrapped(env: Environment, wrapper: WrapperLike, owner: str) -> Environment:
-    """``env`` in one of ``wrappers``; errors start with ``owner``."""
+def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
+    """``env`` in a `WrapperLike`; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
     if isinstance(wrapper, type) and issubclass(wrapper, Wrapper):
