@@ -1,6 +1,8 @@
 """Data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
 
 from jaxenv.data import transformers as transformers
+from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
+from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.minibatches import minibatches as minibatches
