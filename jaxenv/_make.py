@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_choice
-from jaxenv._stack_data import wrapper_class
+from jaxenv._stack_data import wrap
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.wrappers import FixedResetKey
 
@@ -34,8 +34,8 @@ def make(
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
-        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers``, or
-            ``(name, kwargs)``.
+        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
+            of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
         reset: how lanes are restarted, the ``strategy`` of `AutoReset`: ``"select"``, ``"cond"`` or ``"compact"``;
@@ -96,8 +96,7 @@ load.batched = True  # type: ignore[attr-defined]
 def _builder(wrapper: WrapperLike) -> Callable[[Environment], Environment]:
     if callable(wrapper):
         return wrapper
-    name, kwargs = (wrapper, {}) if isinstance(wrapper, str) else wrapper
-    if not isinstance(name, str):
+    pair = (wrapper, {}) if isinstance(wrapper, str) else wrapper
+    if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], str):
         raise ValueError(f"make: a wrapper must be a callable env -> env, a name or (name, kwargs), got {wrapper!r}")
-    cls = wrapper_class(name, "make")
-    return lambda env: cls(env, **kwargs)
+    return lambda env: wrap("make", env, *pair)

@@ -31,7 +31,7 @@ LEVELS = [
     {"multitask", "stack"},
     {"registry"},
     {"envs"},
-    {"_make"},
+    {"_make", "_env_data"},
     {"suites"},
     {"interop"},
     {"rollout"},

@@ -93,9 +93,11 @@ def test_a_wrapper_may_be_given_by_name():
     assert env.action_spec() == specs.Bounded((1,), np.float32, 0, 1)
 
 
-@pytest.mark.parametrize("name", ["Rescale", "specs", "base"])
-def test_an_unknown_wrapper_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match=f"make: no wrapper '{name}', the wrappers are .*ClipAction.*RescaleAction"):
+@pytest.mark.parametrize(
+    ("name", "close"), [("Rescale", "RescaleAction"), ("frame_stack", "FrameStack"), ("RewardWrapper", "ClipReward")]
+)
+def test_an_unknown_or_abstract_wrapper_is_refused_with_the_closest_ones(name, close):
+    with pytest.raises(ValueError, match=f"make: no wrapper '{name}'; the closest names are .*{close}.* of your own"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
@@ -107,6 +109,10 @@ def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
 def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
     with pytest.raises(ValueError, match=r"make: a wrapper must be a callable env -> env, a name or \(name, kwargs\)"):
         jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
+    with pytest.raises(ValueError, match=r"a name or \(name, kwargs\), got \('FrameStack', 'num', 2\)"):
+        jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", "num", 2)])
+    with pytest.raises(ValueError, match=r"make: FrameStack: got an unexpected keyword argument 'number'"):
+        jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", {"number": 2})])
 
 
 @pytest.mark.parametrize(
