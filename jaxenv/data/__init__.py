@@ -21,6 +21,7 @@ from jaxenv.data.returns import td_lambda as td_lambda
 from jaxenv.data.returns import vtrace as vtrace
 from jaxenv.data.trajectory import Trajectory as Trajectory
 from jaxenv.data.trajectory import to_trajectory as to_trajectory
+from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
 from jaxenv.data.transition_mask import transition_mask as transition_mask
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions
