@@ -12,6 +12,8 @@ from jaxenv import testing as testing
 from jaxenv import training as training
 from jaxenv import tree as tree
 from jaxenv import wrappers as wrappers
+from jaxenv._env_data import from_data as from_data
+from jaxenv._env_data import to_data as to_data
 from jaxenv._make import load as load
 from jaxenv._make import make as make
 from jaxenv.environment import Environment as Environment

@@ -40,8 +40,8 @@ def make(
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
-        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers``, or
-            ``(name, kwargs)``.
+        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
+            of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
         reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per

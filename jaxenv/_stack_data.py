@@ -1,11 +1,15 @@
-"""Stacks of wrappers as plain data, names and arguments, that JSON can store."""
+"""Stacks of wrappers as plain data, names and arguments, that JSON can store.
+
+A name stands for a wrapper of this library or a registered one. Nothing is ever imported because data name it.
+"""
 
 import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
 import numpy as np
 
 from jaxenv._checks import is_concrete
@@ -13,18 +17,47 @@ from jaxenv._names import did_you_mean, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
-# The module in which names without a module are looked up. It exports this module's functions, so it is imported late.
-_PUBLIC = "jaxenv.wrappers"
+W = TypeVar("W", bound=type[Wrapper])
+
+_registered: dict[str, type[Wrapper]] = {}
+
+
+def register(cls: W) -> W:
+    """Registers a wrapper class under its name, for `to_data`, `from_data` and ``make(wrappers=["Name"])``.
+
+    It returns the class, so it also serves as a decorator. A class that is defined again, as in a notebook, replaces
+    the earlier one.
+
+    Raises:
+        ValueError: if ``cls`` is not a wrapper that can be constructed, or another class has the name.
+
+    >>> import jaxenv
+    >>> @jaxenv.wrappers.register
+    ... class Quartered(jaxenv.wrappers.RewardWrapper):
+    ...     def reward(self, reward):
+    ...         return reward / 4
+    >>> jaxenv.wrappers.to_data(Quartered(jaxenv.spec("CartPole-v1").make()))
+    [('Quartered', {})]
+    """
+    if not _is_wrapper(cls):
+        raise ValueError(f"register: a wrapper class without abstract methods is required, got {cls!r}")
+    name = cls.__name__
+    other = _library().get(name) or _registered.get(name, cls)
+    if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"register: the name {name!r} is taken by {other.__module__}.{other.__qualname__}")
+    _registered[name] = cls
+    return cls
 
 
 def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
     """The wrappers of a stack, innermost first, as names and constructor arguments for ``make(wrappers=...)``.
 
     Arguments are numbers, strings, ``None``, and lists and dicts of these; an array with one value per lane (``[B]``)
-    becomes a list. A wrapper that is not in ``jaxenv.wrappers`` is named ``"module:Class"``.
+    becomes a list.
 
     Raises:
-        ValueError: for an argument that is not plain data, such as a function; the message names wrapper and argument.
+        ValueError: for a wrapper that is neither of this library nor registered, or an argument that is not plain data,
+            such as a function; the message names wrapper and argument.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 200))
@@ -33,80 +66,90 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
     """
     found = []
     for layer in reversed(layers(env)[:-1]):
+        cls = type(layer)
+        if _known().get(cls.__name__) is not cls:
+            raise ValueError(
+                f"to_data: {cls.__name__} is not registered: call jaxenv.wrappers.register({cls.__name__}) where the "
+                "class is defined"
+            )
         arguments = {
-            field.name: _plain(type(layer).__name__, field.name, getattr(layer, field.name))
+            field.name: plain(f"to_data: {cls.__name__}'s {field.name}", getattr(layer, field.name))
             for field in dataclasses.fields(layer)
             if field.init and field.name not in ("env", "num_envs", "name")
         }
-        found.append((_name(type(layer)), arguments))
+        found.append((cls.__name__, arguments))
     return found
 
 
-def from_data(env: Environment, data: Sequence[tuple[str, dict[str, Any]]]) -> Environment:
+def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -> Environment:
     """Wraps ``env`` in the wrappers of ``data``, innermost first, as `to_data` returns them.
 
-    Values per lane must have the shape ``[B]`` of the lanes of ``env``.
+    Values per lane must have the shape ``[B]`` of the lanes of ``env``. Names are those of this library's wrappers and
+    of registered ones: data cannot cause an import.
 
     Raises:
-        ValueError: for a name that is not a wrapper, or an argument that the wrapper refuses.
+        ValueError: for an unknown name, with the closest ones; for arguments that the wrapper does not have or refuses.
     """
-    for name, arguments in data:
-        env = wrap(env, wrapper_class(name, "from_data"), arguments, "from_data")
+    for entry in data:
+        if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+            raise ValueError(f"from_data: a wrapper must be a pair of its name and arguments, got {entry!r}")
+        env = wrap(env, wrapper_class(entry[0], "from_data"), entry[1], "from_data")
     return env
 
 
-def wrap(env: Environment, cls: type[Wrapper], arguments: Mapping[str, Any], owner: str) -> Wrapper:
+def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wrapper:
     """The wrapper ``cls(env, **arguments)``; errors about names start with ``owner``.
 
     Raises:
         ValueError: for an unknown argument, suggesting close ones, a missing one, or one that the wrapper refuses.
     """
+    name = cls.__name__
+    if not isinstance(arguments, Mapping):
+        raise ValueError(f"{owner}: the arguments of {name} must be a dict of names and values, got {arguments!r}")
     parameters = dict(list(inspect.signature(cls).parameters.items())[1:])
-    for name in arguments:
-        if name not in parameters:
-            raise ValueError(unknown_keyword(f"{owner}: {cls.__name__}", name, {"its arguments": parameters}))
-    for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in arguments:
-            raise ValueError(
-                f"{owner}: {cls.__name__} needs the argument {name!r}: pass ({cls.__name__!r}, {{{name!r}: ...}})"
-            )
+    for argument in arguments:
+        if argument not in parameters:
+            raise ValueError(unknown_keyword(f"{owner}: {name}", str(argument), {"its arguments": parameters}))
+    for argument, parameter in parameters.items():
+        if parameter.default is parameter.empty and argument not in arguments:
+            raise ValueError(f"{owner}: {name} needs the argument {argument!r}: pass ({name!r}, {{{argument!r}: ...}})")
     return cls(env, **arguments)
 
 
-def wrapper_class(name: str, owner: str) -> type[Wrapper]:
-    """The wrapper called ``name`` in ``jaxenv.wrappers``, or ``"module:Class"``; errors start with ``owner``."""
-    module, _, qualified = name.rpartition(":")
-    try:
-        found: Any = importlib.import_module(module or _PUBLIC)
-        for part in qualified.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        found = None
-    if not _is_wrapper(found):
-        public = vars(importlib.import_module(_PUBLIC)).items()
-        known = sorted(n for n, c in public if _is_wrapper(c))
-        every = f"the wrappers are {', '.join(known)}, or 'module:Class'"
-        raise ValueError(f"{owner}: no wrapper {name!r}, {did_you_mean(name, known, otherwise=every)}")
-    return found
+def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
+    """The wrapper called ``name``, of this library or registered; errors start with ``owner``."""
+    known = _known()
+    if not isinstance(name, str):
+        raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
+    if name not in known:
+        hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))}")
+        raise ValueError(f"{owner}: no wrapper {name!r}, {hint} jaxenv.wrappers.register adds one of your own")
+    return known[name]
 
 
-def _is_wrapper(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Wrapper) and not inspect.isabstract(found)
-
-
-def _name(cls: type) -> str:
-    if getattr(importlib.import_module(_PUBLIC), cls.__name__, None) is cls:
-        return cls.__name__
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _plain(owner: str, name: str, value: Any) -> Any:
+def plain(name: str, value: Any) -> Any:
+    """A value as data that JSON can store; errors start with ``name``."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):
-        return {key: _plain(owner, name, x) for key, x in value.items()}
+        return {key: plain(name, x) for key, x in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(owner, name, x) for x in value]
-    if is_concrete(value) and np.asarray(value).dtype.kind in "biuf":
+        return [plain(name, x) for x in value]
+    is_key = isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if is_concrete(value) and not is_key and np.asarray(value).dtype.kind in "biuf":
         return np.asarray(value).tolist()
-    raise ValueError(f"to_data: {owner}'s {name} is not plain data: {value!r}")
+    raise ValueError(f"{name} is not plain data: {value!r}")
+
+
+def _known() -> dict[str, type[Wrapper]]:
+    return {**_library(), **_registered}
+
+
+def _library() -> dict[str, type[Wrapper]]:
+    # `jaxenv.wrappers` exports functions of this module, so it is imported late.
+    public = vars(importlib.import_module("jaxenv.wrappers"))
+    return {name: x for name, x in public.items() if _is_wrapper(x)}
+
+
+def _is_wrapper(x: Any) -> bool:
+    return isinstance(x, type) and issubclass(x, Wrapper) and not inspect.isabstract(x)

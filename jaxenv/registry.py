@@ -35,12 +35,11 @@ class EnvSpec:
     terminal_limit: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.id, str) or not self.id or ":" in self.id:
-            raise ValueError(f"EnvSpec: id must be a name without a colon, got {self.id!r}")
-        if not (isinstance(self.entry_point, str) and ":" in self.entry_point) and not callable(self.entry_point):
-            raise ValueError(
-                f"EnvSpec: entry_point must be a class, a function or 'module:name', got {self.entry_point!r}"
-            )
+        if not isinstance(self.id, str) or not self.id:
+            raise ValueError(f"EnvSpec: id must be a name, got {self.id!r}")
+        entry_point = self.entry_point
+        if not callable(entry_point) and not (isinstance(entry_point, str) and all(entry_point.partition(":"))):
+            raise ValueError(f"EnvSpec: entry_point must be a class, a function or 'module:Class', got {entry_point!r}")
         if self.max_episode_steps is not None:
             check_integer("EnvSpec", "max_episode_steps", self.max_episode_steps, 1)
         if self.reward_threshold is not None:
@@ -131,6 +130,8 @@ def register(
     """
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
+    if isinstance(id, str) and ":" in id:
+        raise ValueError(f"register: id must be a name without a colon, which separates suite and id, got {id!r}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     return _registry[id]
 

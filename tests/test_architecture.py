@@ -33,7 +33,7 @@ LEVELS = [
     {"stack"},
     {"registry"},
     {"envs"},
-    {"_make"},
+    {"_make", "_env_data"},
     {"suites"},
     {"interop"},
     {"rollout"},

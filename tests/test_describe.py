@@ -28,9 +28,9 @@ def test_describe_lists_the_layers_the_lanes_and_the_specs():
 def test_describe_shows_the_params_with_values_units_and_ranges():
     env = jaxenv.make("CartPole-v1", 2, length=[0.5, 0.75], force=20, position_limit=3, autoreset="same_step")
     assert env.describe().splitlines()[:11] == [
-        "AutoReset(mode=same_step)",
+        "AutoReset(mode=same_step, reset_strategy=select)",
         "TimeLimit(duration=500)",
-        "CartPole-v1(position_limit=3)  +36 B, observation float32[4], action int32[]",
+        "CartPole-v1(position_limit=3)                    +36 B, observation float32[4], action int32[]",
         "params",
         "  gravity      9.8 m/s^2",
         "  masscart     1.0 kg, above 0",

@@ -42,7 +42,7 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
     ("arguments", "message"),
     [
         ({"clip_action": "no"}, "make: clip_action must be True or False, got 'no'"),
-        ({"id": 5}, "id must be the name of an environment, got 5"),
+        ({"id": 5}, "id must be the text of a registered id, got 5: jaxenv.register gives an environment an id"),
         ({"num_envs": True}, "MountainCar-v0: num_envs must be an integer of at least 1, got True"),
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
     ],
@@ -169,7 +169,7 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     for group in (
         "params: gravity, ",
         "constructor arguments: position_limit, ",
-        "options of make: max_episode_steps, ",
+        "options of make: num_envs, max_episode_steps, ",
     ):
         assert group in str(error.value)
 

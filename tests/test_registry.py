@@ -72,7 +72,7 @@ def test_an_id_must_be_text(use, id):
 
 @pytest.mark.parametrize("entry_point", ["jaxenv.testing", ":Chain", None, Chain()])
 def test_an_entry_point_must_be_callable_or_name_a_class(entry_point):
-    with pytest.raises(ValueError, match="register: entry_point must be a class, a function or 'module:Class', got"):
+    with pytest.raises(ValueError, match="EnvSpec: entry_point must be a class, a function or 'module:Class', got"):
         jaxenv.register("New-v0", entry_point)
 
 
@@ -86,7 +86,7 @@ def test_an_entry_point_without_its_class_is_refused():
 
 @pytest.mark.parametrize("id", ["suite:Chain-v0", ":", ""])
 def test_an_id_with_a_colon_is_refused(id):
-    with pytest.raises(ValueError, match=f"EnvSpec: id must be a name without a colon, got '{id}'"):
+    with pytest.raises(ValueError, match=f"id must be a name.* got '{id}'"):
         jaxenv.register(id, Chain)
 
 

@@ -108,12 +108,13 @@ def test_a_wrapper_may_be_given_by_name():
     ("name", "hint"),
     [
         ("Rescale", "did you mean 'RescaleAction'"),
+        ("frame_stack", "did you mean 'FrameStack'"),
         ("specs", "the wrappers are .*ClipAction.*RescaleAction"),
-        ("base", "the wrappers are .*ClipAction.*RescaleAction"),
+        ("RewardWrapper", "did you mean|the wrappers are"),
     ],
 )
-def test_an_unknown_wrapper_is_refused_with_the_known_ones(name, hint):
-    with pytest.raises(ValueError, match=f"no wrapper '{name}', {hint}"):
+def test_an_unknown_or_abstract_wrapper_is_refused_with_the_known_ones(name, hint):
+    with pytest.raises(ValueError, match=f"no wrapper '{name}', ({hint}).* of your own"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
@@ -127,6 +128,10 @@ def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
         ValueError, match=r"make: wrappers\[0\] must be a wrapper class, a name, \(name, arguments\) or a function"
     ):
         jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
+    with pytest.raises(ValueError, match=r"\(name, arguments\) or a function, got \('FrameStack', 'num', 2\)"):
+        jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", "num", 2)])
+    with pytest.raises(ValueError, match=r"FrameStack: unknown keyword 'number'"):
+        jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", {"number": 2})])
 
 
 @pytest.mark.parametrize(

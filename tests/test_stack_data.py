@@ -1,6 +1,7 @@
 """Conversion of stacks to plain data and back."""
 
 import json
+import sys
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from jaxenv import tree, wrappers
 from jaxenv.wrappers import RewardWrapper, from_data, to_data
 
 
+@wrappers.register
 class Halved(RewardWrapper):
     """A custom wrapper."""
 
@@ -35,11 +37,11 @@ def test_a_stack_round_trips_through_json():
         np.testing.assert_array_equal(x, y)
 
 
-def test_custom_wrappers_are_named_with_their_module():
+def test_a_registered_wrapper_is_stored_by_its_name():
     assert [name for name, _ in to_data(stack())] == [
         "TimeLimit",
         "RescaleAction",
-        "tests.test_stack_data:Halved",
+        "Halved",
         "AutoReset",
         "NormalizeObservation",
     ]
@@ -58,9 +60,86 @@ def test_arguments_that_are_not_plain_data_are_refused_by_wrapper_and_name():
         to_data(env)
 
 
-@pytest.mark.parametrize(
-    "name", ["Nothing", "LaneWrapper", "json:dumps", "nowhere:Halved", "jaxenv.environment:Environment"]
-)
-def test_an_unknown_name_is_refused(name):
-    with pytest.raises(ValueError, match=f"from_data: no wrapper '{name}'"):
+def test_a_typed_key_is_refused_by_wrapper_and_name():
+    env = wrappers.FixedResetKey(jaxenv.spec("CartPole-v1").make(), jax.random.key(0))
+    with pytest.raises(ValueError, match="to_data: FixedResetKey's key is not plain data"):
+        to_data(env)
+
+
+@pytest.mark.parametrize("name", ["Nothing", "json:dumps", "Wrapper", "RewardWrapper", "from_data", "frame_stack"])
+def test_an_unknown_or_abstract_name_is_refused(name):
+    with pytest.raises(ValueError, match=f"from_data: no wrapper '{name}', "):
         from_data(jaxenv.spec("CartPole-v1").make(), [(name, {})])
+
+
+@pytest.mark.parametrize("name", ["fatal:Thing", "fatal.Thing", "fatal"])
+def test_no_module_is_imported_because_data_name_it(tmp_path, monkeypatch, name):
+    (tmp_path / "fatal.py").write_text("raise SystemExit('this code ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="from_data: no wrapper 'fatal"):
+        from_data(jaxenv.spec("CartPole-v1").make(), [(name, {})])
+    with pytest.raises(ValueError, match=r"make: wrappers\[0\]: no wrapper 'fatal"):
+        jaxenv.make("CartPole-v1", wrappers=[(name, {})])
+    assert "fatal" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("FrameStack", r"a wrapper must be a pair of its name and arguments, got 'FrameStack'"),
+        (["FrameStack"], r"a wrapper must be a pair of its name and arguments, got \['FrameStack'\]"),
+        (3, r"a wrapper must be a pair of its name and arguments, got 3"),
+        ((3, {}), r"the name of a wrapper must be text, got 3"),
+        (("FrameStack", [3]), r"the arguments of FrameStack must be a dict of names and values, got \[3\]"),
+        (("FrameStack", {1: 2}), r"FrameStack: unknown keyword '1'; its arguments: num"),
+        (("FrameStack", {"count": 3}), r"FrameStack: unknown keyword 'count'; its arguments: num"),
+        (("FrameStack", {"env": 3}), r"FrameStack: unknown keyword 'env'; its arguments: num"),
+        (("TimeLimit", {}), r"TimeLimit needs the argument 'duration'"),
+    ],
+)
+def test_data_of_another_form_are_refused(entry, message):
+    with pytest.raises(ValueError, match=f"from_data: {message}"):
+        from_data(jaxenv.spec("CartPole-v1").make(), [entry])
+
+
+def test_a_wrapper_that_is_not_registered_is_not_stored():
+    class Local(RewardWrapper):
+        def reward(self, reward):
+            return reward
+
+    with pytest.raises(ValueError, match=r"Local is not registered: call jaxenv.wrappers.register\(Local\)"):
+        to_data(Local(jaxenv.spec("CartPole-v1").make()))
+
+
+def test_a_class_of_the_name_of_a_wrapper_is_neither_registered_nor_stored_as_that_wrapper():
+    class TimeLimit(RewardWrapper):
+        def reward(self, reward):
+            return reward
+
+    with pytest.raises(ValueError, match=r"the name 'TimeLimit' is taken by jaxenv.wrappers.time_limit.TimeLimit"):
+        wrappers.register(TimeLimit)
+    with pytest.raises(ValueError, match="to_data: TimeLimit is not registered"):
+        to_data(TimeLimit(jaxenv.spec("CartPole-v1").make()))
+
+
+def test_two_classes_of_one_name_are_refused_and_a_new_definition_replaces_the_old_one():
+    def define():
+        class Doubled(RewardWrapper):
+            def reward(self, reward):
+                return 2 * reward
+
+        return wrappers.register(Doubled)
+
+    define()
+    again = define()
+    env = from_data(jaxenv.spec("CartPole-v1").make(), [("Doubled", {})])
+    assert type(env) is again
+    other = type("Doubled", (again,), {"__module__": "elsewhere"})
+    with pytest.raises(ValueError, match=r"register: the name 'Doubled' is taken by tests.test_stack_data"):
+        wrappers.register(other)
+
+
+@pytest.mark.parametrize("x", [abs, RewardWrapper, jaxenv.Task, "Halved", None])
+def test_only_wrapper_classes_are_registered(x):
+    with pytest.raises(ValueError, match="register: a wrapper class without abstract methods is required"):
+        wrappers.register(x)

@@ -1,6 +1,8 @@
 """Data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
 
 from jaxenv.data import transformers as transformers
+from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
+from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.minibatches import minibatches as minibatches
@@ -19,6 +21,7 @@ from jaxenv.data.returns import td_lambda as td_lambda
 from jaxenv.data.returns import vtrace as vtrace
 from jaxenv.data.trajectory import Trajectory as Trajectory
 from jaxenv.data.trajectory import to_trajectory as to_trajectory
+from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
 from jaxenv.data.transition_mask import transition_mask as transition_mask
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions

@@ -16,6 +16,7 @@ from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
+from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
@@ -49,8 +50,8 @@ class ChunkedRollout:
         num_steps: rows per lane.
         key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
         policy: as in `jaxenv.unroll`; random by default.
-        metrics: what to measure. In ``same_step`` mode it cannot include entries of `Environment.state_info`, because
-            LAST rows show those of the next episode.
+        metrics: what to measure. In ``same_step`` mode it cannot name entries of `Environment.state_info`, because
+            LAST rows show those of the next episode; by default they are not measured there.
         chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
             possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
@@ -170,7 +171,7 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
     if env.autoreset != "same_step":
         return
     of_state = jax.eval_shape(env.info_of_state, state)
-    for name in metrics.env_info:
+    for name in metrics.env_info or ():
         if {name, name.partition("@")[0].partition(".")[0]} & of_state.keys():
             raise ValueError(
                 f"ChunkedRollout: env_info {name!r} describes the state, and in same_step mode LAST rows show the "
@@ -189,7 +190,7 @@ class _Program:
     def start(self, env: Environment, key: jax.Array) -> Any:
         """The carry before the first chunk."""
         state, timestep = env.reset(key)
-        measured = self.metrics.init(timestep)
+        measured = self.metrics.init(self._measurable(env, state, timestep))
         return state, timestep, self.initial_memory, measured, self.metrics.totals(measured)
 
     def advance(self, env: Environment, carry: Any, *, num_steps: int) -> Any:
@@ -208,7 +209,7 @@ class _Program:
 
         def step(carry, _):
             carry, _ = loop.step(carry)
-            return carry, self.metrics.select(carry[1])
+            return carry, self.metrics.select(self._measurable(env, *carry[:2]))
 
         def block(carry, _, size):
             carry, measured = carry
@@ -223,3 +224,11 @@ class _Program:
         cumulative = merge_totals(cumulative, totals)
         metrics = self.metrics.compute(totals), self.metrics.compute(cumulative)
         return (*carry, self.metrics.clear_finished(measured), cumulative), metrics
+
+    def _measurable(self, env: Environment, state: Any, timestep: TimeStep) -> TimeStep:
+        """The row without the entries that in ``same_step`` mode are not measured unless they are named."""
+        if self.metrics.env_info is not None or env.autoreset != "same_step":
+            return timestep
+        hidden = {"final_observation", *jax.eval_shape(env.info_of_state, state)}
+        env_info = {name: entry for name, entry in timestep.env_info.items() if name not in hidden}
+        return dataclasses.replace(timestep, env_info=env_info)

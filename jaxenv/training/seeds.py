@@ -68,10 +68,12 @@ def train(
     check_integer("train", "seed", seed, 0)
     init_and_iteration = ppo.make_iteration(config)
     folder = None if folder is None else pathlib.Path(folder)
+    settings: dict[str, Any] = {}
     if folder is not None:
-        settings = {**dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
-        _claim(folder, json.loads(json.dumps(settings)), resume)
-    return _train(config, init_and_iteration, jax.random.split(jax.random.key(seed), num_seeds), folder, threshold)
+        settings = json.loads(json.dumps({**dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}))
+        _claim(folder, settings, resume)
+    keys = jax.random.split(jax.random.key(seed), num_seeds)
+    return _train(config, init_and_iteration, keys, folder, settings, threshold)
 
 
 def _train(
@@ -79,6 +81,7 @@ def _train(
     init_and_iteration: tuple[Callable, Callable],
     keys: jax.Array,
     folder: pathlib.Path | None,
+    settings: dict[str, Any],
     threshold: float | None,
 ) -> Iterator[Run]:
     init, iteration = init_and_iteration
@@ -100,7 +103,7 @@ def _train(
             write_curve(folder / CURVE, run)
             draw_curve(folder / PICTURE, run, config.env_id, threshold)
             # The checkpoint comes last: it must not claim an iteration whose other files are missing.
-            data.save(folder / CHECKPOINT, run)
+            data.save(folder / CHECKPOINT, run, config=settings)
         yield run
 
 
@@ -119,11 +122,14 @@ def _claim(folder: pathlib.Path, settings: dict[str, Any], resume: bool) -> None
         names = sorted(settings.keys() | stored.keys())
     except (OSError, ValueError, AttributeError):
         raise ValueError(f"train: {path} is not the config of a run, so there is none to resume") from None
-    for name in names:
-        if settings.get(name) != stored.get(name):
-            raise ValueError(
-                f"train: {folder} holds a run with {name} = {stored.get(name)!r}, not {settings.get(name)!r}"
-            )
+    # The checkpoint holds the config too: it may have been copied from another run.
+    checkpointed = data.checkpoint_info(folder / CHECKPOINT).config if CHECKPOINT in present else stored
+    for source in (stored, checkpointed):
+        for name in names:
+            if settings.get(name) != source.get(name):
+                raise ValueError(
+                    f"train: {folder} holds a run with {name} = {source.get(name)!r}, not {settings.get(name)!r}"
+                )
 
 
 def rows(run: Run) -> list[dict[str, Any]]:

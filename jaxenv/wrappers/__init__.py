@@ -1,6 +1,7 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
 from jaxenv._stack_data import from_data as from_data
+from jaxenv._stack_data import register as register
 from jaxenv._stack_data import to_data as to_data
 from jaxenv._wrapper_bases import ActionWrapper as ActionWrapper
 from jaxenv._wrapper_bases import BatchWrapper as BatchWrapper

@@ -1,5 +1,11 @@
 """Checkpoints: trees restored bit for bit, or an error that names the first difference."""
 
+import io
+import json
+import resource
+import warnings
+import zipfile
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,7 +79,10 @@ def test_64_bit_numbers_are_restored_into_numpy_arrays_and_raise_elsewhere(tmp_p
         data.restore(tmp_path / "run.npz", shapes)
 
 
-@pytest.mark.parametrize("kind", ["garbage", "empty", "other names", "another index", "one array", "cut off"])
+KINDS = ["garbage", "empty", "other names", "another index", "one array", "cut off", "plain zip", "text", "no versions"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_save_did_not_write_raises(tmp_path, kind):
     path = tmp_path / "run.npz"
     data.save(path, jnp.arange(3))
@@ -91,8 +100,109 @@ def test_a_file_that_save_did_not_write_raises(tmp_path, kind):
                 np.save(file, np.arange(3))
             case "cut off":
                 file.truncate(100)
+            case "plain zip":
+                file.truncate(0)
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr("index", "[]")
+            case "text":
+                file.truncate(0)
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr("index.npy", "[]")
+            case "no versions":
+                np.savez(file, index=np.frombuffer(b'{"leaves": []}', np.uint8))
     with pytest.raises(ValueError, match=r"restore: .*run\.npz is not a checkpoint of data\.save"):
         data.restore(path, jnp.arange(3))
+    with pytest.raises(ValueError, match=r"checkpoint_info: .*run\.npz is not a checkpoint of data\.save"):
+        data.checkpoint_info(path)
+
+
+def npy(x):
+    file = io.BytesIO()
+    np.save(file, x)
+    return file.getvalue()
+
+
+def rewrite(path, member, content):
+    """Replaces a member of the archive by other bytes, or removes it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members = {**members, member: content}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, x in members.items():
+            if x is not None:
+                archive.writestr(name, x)
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (npy(np.zeros(2, np.float32)), r"must be float32\[3\] in the file, got float32\[2\]"),
+        (npy(np.zeros(3, np.int32)), r"must be float32\[3\] in the file, got int32\[3\]"),
+        (npy(np.zeros((3, 1), np.float32)), r"must be float32\[3\] in the file, got float32\[3, 1\]"),
+        (npy(np.zeros(3, np.float32))[:-1], r"cannot be read: "),
+        (npy(np.zeros(3, np.float32)) + b"0", r"cannot be read: it holds more bytes than its array"),
+        (b"not an array", r"cannot be read: "),
+        (None, r"is missing"),
+    ],
+    ids=["short", "other dtype", "other shape", "cut", "long", "no header", "missing"],
+)
+def test_a_leaf_that_was_tampered_with_is_refused_by_file_leaf_and_rule(tmp_path, content, rule):
+    state = {"key": jax.random.key(0), "weights": jnp.arange(3.0)}
+    data.save(tmp_path / "run.npz", state)
+    rewrite(tmp_path / "run.npz", "1.npy", content)
+    with pytest.raises(ValueError, match=rf"restore: .*run\.npz is damaged: leaf weights {rule}"):
+        data.restore(tmp_path / "run.npz", state)
+
+
+def test_a_flipped_byte_of_a_leaf_is_refused(tmp_path):
+    data.save(tmp_path / "run.npz", {"a": jnp.full(3, 7), "b": jnp.full(3, 8)})
+    content = (tmp_path / "run.npz").read_bytes()
+    sevens = np.full(3, 7, np.int32).tobytes()
+    assert content.count(sevens) == 1
+    (tmp_path / "run.npz").write_bytes(content.replace(sevens, sevens[:-1] + b"!"))
+    with pytest.raises(ValueError, match=r"run\.npz is damaged: leaf a cannot be read: Bad CRC-32"):
+        data.restore(tmp_path / "run.npz", {"a": jnp.zeros(3, int), "b": jnp.zeros(3, int)})
+
+
+@pytest.mark.parametrize(("key_impl", "bits"), [("unsafe_rbg", 4), ("threefry2x32", 4), ("none", 4), ("rbg", 2)])
+def test_a_key_of_another_implementation_is_refused(tmp_path, key_impl, bits):
+    key = jax.random.key(0, impl="rbg")
+    data.save(tmp_path / "run.npz", key)
+    with zipfile.ZipFile(tmp_path / "run.npz") as archive:
+        index = json.loads(np.load(archive.open("index.npy")).tobytes())
+    index["leaves"][0][3] = key_impl
+    rewrite(tmp_path / "run.npz", "index.npy", npy(np.frombuffer(json.dumps(index).encode(), np.uint8)))
+    rewrite(tmp_path / "run.npz", "0.npy", npy(np.zeros(bits, np.uint32)))
+    with pytest.raises(ValueError, match=r"run\.npz is damaged: leaf one array must be "):
+        data.restore(tmp_path / "run.npz", key)
+
+
+def test_versions_config_and_leaves_are_read_without_the_arrays(tmp_path):
+    config = {"env_id": "CartPole-v1", "hidden": [64, 64], "wrappers": []}
+    data.save(tmp_path / "run.npz", {"a": jnp.zeros((2, 3)), "key": jax.random.key(0)}, config=config)
+    rewrite(tmp_path / "run.npz", "0.npy", b"")
+    info = data.checkpoint_info(tmp_path / "run.npz")
+    assert (info.jaxenv_version, info.jax_version, info.config) == (jaxenv.__version__, jax.__version__, config)
+    assert info.leaves == (("a", "float32", (2, 3)), ("key", "key<fry>", ()))
+
+
+def test_a_checkpoint_of_another_version_is_restored_with_a_warning_and_explains_a_difference(tmp_path, monkeypatch):
+    monkeypatch.setattr(jaxenv, "__version__", "0.0.1")
+    data.save(tmp_path / "run.npz", jnp.arange(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.restore(tmp_path / "run.npz", jnp.zeros(3, int))  # of the same version: no warning
+    monkeypatch.setattr(jaxenv, "__version__", "0.0.2")
+    with pytest.warns(UserWarning, match=r"saved by jaxenv 0\.0\.1, this is 0\.0\.2: a run may not continue"):
+        assert data.restore(tmp_path / "run.npz", jnp.zeros(3, int)).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"run\.npz, saved by jaxenv 0\.0\.1, this is 0\.0\.2 holds one array"):
+        data.restore(tmp_path / "run.npz", jnp.zeros(4, int))
+
+
+def test_a_config_that_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"save: config must be plain data that JSON can hold: .*ndarray"):
+        data.save(tmp_path / "run.npz", jnp.arange(3), config={"sizes": np.arange(3)})
+    assert not list(tmp_path.iterdir())
 
 
 def test_saving_a_python_number_raises_and_leaves_the_previous_file(tmp_path):
@@ -113,3 +223,27 @@ def test_an_interrupted_save_leaves_the_previous_file_and_no_other(tmp_path, mon
         data.save(tmp_path / "run.npz", jnp.arange(4))
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
     assert data.restore(tmp_path / "run.npz", jnp.zeros(3, jnp.int32)).tolist() == [0, 1, 2]
+
+
+def test_a_full_disk_raises_one_clear_error_and_leaves_the_previous_file(tmp_path):
+    data.save(tmp_path / "run.npz", jnp.arange(3))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # no file may become longer
+    try:
+        with pytest.raises(OSError, match=r"save: .*run\.npz cannot be written, what it held is unchanged") as raised:
+            data.save(tmp_path / "run.npz", {"many": jnp.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert raised.value.errno
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert data.restore(tmp_path / "run.npz", jnp.zeros(3, int)).tolist() == [0, 1, 2]
+
+
+def test_a_save_replaces_what_a_killed_one_has_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.unlink", lambda *_, **__: None)  # a killed process removes nothing
+    monkeypatch.setattr("os.replace", lambda *_: None)
+    data.save(tmp_path / "run.npz", jnp.arange(4))
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) == 1
+    data.save(tmp_path / "run.npz", jnp.arange(3))
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]

@@ -1,5 +1,6 @@
 """Chunked rollouts: chunks add up to the whole, one is always running, and memory does not grow."""
 
+import dataclasses
 import functools
 import gc
 
@@ -141,16 +142,28 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 
 class StateShown(Counting):
-    """Counting with its state in env_info."""
+    """Counting with its state and its transitions in env_info."""
 
     def state_info(self, state):
         return {"height": state.step}
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, env_info={"rise": out.state.step - state.step})
 
 
 def test_entries_that_show_the_next_episode_on_last_rows_are_refused():
     env, metrics = AutoReset(StateShown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
     with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next episode"):
         ChunkedRollout(env, 10, jax.random.key(0), metrics=metrics)
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_entries_are_measured_by_default_except_those_of_the_next_episode(mode):
+    env = AutoReset(StateShown(np.array([2]), num_envs=3), mode)
+    found = ChunkedRollout(env, 10, jax.random.key(0))()
+    assert found["rise"] == 2
+    assert found.get("height") == (3 if mode == "next_step" else None)
 
 
 def test_an_environment_without_autoreset_is_refused():

@@ -129,6 +129,15 @@ def test_a_folder_of_another_run_is_not_resumed(whole, num_seeds, seed, name):
         seeds.train(SHORT, num_seeds, seed=seed, folder=whole[0], resume=True)
 
 
+def test_a_checkpoint_copied_from_another_run_is_not_resumed(whole, tmp_path):
+    settings = json.loads((whole[0] / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**settings, "learning_rate": 0.5}))
+    (tmp_path / "checkpoint.npz").write_bytes((whole[0] / "checkpoint.npz").read_bytes())
+    other = dataclasses.replace(SHORT, learning_rate=0.5)
+    with pytest.raises(ValueError, match=r"holds a run with learning_rate = 0\.001, not 0\.5"):
+        seeds.train(other, 2, seed=3, folder=tmp_path, resume=True)
+
+
 @pytest.mark.parametrize(("num_seeds", "seed", "name"), [(0, 0, "num_seeds"), (True, 0, "num_seeds"), (1, -1, "seed")])
 def test_numbers_out_of_range_are_refused(num_seeds, seed, name):
     with pytest.raises(ValueError, match=f"train: {name} must be "):

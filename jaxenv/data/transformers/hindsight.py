@@ -1,6 +1,7 @@
 """Replace goals by goals that the episode achieved later: hindsight experience replay."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_real
+from jaxenv._checks import check_real, is_concrete
 from jaxenv.data.replay.batch import episode_mask
 from jaxenv.data.transformers._windows import with_timestep
+from jaxenv.data.transformers.identity import Identity
 from jaxenv.data.transformers.transformer import Transformer
 
 
@@ -53,7 +55,8 @@ class Hindsight(Transformer):
 
     Args:
         reward: maps achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
-            must compute the environment's reward (``GoalConditioned.reward_fn``).
+            must compute the environment's reward (``GoalConditioned.reward_fn``). Outside jitted code, where it can be
+            compared, `transform_batch` warns if it does not: call it there once.
         proportion: the probability that a window is relabelled, in [0, 1].
         achieved_goal: dotted path of the achieved goal, below the observation.
         desired_goal: dotted path of the goal to replace, with the same structure, shapes and dtypes.
@@ -96,6 +99,9 @@ class Hindsight(Transformer):
         self._check_rows(spec)
         return spec
 
+    def as_rollout(self):
+        return Identity()
+
     def transform_batch(self, state, batch, replay=None, stored=None):
         if replay is None or stored is None:
             raise ValueError("Hindsight: pass replay and its state, to read goals from the buffer")
@@ -113,8 +119,10 @@ class Hindsight(Transformer):
 
         mask = is_relabelled[:, None] & episode_mask(timestep)
         goal = jax.tree.map(lambda x, old: jnp.broadcast_to(x[:, None], old.shape), goal, desired)
+        goal = tree.where(mask, goal, desired)
         reward = self._reward_of(achieved, goal, timestep.reward)
-        relabelled = tree.set_field(timestep, f"observation.{self.desired_goal}", tree.where(mask, goal, desired))
+        self._check_rewards(timestep, reward, mask)
+        relabelled = tree.set_field(timestep, f"observation.{self.desired_goal}", goal)
         reward = jnp.where(mask & ~timestep.is_first(), reward, timestep.reward)
         relabelled = dataclasses.replace(relabelled, reward=reward)
         stream = dataclasses.replace(state.value, c0=state.value.c0 + np.uint32(1))
@@ -141,6 +149,22 @@ class Hindsight(Transformer):
                 f"{reward.shape}, for rows whose own reward has shape {old_reward.shape}"
             )
         return reward.reshape(number, length)
+
+    def _check_rewards(self, timestep, reward, is_relabelled):
+        """Warns, outside jitted code, if ``reward`` does not compute the rewards of rows that keep their goal."""
+        if not is_concrete(reward):
+            return
+        moved = ~(timestep.is_first() | timestep.env_info.get("abnormal", False))
+        compared = np.asarray(moved & ~is_relabelled)
+        wrong = compared & ~np.isclose(np.asarray(reward), np.asarray(timestep.reward), rtol=1e-4, atol=1e-4)
+        if wrong.any():
+            row = tuple(np.argwhere(wrong)[0])
+            warnings.warn(
+                f"Hindsight: reward must compute the environment's rewards, it differs in {wrong.sum()} of "
+                f"{compared.sum()} rows that keep their goal (which keep their reward): {float(reward[row]):.6g} "
+                f"for {float(timestep.reward[row]):.6g}",
+                stacklevel=3,
+            )
 
     def goals(self, observation: Any) -> tuple[Any, Any]:
         """The achieved and the desired goal in an observation, or in any tree of its structure."""

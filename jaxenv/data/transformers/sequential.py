@@ -89,6 +89,9 @@ class Sequential(Transformer):
     def frozen(self):
         return Sequential(*(transformer.frozen() for transformer in self.transformers))
 
+    def as_rollout(self):
+        return Sequential(*(transformer.as_rollout() for transformer in self.transformers))
+
     def _check_goals(self, observation: Any) -> None:
         """Raises a ``ValueError`` if goals are stacked: frames from before the window would keep the old goal."""
         for stacker in (t for t in self.transformers if isinstance(t, FrameStacker)):

@@ -83,6 +83,13 @@ class Transformer(abc.ABC):
         """The same transformer with constant statistics, whatever state it is given."""
         return self
 
+    def as_rollout(self) -> Self:
+        """The transformer with whose ``transform_batch`` single rows of a buffer become what a rollout sees.
+
+        Its statistics are constant, and it changes nothing that a rollout does not change.
+        """
+        return self.frozen()
+
     def wrap_policy(
         self,
         policy: Callable,

@@ -1,6 +1,6 @@
 """The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
 
-from collections.abc import Callable
+import contextlib
 from typing import Any
 
 import jax
@@ -10,8 +10,10 @@ import numpy as np
 from jaxenv import tree
 
 
-def check_names(names: Any) -> tuple[str, ...]:
+def check_names(names: Any) -> tuple[str, ...] | None:
     """``Metrics.env_info`` as a tuple; raises a ``ValueError`` for names that repeat, are empty or end wrongly."""
+    if names is None:
+        return None
     if isinstance(names, str):
         raise ValueError(f"Metrics: env_info must be a sequence of names, got the string {names!r}")
     names = tuple(names)
@@ -24,8 +26,11 @@ def check_names(names: Any) -> tuple[str, ...]:
     return names
 
 
-def select(env_info: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The entries by their full names, and ``"abnormal"`` if there is one. The function is idempotent."""
+def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[str, Any]:
+    """The entries by their full names, and ``"abnormal"`` if there is one. The function is idempotent.
+
+    Without names they are all numbers, see `_numbers`.
+    """
     if not isinstance(env_info, dict):
         if names:
             raise ValueError(
@@ -33,28 +38,44 @@ def select(env_info: Any, names: tuple[str, ...]) -> dict[str, Any]:
             )
         return {}
     selected = {"abnormal": env_info["abnormal"]} if "abnormal" in env_info else {}
-    return selected | {name: _entry(env_info, name) for name in names}
+    return selected | (_numbers(env_info, num_axes) if names is None else {n: _entry(env_info, n) for n in names})
+
+
+def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
+    """The integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
+
+    There some entries may describe the next episode on LAST rows, and the row does not say which.
+    """
+    if "final_observation" in env_info:
+        return {}
+    leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(env_info)[0])
+    return {name: x for name, x in leaves if len(x.shape) == num_axes and _is_number(x.dtype)}
+
+
+def _is_number(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, np.integer) or jax.dtypes.issubdtype(dtype, np.floating)
 
 
 def _entry(env_info: dict[str, Any], name: str) -> Any:
-    if name in env_info:  # a key may itself end in a suffix
+    if name in env_info:  # selected before
         return env_info[name]
+    with contextlib.suppress(ValueError):
+        return tree.get_field(env_info, name)  # a key may itself end in a suffix
     try:
         return tree.get_field(env_info, name.partition("@")[0])
     except ValueError as error:
         raise ValueError(f"Metrics: env_info {error}") from None
 
 
-def initial_value(name: str) -> np.float32:
-    """The running value of an entry before the first step."""
-    return np.float32(-np.inf if name.endswith("@max") else 0)
+def is_mean(name: str) -> bool:
+    """Whether the value of an episode is the mean over its steps, so that they are counted."""
+    return name.endswith("@step")
 
 
-def combine(name: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """The function that combines an entry's running value with the value of one more step."""
-    return jnp.maximum if name.endswith("@max") else jnp.add
+def combine(name: str, value: jax.Array, x: jax.Array, moved: jax.Array) -> jax.Array:
+    """An entry's running value with the value ``x`` of one more step added, where there is one and ``x`` is finite.
 
-
-def episode_value(name: str, value: jax.Array, count: jax.Array) -> jax.Array:
-    """The value of a finished episode, from its running value over ``count`` steps."""
-    return value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value
+    NaN is the running value before the first.
+    """
+    added = jnp.maximum(value, x) if name.endswith("@max") else value + x
+    return jnp.where(moved & jnp.isfinite(x), jnp.where(jnp.isnan(value), x, added), value)

@@ -1,7 +1,6 @@
 """The unfinished episode of each lane."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -59,54 +58,62 @@ class Episode:
         return_: float32 ``[B]`` (or ``[B, R]``), the sum of its rewards.
         length: int32 ``[B]``, the number of its steps.
         discounted: `DiscountedReturns`, or ``()`` without gamma.
-        entries: for each name of ``Metrics.env_info`` the sum or maximum of its finite values, float32 leaves
-            ``[B, ...]`` in the structure of the entry.
-        entry_counts: the number of those values, int32 leaves of the same shapes.
+        entries: for each measured name of ``env_info`` the sum or maximum of its finite values, float32 leaves
+            ``[B, ...]`` in the structure of the entry; NaN before the first.
+        entry_counts: for each name of a mean the number of those values, int32 leaves of the same shapes.
     """
 
     return_: jax.Array
     length: jax.Array
     discounted: Any
-    entries: tuple
-    entry_counts: tuple
+    entries: dict[str, Any]
+    entry_counts: dict[str, Any]
 
     @classmethod
-    def zeros(cls, row: TimeStep, names: tuple[str, ...], gamma: float | None) -> "Episode":
-        """Episodes without steps, for rows of these shapes."""
+    def zeros(cls, row: TimeStep, gamma: float | None) -> "Episode":
+        """Episodes without steps, for selected rows of these shapes."""
         lanes, reward = row.step_type.shape, row.reward.shape
-        entries = {name: row.env_info[name] for name in names}
+        entries = {name: entry for name, entry in row.env_info.items() if name != "abnormal"}
         return cls(
             return_=jnp.zeros(reward, jnp.float32),
             length=jnp.zeros(lanes, jnp.int32),
             discounted=() if gamma is None else DiscountedReturns.zeros(lanes, reward),
-            entries=tuple(
-                jax.tree.map(lambda x, name=name: jnp.full(x.shape, _env_info.initial_value(name)), entry)
+            entries=jax.tree.map(lambda x: jnp.full(x.shape, np.float32(np.nan)), entries),
+            entry_counts={
+                name: jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.int32), entry)
                 for name, entry in entries.items()
-            ),
-            entry_counts=tuple(
-                jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.int32), entry) for entry in entries.values()
-            ),
+                if _env_info.is_mean(name)
+            },
         )
 
-    def add(self, row: TimeStep, names: tuple[str, ...], gamma: float | None) -> "Episode":
+    def add(self, row: TimeStep, gamma: float | None) -> "Episode":
         """Adds a row ``[B]``; a FIRST row is not a step."""
         moved = ~row.is_first()
         reward = jnp.where(tree.expand(moved, row.reward.ndim), row.reward, np.float32(0))
 
-        given = tuple(jax.tree.map(lambda x: x.astype(jnp.float32), row.env_info[name]) for name in names)
-        valid = jax.tree.map(lambda x: jnp.isfinite(x) & tree.expand(moved, x.ndim), given)
-        entries = (
-            jax.tree.map(functools.partial(_add_where, _env_info.combine(name)), *trees)
-            for name, *trees in zip(names, self.entries, given, valid, strict=True)
-        )
+        def combined(name, value, x):
+            return _env_info.combine(name, value, x.astype(jnp.float32), tree.expand(moved, x.ndim))
+
+        def counted(count, x):
+            return count + (tree.expand(moved, x.ndim) & jnp.isfinite(x.astype(jnp.float32))).astype(jnp.int32)
+
         return Episode(
             return_=self.return_ + reward,
             length=self.length + moved.astype(jnp.int32),
             discounted=() if gamma is None else self.discounted.add(row, reward, np.float32(gamma)),
-            entries=tuple(entries),
-            entry_counts=jax.tree.map(lambda count, mask: count + mask.astype(jnp.int32), self.entry_counts, valid),
+            entries={
+                name: jax.tree.map(functools.partial(combined, name), entry, row.env_info[name])
+                for name, entry in self.entries.items()
+            },
+            entry_counts={
+                name: jax.tree.map(counted, count, row.env_info[name]) for name, count in self.entry_counts.items()
+            },
         )
 
-
-def _add_where(combine: Callable, value: jax.Array, x: jax.Array, mask: jax.Array) -> jax.Array:
-    return jnp.where(mask, combine(value, x), value)
+    def values(self) -> dict[str, Any]:
+        """The values of ``entries`` for episodes that end here, NaN for those without one."""
+        means = {
+            name: jax.tree.map(lambda x, n: x / jnp.maximum(n, 1).astype(jnp.float32), self.entries[name], counts)
+            for name, counts in self.entry_counts.items()
+        }
+        return {**self.entries, **means}

@@ -24,12 +24,17 @@ class Metrics:
 
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.
-        env_info: names of ``env_info`` entries, with dotted paths below them. The value of an episode is the sum of the
-            entry over its steps, with the suffix ``@step`` their mean, with ``@max`` their maximum; the metric is the
-            mean over episodes. Values that are not finite are skipped, and an episode without a finite one does not
-            count. A key of ``env_info`` may itself end in such a suffix. In ``same_step`` mode an entry that comes from
-            `Environment.state_info` describes the next episode on a LAST row, as the observation does, so its metric
-            misses the last state and includes the next episode's first. Measure such entries in ``next_step`` mode.
+        env_info: names of ``env_info`` entries, with dotted paths below them, ``()`` for none. The value of an episode
+            is the sum of the entry over its steps, with the suffix ``@step`` their mean, with ``@max`` their maximum;
+            the metric is the mean over episodes. Values that are not finite are skipped, and an episode without a
+            finite one does not count. A key of ``env_info`` may itself end in such a suffix. By default every integer
+            and float entry with one number per lane is measured under its own name; flags, masks and other arrays are
+            measured if they are named.
+
+    In ``same_step`` mode an entry that comes from `Environment.state_info` describes the next episode on a LAST row, as
+    the observation does, so its metric would miss the last state and include the next episode's first. Measure such
+    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured, and by default those that
+    `ChunkedRollout` knows not to come from there.
 
     Raises:
         ValueError: if gamma is out of range, or names repeat, are empty or end in another suffix.
@@ -49,7 +54,7 @@ class Metrics:
     """
 
     gamma: float | None = None
-    env_info: tuple[str, ...] = ()
+    env_info: tuple[str, ...] | None = None
 
     def __post_init__(self):
         if self.gamma is not None:
@@ -71,7 +76,7 @@ class Metrics:
         lanes = row.step_type.shape
         if len(lanes) != 1:
             raise ValueError(f"Metrics: init takes one row [B], got step_type of shape {lanes}")
-        state = MetricsState.empty(Episode.zeros(row, self.env_info, self.gamma))
+        state = MetricsState.empty(Episode.zeros(row, self.gamma))
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return _xla.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
@@ -85,15 +90,16 @@ class Metrics:
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:
         """Adds rows ``[T, B]``, such as those of an unroll. Adding 50 at once is much cheaper than one by one."""
-        rows = self.select(rows)
+        self._check_origin("update", state, MetricsState)
+        rows = _select(rows, tuple(state.entries))
         self._check_rows(state, rows)
         if not rows.step_type.shape[0]:
             return state
-        fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), self.env_info, self.gamma)
+        fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), self.gamma)
 
         def one_row(episode, row):
             # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
-            episode = tree.where(row.is_first(), fresh, episode).add(row, self.env_info, self.gamma)
+            episode = tree.where(row.is_first(), fresh, episode).add(row, self.gamma)
             return tree.where(row.is_last(), fresh, episode), episode
 
         # Only the unfinished episodes go from row to row; the sums over finished ones are updated once for all rows.
@@ -141,7 +147,7 @@ class Metrics:
         - ``discounted_return_start``, with a gamma: the mean discounted return of FIRST rows.
         - ``discounted_return``, with a gamma: the discounted return averaged over the rows of each episode, then over
           episodes.
-        - the names of ``env_info``.
+        - the names of ``env_info`` entries; one that is the name of another metric is called ``env_info.NAME``.
 
         Metrics without data are NaN. In discounted returns, gamma is multiplied by the discounts of the rows, and
         rewards after a truncation count as 0.
@@ -168,19 +174,16 @@ class Metrics:
         if self.gamma is not None:
             metrics["discounted_return_start"] = _mean(totals.discounted_starts)
             metrics["discounted_return"] = _mean(totals.discounted_means)
-        for name, entry in zip(self.env_info, totals.entries, strict=True):
-            for path, moments in jax.tree_util.tree_leaves_with_path(entry, is_leaf=is_moments):
+        for name in sorted(totals.entries) if self.env_info is None else self.env_info:
+            unique = f"env_info.{name}" if name in metrics else name
+            for path, moments in jax.tree_util.tree_leaves_with_path(totals.entries[name], is_leaf=is_moments):
                 below = tree.path_name(path)
-                metrics[f"{name}.{below}" if below else name] = _mean(moments)
+                metrics[f"{unique}.{below}" if below else unique] = _mean(moments)
         return metrics
 
     def select(self, timestep: TimeStep) -> TimeStep:
         """Rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
-        for name in ("step_type", "reward", "discount"):
-            if isinstance(getattr(timestep, name), tuple):
-                raise ValueError(f"Metrics: the rows have no {name}, keep it in unroll(fields=...)")
-        env_info = _env_info.select(timestep.env_info, self.env_info)
-        return TimeStep(timestep.step_type, timestep.reward, timestep.discount, env_info=env_info)
+        return _select(timestep, self.env_info)
 
     def _add_finished(self, state: MetricsState, episodes: Episode, rows: TimeStep) -> MetricsState:
         """Adds the steps and the ended episodes of rows ``[T, B]``; ``episodes`` are the episodes after each row."""
@@ -189,11 +192,8 @@ class Metrics:
         terminated, truncated = rows.terminated & ~abnormal, rows.truncated & ~abnormal
         ended = terminated | truncated
         first = (state.terminated | state.truncated) == 0
-        entries = tuple(
-            jax.tree.map(lambda x, n, name=name: _env_info.episode_value(name, x, n), *trees)
-            for name, *trees in zip(self.env_info, episodes.entries, episodes.entry_counts, strict=True)
-        )
-        valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
+        entries = episodes.values()
+        valid = jax.tree.map(lambda x: tree.expand(ended, x.ndim) & ~jnp.isnan(x), entries)
         starts = means = ()
         if self.gamma is not None:
             total = episodes.discounted.total
@@ -218,12 +218,11 @@ class Metrics:
         )
 
     def _check_rows(self, state: MetricsState, rows: TimeStep) -> None:
-        self._check_origin("update", state, MetricsState)
         episode = state.episode
         reward = rows.reward.shape[1:]
         if reward != episode.return_.shape:
             raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.shape}")
-        for name, entry in zip(self.env_info, episode.entries, strict=True):
+        for name, entry in episode.entries.items():
             given = jax.tree.map(lambda x: jnp.shape(x)[1:], rows.env_info[name])
             expected = jax.tree.map(lambda x: x.shape, entry)
             if given != expected:
@@ -234,10 +233,19 @@ class Metrics:
         if not isinstance(sums, kind):
             raise ValueError(f"Metrics: {method} takes {kind.__name__}, got {type(sums).__name__}")
         found: Any = sums
-        discounted, entries = not isinstance(found.discounted_starts, tuple), len(found.entries)
-        if (discounted, entries) != (self.gamma is not None, len(self.env_info)):
-            origin = f"{'with a' if discounted else 'without'} gamma and with {entries} env_info names"
+        discounted, entries = not isinstance(found.discounted_starts, tuple), sorted(found.entries)
+        expected = entries if self.env_info is None else sorted(self.env_info)
+        if (discounted, entries) != (self.gamma is not None, expected):
+            origin = f"{'with a' if discounted else 'without'} gamma and with env_info {entries}"
             raise ValueError(f"Metrics: {method} got the {kind.__name__} of metrics {origin}, these are {self}")
+
+
+def _select(timestep: TimeStep, names: tuple[str, ...] | None) -> TimeStep:
+    for name in ("step_type", "reward", "discount"):
+        if isinstance(getattr(timestep, name), tuple):
+            raise ValueError(f"Metrics: the rows have no {name}, keep it in unroll(fields=...)")
+    env_info = _env_info.select(timestep.env_info, names, len(timestep.step_type.shape))
+    return TimeStep(timestep.step_type, timestep.reward, timestep.discount, env_info=env_info)
 
 
 def _count_rows(mask: jax.Array) -> jax.Array:

@@ -29,7 +29,7 @@ class MetricsState:
         lengths: lengths of terminated and truncated episodes.
         discounted_starts: the sum of the discounted returns of FIRST rows; ``()`` without gamma.
         discounted_means: the sum of each episode's mean discounted return; ``()`` without gamma.
-        entries: for each name of ``Metrics.env_info`` the `Sum` of its values, or a tree of them.
+        entries: for each measured name of ``env_info`` the `Sum` of its values, or a tree of them.
         entry_counts: uint32, the number of those values, or a tree of them.
     """
 
@@ -45,8 +45,8 @@ class MetricsState:
     lengths: EpisodeSums
     discounted_starts: Any
     discounted_means: Any
-    entries: tuple
-    entry_counts: tuple
+    entries: dict[str, Any]
+    entry_counts: dict[str, Any]
 
     @classmethod
     def empty(cls, episode: Episode) -> "MetricsState":

@@ -31,7 +31,7 @@ class Totals:
         abnormal: the number of episodes that ended on an abnormal row.
         discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
         discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
-        entries: for each name of ``Metrics.env_info`` the moments, or a tree of them.
+        entries: for each measured name of ``env_info`` the moments, or a tree of them.
     """
 
     rewards: Moments
@@ -46,7 +46,7 @@ class Totals:
     abnormal: Count
     discounted_starts: Any
     discounted_means: Any
-    entries: tuple
+    entries: dict[str, Any]
 
     def psum(self, axis_name: str) -> "Totals":
         """The totals of all shards of a mesh axis, the same scalars on each."""

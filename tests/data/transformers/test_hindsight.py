@@ -1,5 +1,6 @@
 """Hindsight: which windows get which goals, and the rewards of their rows."""
 
+import dataclasses
 import functools
 
 import jax
@@ -44,7 +45,7 @@ def labelled_rows():
     return Experience(timestep, action=np.ones((ROWS, 3), np.int32))
 
 
-HER = functools.partial(Hindsight, distance_reward, achieved_goal="goals.achieved", desired_goal="goals.desired")
+HER = functools.partial(Hindsight, reward=distance_reward, achieved_goal="goals.achieved", desired_goal="goals.desired")
 REPLAY = Replay(12, 3, index_episodes=True)  # holds rows 2 .. 13
 
 
@@ -261,3 +262,36 @@ def stacked(batch, replay, stored):
 def test_windows_that_cannot_be_relabelled_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def transform_outside_jitted_code(reward, abnormal=()):
+    """Windows of two rows whose goals were 1000 away or more, with rewards that `distance_reward` computes."""
+    experience = jax.tree.map(np.asarray, labelled_rows())
+    goals = experience.timestep.observation["goals"]
+    true = -np.abs(goals["achieved"]["x"] - goals["desired"]["x"]).sum(axis=-1)
+    timestep = experience.timestep
+    true = np.where(timestep.is_first(), np.float32(0), true)
+    true[list(abnormal)] = 0
+    marks = np.zeros_like(timestep.is_first())
+    marks[list(abnormal)] = True
+    timestep = dataclasses.replace(timestep, reward=true, env_info={"abnormal": marks})
+    experience = dataclasses.replace(experience, timestep=timestep)
+    replay = Replay(ROWS, 3, index_episodes=True)
+    stored = replay.add(replay.init(experience), experience)
+    hindsight = HER(proportion=0.5, reward=reward)
+    batch = replay.sample(stored, jax.random.key(0), 30)
+    state = hindsight.init(jax.tree.map(lambda x: x[0], timestep), jax.random.key(5))
+    return batch, hindsight.transform_batch(state, batch, replay, stored)[1]
+
+
+def test_rewards_that_the_function_does_not_compute_are_kept_with_a_warning():
+    with pytest.warns(UserWarning, match=r"it differs in \d+ of \d+ rows that keep their goal .*: -\d+ for -\d+"):
+        batch, relabelled_batch = transform_outside_jitted_code(lambda a, d: distance_reward(a, d) - 1)
+    kept = goals_of(batch) == goals_of(relabelled_batch)
+    kept = np.asarray(kept.all(axis=-1))
+    rewards = [np.asarray(b.experience.timestep.reward)[kept] for b in (batch, relabelled_batch)]
+    np.testing.assert_array_equal(*rewards)
+
+
+def test_rewards_that_the_function_computes_and_abnormal_rows_cause_no_warning():
+    transform_outside_jitted_code(distance_reward, abnormal=[3, 7])  # a warning is an error

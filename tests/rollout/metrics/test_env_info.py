@@ -1,10 +1,25 @@
 """Entries of env_info: summed, averaged or maximised over an episode, then averaged over episodes."""
 
+import jax
 import numpy as np
 import pytest
 
 from jaxenv.rollout import Metrics
-from tests.rollout.metrics.trajectories import computed, trajectory
+from tests.rollout.metrics.trajectories import computed, initial_state, trajectory
+
+
+def of_two_episodes():
+    """Rows of a lane with entries of many kinds."""
+    return trajectory(
+        ["FMLFL"],
+        cost=np.array([[9, 1, 2, 9, 3]], np.float32),
+        turns=np.array([[9, 1, 1, 9, 1]], np.int32),
+        reached=np.array([[0, 0, 1, 0, 1]], bool),
+        action_mask=np.ones((1, 5, 4), bool),
+        position=np.ones((1, 5, 2), np.float32),
+        abnormal=np.zeros((1, 5), bool),
+        length_mean=np.array([[0, 10, 10, 0, 10]], np.float32),
+    )
 
 
 def test_an_entry_is_summed_averaged_or_maximised_over_the_steps_of_an_episode():
@@ -35,3 +50,45 @@ def test_an_entry_may_be_nested_have_any_dtype_and_shape_and_carry_its_own_suffi
     assert found["car.wheel.slip"] == [1, 2]
     assert found["car.wheel.turns"] == 5
     assert found["car.wheel.turns@max"] == 3
+
+
+def test_by_default_every_number_per_lane_is_measured_and_no_flag_mask_or_vector():
+    rows = of_two_episodes()
+    rows.env_info["car"] = {"speed@max": rows.env_info["cost"] * 2}
+    found = computed(Metrics(), rows)
+    assert (found["cost"], found["turns"], found["car.speed@max"]) == (3, 1.5, 5)
+    assert found.keys() - computed(Metrics(env_info=()), rows).keys() == {
+        "cost",
+        "turns",
+        "car.speed@max",
+        "env_info.length_mean",
+    }
+
+
+def test_an_entry_of_the_name_of_a_metric_does_not_replace_it():
+    for metrics in (Metrics(), Metrics(env_info=("length_mean",))):
+        found = computed(metrics, of_two_episodes())
+        assert (found["length_mean"], found["env_info.length_mean"]) == (1.5, 15)
+
+
+def test_rows_of_same_step_mode_have_no_entries_by_default():
+    rows = of_two_episodes()
+    rows.env_info["final_observation"] = rows.env_info["cost"]
+    assert computed(Metrics(), rows).keys() == computed(Metrics(env_info=()), rows).keys()
+    assert computed(Metrics(env_info=("cost",)), rows)["cost"] == 3
+
+
+def test_without_a_number_in_env_info_nothing_more_is_carried():
+    rows = of_two_episodes()
+    for name in ("cost", "turns", "length_mean"):
+        del rows.env_info[name]
+    states = [initial_state(metrics, rows) for metrics in (Metrics(), Metrics(env_info=()))]
+    assert jax.tree.structure(states[0]) == jax.tree.structure(states[1])
+
+
+def test_later_rows_without_an_entry_of_the_first_are_refused():
+    rows = of_two_episodes()
+    state = initial_state(Metrics(), rows)
+    del rows.env_info["cost"]
+    with pytest.raises(ValueError, match="Metrics: env_info field 'cost': no 'cost' here"):
+        jax.eval_shape(Metrics().update_rows, state, rows)

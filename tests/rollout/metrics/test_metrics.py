@@ -222,9 +222,13 @@ def test_a_state_or_totals_of_other_metrics_are_refused():
         (
             Metrics().totals,
             state,
-            r"totals got the MetricsState of metrics with a gamma and with 0 .* Metrics\(gamma=None",
+            r"totals got the MetricsState of metrics with a gamma and with env_info \[\], .* Metrics\(gamma=None",
         ),
-        (Metrics(GAMMA, ("a",)).compute, totals, "compute got the Totals of metrics with a gamma and with 0"),
+        (
+            Metrics(GAMMA, ("a",)).compute,
+            totals,
+            r"compute got the Totals of metrics with a gamma",
+        ),
         (lambda state: Metrics().update(state, row), state, "update got the MetricsState of metrics with a gamma"),
         (metrics.compute, state, "compute takes Totals, got MetricsState"),
         (metrics.totals, totals, "totals takes MetricsState, got Totals"),

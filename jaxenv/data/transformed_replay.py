@@ -1,0 +1,103 @@
+"""Reads from a replay buffer, transformed as the policy's rows are."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import random, tree
+from jaxenv.data.replay import Batch, Replay, ReplayState
+from jaxenv.data.transformers import create
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformedReplay:
+    """Reads of a `Replay` through transformers, so that whatever a learner reads is what the policy would see.
+
+    The buffer stores raw rows: add them to ``replay`` itself, and read raw rows from it. The state of the transformer
+    is the one that the rollout carries, ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options
+    only and is hashable.
+
+    Args:
+        replay: the buffer.
+        transformer: a data transformer, or a list of them for `transformers.create`.
+
+    Raises:
+        ValueError: if one of the two is something else, or for transformers in an invalid order.
+
+    >>> import jax, jaxenv
+    >>> from jaxenv.data import Replay, transformers
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.Counting([9], num_envs=2))
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> policy = lambda timestep, stream: timestep.step_type * 0 + 5
+    >>> rows = jaxenv.unroll(env, policy, state, timestep, 4)[1]  # rewards 0, 5, 5, 5
+    >>> replay = Replay(capacity=4, num_envs=2)
+    >>> stored = replay.add(replay.init(rows), rows)
+    >>> clipped = TransformedReplay(replay, transformers.RewardClipping(-1, 1))
+    >>> clipped.get((), stored, "timestep.reward", 0, 2).item(), replay.get(stored, "timestep.reward", 0, 2).item()
+    (1.0, 5.0)
+    """
+
+    replay: Replay
+    transformer: Any
+
+    def __post_init__(self):
+        if not isinstance(self.replay, Replay):
+            raise ValueError(f"TransformedReplay: replay must be a Replay, got {self.replay!r}")
+        object.__setattr__(self, "transformer", create(self.transformer))
+
+    def sample(
+        self,
+        state: Any,
+        stored: ReplayState,
+        key: jax.Array | random.Stream,
+        batch_size: int,
+        length: int = 2,
+        importance_exponent: Any = 1.0,
+    ) -> tuple[Any, Batch]:
+        """`Replay.sample`, transformed: the new state of the transformer, and windows ``[N, L, ...]``.
+
+        Args:
+            state: the state of the transformer.
+            stored: the buffer.
+            key: as in `Replay.sample`.
+            batch_size: N.
+            length: L, rows in a window.
+            importance_exponent: as in `Replay.sample`.
+
+        Raises:
+            ValueError: as `Replay.sample` and the transformer's ``transform_batch``.
+        """
+        batch = self.replay.sample(stored, key, batch_size, length, importance_exponent)
+        return self.transformer.transform_batch(state, batch, self.replay, stored)
+
+    def gather_all(self, state: Any, stored: ReplayState) -> tuple[Any, Batch]:
+        """`Replay.gather_all`, transformed: the new state, and one window per lane ``[B, n, ...]``."""
+        return self.transformer.transform_batch(state, self.replay.gather_all(stored), self.replay, stored)
+
+    def get(self, state: Any, stored: ReplayState, path: str, env_id: Any, position: Any) -> Any:
+        """`Replay.get`, transformed: leaves ``[*S, ...]`` of a field of any rows.
+
+        Rows are read as a rollout sees them, and nothing is learned: statistics do not change, and goals are the
+        environment's own.
+
+        Args:
+            state: the state of the transformer.
+            stored: the buffer.
+            path: dotted path of a field of the transformed `Experience`, such as ``"timestep.reward"``.
+            env_id: int32 of any shape S, lanes.
+            position: int32 of the same shape, positions.
+
+        Raises:
+            ValueError: as `Replay.get`, and for a field that transformed rows do not have.
+        """
+        rows = self.replay.get(stored, "", env_id, position)
+        shape = rows.timestep.step_type.shape
+        # Windows of one row each, [N, 1, ...].
+        windows = jax.tree.map(lambda x: x.reshape(-1, 1, *x.shape[len(shape) :]), rows)
+        lane, first = (jnp.broadcast_to(jnp.asarray(x, jnp.int32), shape).reshape(-1) for x in (env_id, position))
+        batch = Batch(windows, lane, first, jnp.ones(lane.shape, jnp.float32))
+        batch = self.transformer.as_rollout().transform_batch(state, batch, self.replay, stored)[1]
+        field = tree.get_field(batch.experience, path)
+        return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[2:]), field)

@@ -1,0 +1,88 @@
+"""Conversion of whole environments to plain data and back."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import from_data, to_data, tree
+
+
+def assert_round_trips(env):
+    data = json.loads(json.dumps(to_data(env)))
+    again = from_data(data)
+    assert again.describe() == env.describe()
+    assert tree.structure(again) == tree.structure(env)
+    for x, y in zip(jax.tree.leaves(again), jax.tree.leaves(env), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    return data
+
+
+@pytest.mark.parametrize("id", jaxenv.ids())
+def test_every_registered_environment_round_trips_through_json(id):
+    assert assert_round_trips(jaxenv.make(id, num_envs=2))["params"] == {}
+
+
+def test_params_options_limit_and_wrappers_round_trip():
+    env = jaxenv.make(
+        "Pendulum-v1",
+        num_envs=2,
+        max_episode_steps=[3, 5],
+        autoreset="same_step",
+        reset="compact",
+        wrappers=[("FrameStack", {"num": 2}), "NormalizeObservation"],
+        mode="eval",
+        gravity=[1.5, 2.5],
+        max_torque=1.5,
+    )
+    data = assert_round_trips(env)
+    assert data["params"] == {"gravity": [1.5, 2.5], "max_torque": 1.5}
+    assert "TimeLimit" in dict(data["wrappers"])
+
+
+def test_one_value_per_lane_equal_to_the_default_stays_one_per_lane():
+    default = float(jaxenv.spec("CartPole-v1").make().params.gravity)
+    env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[default, default])
+    assert assert_round_trips(env)["params"] == {"gravity": [default, default]}
+
+
+def test_a_map_given_as_an_option_round_trips():
+    assert assert_round_trips(jaxenv.make("FrozenLake-v1", desc=["SF", "HG"]))["params"]["desc"] == ["SF", "HG"]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        jaxenv.testing.Chain(),
+        jaxenv.testing.Chain(name="CartPole-v1"),
+        jaxenv.wrappers.AutoReset(jaxenv.Multitask((jaxenv.testing.Chain(), jaxenv.testing.Chain()))),
+    ],
+    ids=["no id", "id of another class", "multitask"],
+)
+def test_an_environment_without_a_registered_id_is_refused(env):
+    with pytest.raises(ValueError, match=r"to_data: '.*' must be the registered id of a class"):
+        to_data(env)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": "Cartpole"}, "no environment 'Cartpole'; the closest ids are CartPole"),
+        ({"id": 3}, "from_data: id must be text and params a dict, got 3 and"),
+        ({"params": []}, r"from_data: id must be text and params a dict, got 'CartPole-v1' and \[\]"),
+        ({"params": {"gravty": 1}}, "CartPole-v1: unknown keyword 'gravty'"),
+        ({"params": {"num_envs": 1}}, "from_data: CartPole-v1: .*multiple values for argument 'num_envs'"),
+        ({"params": {"gravity": "high"}}, "gravity must be a number"),
+        ({"num_envs": 0}, "num_envs must be an integer of at least 1, got 0"),
+        ({"num_envs": 3}, "lanes"),
+        ({"wrappers": [["os:system", {}]]}, "from_data: no wrapper 'os:system'"),
+        ({"more": 1}, "from_data: data must be a dict of id, num_envs, params, wrappers, got"),
+    ],
+)
+def test_data_of_another_form_are_refused(change, message):
+    data = to_data(jaxenv.make("CartPole-v1", num_envs=2, max_episode_steps=[3, 4]))
+    with pytest.raises(ValueError, match=message):
+        from_data({**data, **change})
