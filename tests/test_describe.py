@@ -30,7 +30,7 @@ def test_describe_shows_the_params_with_values_units_and_ranges():
     assert env.describe().splitlines()[:11] == [
         "AutoReset(mode=same_step, reset_strategy=select)",
         "TimeLimit(duration=500)",
-        "CartPole-v1(position_limit=3)                    +36 B, observation float32[4], action int32[]",
+        "CartPole-v1(position_limit=3)                     +36 B, observation float32[4], action int32[]",
         "params",
         "  gravity      9.8 m/s^2",
         "  masscart     1.0 kg, above 0",
