@@ -62,3 +62,15 @@ def test_arguments_that_are_not_plain_data_are_refused_by_wrapper_and_name():
 def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match=f"from_data: no wrapper '{name}'"):
         from_data(jaxenv.spec("CartPole-v1").make(), [(name, {})])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"p": 0.5}, "from_data: StickyAction does not take 'p', its arguments are probability, duration"),
+        ({}, "from_data: StickyAction needs 'probability', its arguments are probability, duration"),
+    ],
+)
+def test_unknown_and_missing_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        from_data(jaxenv.spec("CartPole-v1").make(), [("StickyAction", arguments)])

@@ -8,8 +8,8 @@ import pytest
 
 import jaxenv
 from jaxenv import Wrapper, specs
-from jaxenv.testing import Counting
-from jaxenv.wrappers import AutoReset, LaneWrapper
+from jaxenv.testing import Chain, Counting
+from jaxenv.wrappers import AutoReset, LaneWrapper, TimeLimit
 from tests.wrapper_bases.toys import Return, RewardMean
 
 
@@ -61,3 +61,9 @@ def test_with_params_and_close_reach_through_wrappers():
         assert env.unwrapped.closed == []
     assert env.unwrapped.closed == [True]
     assert jaxenv.make("CartPole-v1").with_params(gravity=1.0).unwrapped.params.gravity == 1
+
+
+@pytest.mark.parametrize("inner", [5, None, Chain])
+def test_a_wrapper_refuses_what_is_no_environment(inner):
+    with pytest.raises(ValueError, match=r"^TimeLimit: env must be an environment, got "):
+        TimeLimit(inner, 3)

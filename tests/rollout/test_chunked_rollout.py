@@ -154,5 +154,5 @@ def test_entries_that_show_the_next_episode_on_last_rows_are_refused():
 
 
 def test_an_environment_without_autoreset_is_refused():
-    with pytest.raises(ValueError, match="ChunkedRollout: <Counting> has no AutoReset"):
+    with pytest.raises(ValueError, match="ChunkedRollout: Counting has no AutoReset"):
         ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

@@ -371,6 +371,10 @@ def made(spec):
             lambda: FlattenAction(made(MIXED)),
             "FlattenAction: dtype must be given if the leaves differ .*float32.*int32",
         ),
+        (
+            lambda: AffineAction(made(SQUARE), ("a",), 1),
+            r"minimum must be a number or an array .* got \('a',\)",
+        ),
         (lambda: FlattenAction(made(MIXED), np.uint8), "minimum must fit uint8"),
         (lambda: FlattenAction(made(MIXED), "foo"), "FlattenAction: dtype must be a dtype, got 'foo'"),
         (lambda: TransformAction(made(MIXED), 3), "TransformAction: fn must be a function, got 3"),
