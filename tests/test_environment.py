@@ -85,6 +85,12 @@ def test_lane_numbers_that_are_cut_wrapped_or_repeated_are_refused(env_id, messa
         Chain(num_envs=2).reset(jax.random.key(0), env_id=env_id)
 
 
+@pytest.mark.parametrize("num_envs", [0, -1, 2.5, True, "2"])
+def test_a_task_refuses_a_number_of_lanes_that_is_not_positive(num_envs):
+    with pytest.raises(ValueError, match=r"^Chain: num_envs must be (at least 1|of type int), got "):
+        Chain(num_envs=num_envs)
+
+
 def test_traced_lane_numbers_are_checked_by_dtype_only():
     reset = jax.jit(lambda env_id: Chain(num_envs=2).reset(jax.random.key(0), env_id=env_id)[1].env_id)
     assert reset(np.array([3, 3])).tolist() == [3, 3]

@@ -44,6 +44,10 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
         ({"clip_action": "no"}, "make: clip_action must be True or False, got 'no'"),
         ({"id": 5}, "id must be the text of a registered id, got 5: jaxenv.register gives an environment an id"),
         ({"num_envs": True}, "MountainCar-v0: num_envs must be an integer of at least 1, got True"),
+        ({"wrappers": None}, r"make: wrappers must be a sequence of wrappers, such as \['ClipReward'\], got None"),
+        ({"wrappers": [5]}, r"make: a wrapper must be a callable env -> env, a name or \(name, kwargs\), got 5"),
+        ({"wrappers": [("StickyAction",)]}, r"make: a wrapper must be a callable .*, got \('StickyAction',\)"),
+        ({"wrappers": [print]}, "make: a wrapper must return an environment, <built-in function print> returned None"),
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
     ],
 )

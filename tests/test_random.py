@@ -1,6 +1,7 @@
 """Random words: known answers of the generator, keys of lanes, streams, and independence of the words."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -271,9 +272,27 @@ def test_a_draw_without_a_shape_equals_the_first_element_of_a_larger_draw():
 
 
 @pytest.mark.parametrize("draw_with", [random.bits, random.uniform, random.normal, random.bernoulli])
-def test_a_shape_must_be_a_tuple(draw_with):
-    with pytest.raises(ValueError, match=r"shape must be a tuple such as \(4,\), got 4"):
-        draw_with(lanes(2), 4)
+@pytest.mark.parametrize("shape", [4, (2.5,), (-1,), (True,), [4]])
+def test_a_shape_must_be_a_tuple_of_lengths(draw_with, shape):
+    with pytest.raises(ValueError, match=re.escape(f"shape must be a tuple of lengths such as (4,), got {shape}")):
+        draw_with(lanes(2), shape)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda s: random.integers(s, (), 5, 2), "random.integers: low must be below high, got 5 and 2"),
+        (lambda s: random.integers(s, (), 0, np.array([3, 0])), "low must be below high, got 0 and 0 in lane 1"),
+        (lambda s: random.bernoulli(s, (), 2.0), "random.bernoulli: p must be in [0, 1], got 2.0"),
+        (lambda s: random.bernoulli(s, (), np.float32([0, np.nan])), "p must be in [0, 1], got nan in lane 1"),
+        (lambda s: random.permutation(s, -1), "random.permutation: n must be at least 0, got -1"),
+        (lambda s: random.separate_bits(s, 1.5), "random.separate_bits: num must be an integer, got 1.5"),
+        (lambda s: random.fold_in(s, 2.5), "random.fold_in: salt must be text or integers, got 2.5"),
+    ],
+)
+def test_arguments_of_a_draw_without_meaning_are_refused(draw, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        draw(lanes(2))
 
 
 @pytest.mark.parametrize("draw_with", [random.bits, random.uniform, random.normal, lambda s: random.fold_in(s, "a")])

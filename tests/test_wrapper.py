@@ -8,8 +8,8 @@ import pytest
 
 import jaxenv
 from jaxenv import Wrapper, specs
-from jaxenv.testing import Counting
-from jaxenv.wrappers import AutoReset, LaneWrapper
+from jaxenv.testing import Chain, Counting
+from jaxenv.wrappers import AutoReset, LaneWrapper, TimeLimit
 from tests.wrapper_bases.toys import Return, RewardMean
 
 
@@ -94,3 +94,9 @@ def test_an_error_inside_a_property_is_not_hidden():
 
     with pytest.raises(AttributeError, match="'Broken' object has no attribute 'no_such_field'"):
         Broken().smooth
+
+
+@pytest.mark.parametrize("inner", [5, None, Chain])
+def test_a_wrapper_refuses_what_is_no_environment(inner):
+    with pytest.raises(ValueError, match=r"^TimeLimit: env must be an environment, got "):
+        TimeLimit(inner, 3)

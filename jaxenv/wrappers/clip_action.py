@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv._numeric import clip
 from jaxenv._wrapper_bases import ActionWrapper
 
@@ -16,14 +16,28 @@ class ClipAction(ActionWrapper):
 
     Owns ``prev_action``: the action before clipping.
 
+    Args:
+        env: any environment.
+        announce_bounds: whether the action spec shows the bounds; ``False`` announces unbounded continuous actions.
+
     >>> import jaxenv, numpy as np
     >>> env = ClipAction(jaxenv.spec("Pendulum-v1").make())
     >>> env.action(np.array([[-3.0], [0.5]], np.float32)).tolist()
     [[-2.0], [0.5]]
     """
 
+    announce_bounds: bool = tree.static(default=True)
+
+    def action_spec(self):
+        spec = self.env.action_spec()
+        return spec if self.announce_bounds else jax.tree.map(_without_bounds, spec)
+
     def action(self, action):
-        return clip_continuous(self.action_spec(), action)
+        return clip_continuous(self.env.action_spec(), action)
+
+
+def _without_bounds(spec: specs.Array) -> specs.Array:
+    return specs.Array(spec.shape, spec.dtype, spec.name) if spec.is_continuous else spec
 
 
 def clip_continuous(spec: Any, action: Any) -> Any:

@@ -26,7 +26,7 @@ class FlattenObservation(ObservationWrapper):
     Raises:
         ValueError: for an unknown path, or an observation without arrays.
 
-    >>> import jaxenv
+    >>> import jaxenv, numpy as np
     >>> env = jaxenv.wrappers.FlattenObservation(jaxenv.testing.Chain(length=3))
     >>> env.observation_spec()
     Bounded((3,), int32, 0, 1, name='observation')

@@ -295,6 +295,8 @@ B = lanes("next_step").shape[-1]
         ({"gamma": 99.0}, r"gamma must be in \[0, 1\], got 99.0"),
         ({"lambda_": -0.1}, r"lambda_ must be in \[0, 1\], got -0.1"),
         ({"gamma": "abc"}, "gamma must be a number, got 'abc'"),
+        ({"gamma": True}, "gamma must be a number, got True"),
+        ({"lambda_": np.nan}, r"lambda_ must be in \[0, 1\], got nan"),
         ({"gamma": None}, "gamma must be a number, got None"),
         ({"clip_rho": -1.0}, r"vtrace: clip_rho must be at least 0, got -1\.0"),
         ({"clip_c": "a"}, "vtrace: clip_c must be a number, got 'a'"),

@@ -167,5 +167,5 @@ def test_entries_are_measured_by_default_except_those_of_the_next_episode(mode):
 
 
 def test_an_environment_without_autoreset_is_refused():
-    with pytest.raises(ValueError, match="ChunkedRollout: <Counting> has no AutoReset"):
+    with pytest.raises(ValueError, match="ChunkedRollout: Counting has no AutoReset"):
         ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

@@ -240,6 +240,8 @@ def test_a_vector_return_is_summarised_per_component():
     [
         ({"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
         ({"level": 1.0}, r"level must be in \(0, 1\), got 1.0"),
+        ({"level": "x"}, r"level must be in \(0, 1\), got 'x'"),
+        ({"level": True}, r"level must be in \(0, 1\), got True"),
     ],
 )
 def test_wrong_arguments_of_summary_are_refused(arguments, message):
@@ -251,6 +253,11 @@ def test_a_summary_of_several_calls_is_refused_with_a_hint_at_vmap():
     several = jax.tree.map(lambda x: x[None], evaluation([1, 2]))
     with pytest.raises(ValueError, match=r"summary takes the episodes \[N\] .* shape \(1, 2\): use jax.vmap"):
         several.summary()
+
+
+def test_a_policy_that_is_no_function_is_refused():
+    with pytest.raises(ValueError, match="evaluate: policy must be a function of a TimeStep and a stream, got None"):
+        evaluate(counting([[1], [2], [3]]), None, jax.random.key(0))
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -272,7 +279,7 @@ def test_a_wrong_number_of_max_steps_is_refused(max_steps, message):
 
 
 def test_an_environment_without_autoreset_is_refused():
-    with pytest.raises(ValueError, match=r"<Counting> has no AutoReset"):
+    with pytest.raises(ValueError, match=r"Counting has no AutoReset"):
         evaluate(Counting(np.array([2])), echo, jax.random.key(0))
 
 

@@ -270,6 +270,18 @@ def test_clipped_actions_stay_within_bounds_and_prev_action_is_the_one_given():
     assert rows.prev_action[1, :, 0].tolist() == [-5, 0.5, 0]
 
 
+def test_the_announced_bounds_can_be_dropped_while_actions_are_still_clipped():
+    env = ClipAction(PaysAction(num_envs=3), announce_bounds=False)
+    assert env.action_spec() == specs.Array((1,), np.float32)
+    assert env.env.action_spec() == ClipAction(env.env).action_spec() != env.action_spec()
+    rows = unrolled(env, jnp.array([[[-5.0], [0.5], [jnp.inf]]]))
+    kept = unrolled(ClipAction(env.env), jnp.array([[[-5.0], [0.5], [jnp.inf]]]))
+    assert rows.reward.tolist() == kept.reward.tolist()
+    trees = {"wheel": specs.Bounded((), np.float32, -1, 1), "gear": specs.discrete(3)}
+    mixed = ClipAction(random_environment(specs.discrete(2), trees), announce_bounds=False)
+    assert mixed.action_spec() == {"wheel": specs.Array((), np.float32), "gear": specs.discrete(3)}
+
+
 def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
     env = RescaleAction(AutoReset(TimeLimit(PaysAction(num_envs=1), 1)), 0, 1)
     rows = unrolled(env, jnp.full((3, 1, 1), 0.7))
@@ -358,6 +370,10 @@ def made(spec):
         (
             lambda: FlattenAction(made(MIXED)),
             "FlattenAction: dtype must be given if the leaves differ .*float32.*int32",
+        ),
+        (
+            lambda: AffineAction(made(SQUARE), ("a",), 1),
+            r"minimum must be a number or an array .* got \('a',\)",
         ),
         (lambda: FlattenAction(made(MIXED), np.uint8), "minimum must fit uint8"),
         (lambda: FlattenAction(made(MIXED), "foo"), "FlattenAction: dtype must be a dtype, got 'foo'"),

@@ -110,6 +110,7 @@ def test_terminate_on_ends_an_episode_at_its_goal():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: conditioned(counting(), reward_fn=2), "GoalConditioned: reward_fn must be a function, got 2"),
         (
             lambda: conditioned(counting(), achieved_fn=lambda o: o),
             r"GoalConditioned: achieved and desired goal differ at .* Array\(\(\), int32\) and Array\(\(1,\)",

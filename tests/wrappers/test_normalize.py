@@ -307,12 +307,17 @@ def test_the_statistics_of_two_runs_merge():
     ("build", "message"),
     [
         (lambda e: NormalizeObservation(e, -1.0), "NormalizeObservation: epsilon must be at least 0, got -1.0"),
-        (lambda e: NormalizeObservation(e, clip=0.0), "NormalizeObservation: clip must be None or positive, got 0.0"),
+        (
+            lambda e: NormalizeObservation(e, clip=0.0),
+            "clip must be None or a number above 0, got 0.0",
+        ),
         (lambda e: NormalizeObservation(e, fields=("n",)), "NormalizeObservation: n must be an array of floats, got"),
         (lambda e: NormalizeObservation(e, fields=("z",)), "NormalizeObservation: field 'z': no 'z' here"),
         (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must be in \[0, 1\], got 1.5"),
         (lambda e: NormalizeReward(e, epsilon=-1.0), "NormalizeReward: epsilon must be at least 0, got -1.0"),
-        (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or positive, got -2.0"),
+        (lambda e: NormalizeReward(e, clip="x"), "clip must be None or a number above 0, got 'x'"),
+        (lambda e: NormalizeObservation(e, clip=True), "clip must be None or a number above 0, got True"),
+        (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or a number above 0, got -2.0"),
         (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state of the whole batch"),
         (
             lambda e: NormalizeReward(e).with_statistics(learned(NormalizeReward)[1], _moments.empty(())),

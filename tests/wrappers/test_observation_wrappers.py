@@ -389,6 +389,8 @@ def test_a_leaf_wrapper_without_map_spec_has_unbounded_specs():
 # --- errors --------------------------------------------------------------------------------------------------------
 
 BAD = [
+    (ClipObservation, BOX, {"minimum": ("a", 1)}, r"minimum must be a number or an array of numbers, got \('a', 1\)"),
+    (StandardizeObservation, BOX, {"mean": ("a",)}, r"mean must be a number or an array of numbers, got \('a',\)"),
     (TransformObservation, BOX, {"fn": 3}, "fn must be a function, got 3"),
     (TransformObservation, BOX, {"fn": jnp.sum}, r"lead with the lanes, 3 here, got shape \(\) for the observation"),
     (TransformObservation, BOX, {"fn": jnp.abs, "spec": DIE}, "spec and the result of fn differ at the only leaf"),

@@ -148,6 +148,11 @@ def test_integers_include_both_ends_and_tables_are_drawn_elementwise():
         (lambda: walking(mass=(1, 2)), "ResampleParams: no param 'mass', the params are stride, spread"),
         (lambda: walking(stride=(2, 1)), r"stride: low must not exceed high, both finite, got \(2, 1\)"),
         (lambda: walking(stride=(0, np.inf)), "stride: low must not exceed high, both finite"),
+        (lambda: ResampleParams(Walk(), 5), "distributions must be a dict of names to distributions, got 5"),
+        (
+            lambda: ResampleParams(jaxenv.spec("Pendulum-v1").make(), {"mass": (0, 1)}),
+            "Pendulum-v1: mass must be above 0, got 0.0",
+        ),
         (lambda: walking(stride=1), r"stride must be \(low, high\) or a function, got 1"),
         (lambda: walking(stride=(1, 2, 3)), r"stride must be \(low, high\) or a function, got \(1, 2, 3\)"),
         (lambda: ResampleParams(Table(), {"count": (-1, 2)}), "Table: count must not be negative, got -1"),

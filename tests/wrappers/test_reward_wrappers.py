@@ -156,9 +156,9 @@ def test_a_delayed_vector_reward_is_summed_by_component():
     [
         (lambda e: ClipReward(e), "ClipReward: minimum, maximum or both must be given, got None and None"),
         (lambda e: ClipReward(e, 2, 1), "ClipReward: minimum must not exceed maximum, got 2 and 1"),
-        (lambda e: ClipReward(e, float("nan")), "ClipReward: minimum must not exceed maximum, got nan and None"),
+        (lambda e: ClipReward(e, float("nan")), "ClipReward: minimum must be a number, got nan"),
         (lambda e: ClipReward(e, (0, 1)), r"ClipReward: .* must be numbers that fit .*, got \(0, 1\) and None"),
-        (lambda e: ClipReward(e, "low"), "ClipReward: .* must be numbers that fit .*, got low and None"),
+        (lambda e: ClipReward(e, "low"), "ClipReward: minimum must be a number or an array of numbers, got 'low'"),
         (lambda e: TransformReward(e, 3), "TransformReward: fn must be a function of rewards, got 3"),
         (lambda e: TransformReward(e, jnp.sum), r"TransformReward: fn must return .* 4 lanes it returns \(\)"),
         (lambda e: TransformReward(e, jnp.sign, specs.discrete(2)), r"TransformReward: spec must be .*, got Bounded"),
@@ -175,6 +175,11 @@ def test_a_delayed_vector_reward_is_summed_by_component():
             r"weights must be 2, one per component, got \[1.0, 2.0, 3.0\]",
         ),
         (lambda e: VectorReward(e, ("cost",)), r"VectorReward: no entry 'cost' in env_info, there are \(none\)"),
+        (lambda e: VectorReward(e, 5), "VectorReward: names must be names of entries of env_info, got 5"),
+        (
+            lambda e: ClipReward(e, False, True),
+            "ClipReward: minimum must be a number or an array .*, got False",
+        ),
         (lambda e: VectorReward(e, ()), r"VectorReward: names must name at least one entry of env_info, got \(\)"),
         (lambda e: VectorReward(paying(), "cost", [1]), r"VectorReward: weights must be 2, one per component, got"),
         (lambda e: DelayReward(e, 0), "DelayReward: num must be at least 1, got 0"),

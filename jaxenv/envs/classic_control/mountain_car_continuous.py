@@ -4,11 +4,15 @@ Reference: Gymnasium ``MountainCarContinuous-v0`` (tests/envs/classic_control/te
 Physics: Moore (1990), "Efficient Memory-based Learning for Robot Control", Cambridge, UCAM-CL-TR-209.
 
 Observation   float32[2]   position (the hill is sin(3 * position)), velocity per step
-Action        float32[1]   throttle; clipped to [-1, 1] for the engine, but not for the fuel cost
+Action        float32[1]   throttle; clipped to [-1, 1] for the engine, but not for the fuel cost (see below)
 Reward        -0.1 * throttle^2, and 100 on reaching the goal
 Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    999 (registry)
+
+As in Gymnasium, the fuel cost is that of the action as given. `jaxenv.make` adds `ClipAction`, which clips the action
+before it arrives here, as ALF does, so its environments charge for at most full throttle. With ``clip_action=False``
+they charge what Gymnasium's environment charges.
 """
 
 import jax.numpy as jnp

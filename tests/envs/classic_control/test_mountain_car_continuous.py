@@ -1,8 +1,10 @@
 """MountainCarContinuous compared with Gymnasium's."""
 
+import jax
 import numpy as np
 import pytest
 
+import jaxenv
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import MARGIN, NUM_STATES
 
@@ -51,6 +53,22 @@ def decided(rows, goal_position=0.45, goal_velocity=0.0, **_):
 def pumping(observation, *_):
     """Full throttle in the direction of motion."""
     return np.array([1.0 if observation[1] >= 0 else -1.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("make", "reward"),
+    [
+        (lambda: jaxenv.spec("MountainCarContinuous-v0").make(2), -0.4),
+        (lambda: jaxenv.make("MountainCarContinuous-v0", 2, clip_action=False), -0.4),
+        (lambda: jaxenv.make("MountainCarContinuous-v0", 2), -0.1),
+    ],
+    ids=["bare", "without ClipAction", "as made"],
+)
+def test_fuel_is_charged_for_the_action_as_given_unless_clip_action_clips_it(make, reward):
+    env = make()
+    state, _ = env.reset(jax.random.key(0))
+    _, timestep = env.step(state, np.full((2, 1), 2, np.float32))
+    np.testing.assert_allclose(timestep.reward, reward, rtol=1e-6)
 
 
 # Numbers of the state are near 1, where float32 has a spacing of 1e-7; rewards are near 100, where it is 8e-6.

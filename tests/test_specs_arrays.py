@@ -1,0 +1,147 @@
+"""Arrays of a spec, and trees of arrays as vectors."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv import random, specs
+from jaxenv.specs import Array, Bounded, discrete
+
+FLOATS = Array((2,), np.float32)
+TREE = {
+    "speed": FLOATS,
+    "arm": discrete(3, start=-1),
+    "levels": Bounded((2,), np.int32, 0, 9),
+    "on": Array((), np.bool_),
+}
+
+
+# --- arrays of a spec ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("outer", "axes"), [((), ()), (4, (4,)), ((5, 4), (5, 4))])
+def test_outer_axes_stand_in_front_of_those_of_the_spec(outer, axes):
+    for spec in (FLOATS, discrete(3)):
+        for array in (spec.zeros(outer), spec.ones(outer), spec.full(2, outer), spec.sample(jax.random.key(0), outer)):
+            assert (array.shape, array.dtype) == ((*axes, *spec.shape), spec.dtype)
+    for array in (FLOATS.normal(jax.random.key(0), outer), FLOATS.uniform(jax.random.key(0), outer)):
+        assert (array.shape, array.dtype) == ((*axes, 2), np.float32)
+
+
+def test_constants_are_the_same_in_every_leaf():
+    assert jax.tree.map(lambda x: x.tolist(), specs.ones(TREE, 1)) == {
+        "arm": [1], "levels": [[1, 1]], "on": [True], "speed": [[1.0, 1.0]]
+    }  # fmt: skip
+    numbers = {"arm": TREE["arm"], "speed": FLOATS}
+    assert jax.tree.map(lambda x: x.tolist(), specs.full(numbers, 7)) == {"arm": 7, "speed": [7.0, 7.0]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [(discrete(3), 2.5), (discrete(3), 2**31), (discrete(3), True), (FLOATS, 1e39), (FLOATS, "1"), (FLOATS, [1, 2])],
+)
+def test_a_constant_that_does_not_fit_the_dtype_is_refused(spec, value):
+    with pytest.raises(ValueError, match=rf"^full: value must (fit {spec.dtype}|be one number), got "):
+        spec.full(value)
+
+
+def test_normal_and_uniform_numbers_ignore_bounds_and_every_leaf_draws_its_own():
+    narrow = Bounded((1000,), np.float32, 2, 3)
+    drawn = narrow.uniform(jax.random.key(0))
+    assert ((drawn >= 0) & (drawn < 1)).all()
+    assert abs(drawn.mean() - 0.5) < 0.05
+    assert abs(narrow.normal(jax.random.key(0)).std() - 1) < 0.1
+    for draw in (specs.normal, specs.uniform):
+        both = draw((FLOATS, FLOATS), random.stream(jax.random.split(jax.random.key(0), 3)), 4)
+        assert both[0].shape == (3, 4, 2)
+        assert not np.any(both[0] == both[1])
+        with pytest.raises(ValueError, match=f"^{draw.__name__}: the spec must be continuous, got Bounded"):
+            draw(TREE, jax.random.key(0))
+
+
+@pytest.mark.parametrize("outer", [-1, 1.5, (2, -1), (True,), "2", None])
+def test_outer_axes_that_are_not_lengths_are_refused(outer):
+    for make in (FLOATS.zeros, FLOATS.ones, FLOATS.batched, lambda outer: FLOATS.sample(jax.random.key(0), outer)):
+        with pytest.raises(ValueError, match=re.escape("spec: outer must be a tuple of integers of at least 0, got")):
+            make(outer)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Array((-1,), np.float32), "Array: shape must be a tuple of integers of at least 0, got (-1,)"),
+        (lambda: Array((2.5,), np.float32), "Array: shape must be a tuple of integers of at least 0, got (2.5,)"),
+        (lambda: Array((True,), np.float32), "Array: shape must be a tuple of integers of at least 0, got (True,)"),
+        (lambda: Array("12", np.float32), "Array: shape must be a tuple of integers of at least 0, got '12'"),
+        (lambda: Array(3, np.float32), "Array: shape must be a tuple of integers of at least 0, got 3"),
+        (lambda: Array((), object), "Array: dtype must be bool, or a dtype of integers or real numbers, got <class"),
+        (lambda: Array((), None), "Array: dtype must be bool, or a dtype of integers or real numbers, got None"),
+        (lambda: Array((), np.complex64), "Array: dtype must be bool, or a dtype of integers or real numbers, got "),
+        (lambda: Array((), "text"), "Array: dtype must be bool, or a dtype of integers or real numbers, got 'text'"),
+        (lambda: Array((), np.float32, 3), "Array: name must be text, got 3"),
+        (lambda: Bounded((-1,), np.int32, 0, 1), "Bounded: shape must be a tuple of integers of at least 0, got (-1,)"),
+        (lambda: Bounded((), np.float32, "a", 1), "Bounded: minimum must be a number or an array of numbers, got 'a'"),
+        (
+            lambda: Bounded((), np.float32, 0, True),
+            "Bounded: maximum must be a number or an array of numbers, got True",
+        ),
+        (lambda: discrete(2.5), "discrete: n must be an integer, got 2.5"),
+        (lambda: discrete(True), "discrete: n must be an integer, got True"),
+        (lambda: discrete(3, "a"), "discrete: start must be an integer, got 'a'"),
+        (lambda: specs.unbatched(FLOATS, 2), "unbatched: axes must be at most 1, got 2"),
+        (lambda: specs.from_array(np.ones(2), -1), "from_array: from_dim must be at least 0, got -1"),
+    ],
+)
+def test_arguments_that_would_be_cut_or_wrapped_are_refused(make, message):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        make()
+
+
+# --- trees of arrays as vectors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("outer", [(), (3,), (2, 3)])
+def test_unflatten_is_the_inverse_of_flatten(outer, one_hot):
+    value = specs.sample(TREE, jax.random.key(1), outer)
+    vector = specs.flatten(TREE, value, one_hot=one_hot)
+    spec = specs.flattened(TREE, one_hot=one_hot)
+    assert vector.shape == (*outer, *spec.shape) == (*outer, 8 if one_hot else 6)
+    specs.validate(spec, vector, outer)
+    back = specs.unflatten(TREE, vector, one_hot=one_hot)
+    specs.validate(TREE, back, outer)
+    assert jax.tree.map(lambda a, b: bool((a == b).all()), value, back) == dict.fromkeys(TREE, True)
+
+
+def test_the_vector_holds_the_leaves_in_tree_order_with_numbers_as_one_hot():
+    value = {"speed": np.float32([0.5, 1.5]), "arm": np.int32(1), "levels": np.int32([4, 9]), "on": np.bool_(True)}
+    assert specs.flatten(TREE, value).tolist() == [0, 0, 1, 4, 9, 1, 0.5, 1.5]
+    inf = float("inf")
+    low, high = [0, 0, 0, 0, 0, 0, -inf, -inf], [1, 1, 1, 9, 9, 1, inf, inf]
+    assert specs.flattened(TREE) == Bounded((8,), np.float32, low, high)
+    assert specs.flattened(discrete(3, name="arm")) == Bounded((3,), np.int32, 0, 1)
+    assert specs.flattened(discrete(3, name="arm")).name == "arm"
+    assert specs.flattened((FLOATS, FLOATS), dtype=np.float16) == Array((4,), np.float16)
+
+
+def test_a_vector_of_floats_is_rounded_into_the_bounds_of_discrete_leaves():
+    spec = {"gear": Bounded((2,), np.int32, 0, 3), "arm": discrete(3, start=5)}
+    found = specs.unflatten(spec, jnp.array([0.1, 0.7, 0.2, 1.6, 9.0]))
+    assert jax.tree.map(lambda x: x.tolist(), found) == {"arm": 6, "gear": [2, 3]}
+
+
+def test_flatten_runs_under_jit_and_refuses_what_does_not_fit():
+    value = specs.sample(TREE, jax.random.key(1), (3,))
+    jitted = jax.jit(lambda value: specs.flatten(TREE, value))(value)
+    assert jitted.tolist() == specs.flatten(TREE, value).tolist()
+    with pytest.raises(ValueError, match=r"speed does not fit Array\(\(3, 2\), float32\): its shape is \(4, 2\)"):
+        specs.flatten(TREE, {**value, "speed": np.zeros((4, 2), np.float32)})
+    with pytest.raises(ValueError, match="structure differs"):
+        specs.flatten(TREE, {"arm": value["arm"]})
+    with pytest.raises(ValueError, match=r"unflatten: vector must have 8 elements, got shape \(3, 7\)"):
+        specs.unflatten(TREE, jitted[:, :7])
+    with pytest.raises(ValueError, match=r"flattened: spec must have at least one array, got \{\}"):
+        specs.flattened({})
