@@ -137,11 +137,14 @@ def fold_episodes(
     timestep: TimeStep,
     num_episodes: Any,
     *,
+    max_steps: Any = None,
     key: jax.Array | None = None,
     initial_memory: Any = (),
     memory: Any = None,
 ) -> Fold:
     """Steps all lanes ``[B]`` until they have ended at least ``num_episodes`` episodes together.
+
+    An episode counts on its LAST row.
 
     The first episodes to end in a batch are the short ones, so metrics over them favour short episodes. To measure how
     good a policy is, use `jaxenv.rollout.evaluate`, which plays the same number of episodes in every lane.
@@ -153,7 +156,10 @@ def fold_episodes(
         value: as in `fold`.
         state: the environment's state.
         timestep: the TimeStep that belongs to it.
-        num_episodes: as ``num_steps`` in `fold_steps`. The loop does not terminate if episodes never end.
+        num_episodes: as ``num_steps`` in `fold_steps`. Without ``max_steps`` the loop does not terminate if episodes
+            never end.
+        max_steps: the number of steps of all lanes together after which the loop stops even if fewer episodes ended,
+            as ``num_steps`` in `fold_steps`; ``None`` for no limit.
         key: as in `jaxenv.unroll`.
         initial_memory: as in `jaxenv.unroll`.
         memory: as in `jaxenv.unroll`.
@@ -163,7 +169,13 @@ def fold_episodes(
     """
     init, body = _make_loop("fold_episodes", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     limit = _limit("fold_episodes", "num_episodes", num_episodes)
-    return _as_fold(jax.lax.while_loop(lambda carry: carry[-1].is_below(limit), body, init))
+    limit_steps = None if max_steps is None else _limit("fold_episodes", "max_steps", max_steps)
+
+    def unfinished(carry):
+        *_, steps, episodes = carry
+        return episodes.is_below(limit) & (True if limit_steps is None else steps.is_below(limit_steps))
+
+    return _as_fold(jax.lax.while_loop(unfinished, body, init))
 
 
 def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:

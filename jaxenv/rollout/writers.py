@@ -132,23 +132,41 @@ class TensorBoard(Writer):
 
     Args:
         path: the folder; it is created if it does not exist.
+        against: names of counts among the metrics, such as ``"episodes"``, or ``"calls"``, the number of calls. Every
+            metric is drawn over the sum of each since the first call, too, as ``return_mean_vs_episodes``.
 
     Raises:
+        ValueError: if ``against`` is not a sequence of names.
         ImportError: if tensorboardX is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: str | os.PathLike, against: Sequence[str] = ()):
+        if isinstance(against, str):
+            raise ValueError(f"TensorBoard: against must be a sequence of names, got the string {against!r}")
         try:
             from tensorboardX import SummaryWriter
         except ImportError as missing:
             raise _source.missing("TensorBoard", missing, "tensorboard") from missing
         self._writer = SummaryWriter(str(path))
+        self._counts = dict.fromkeys(against, 0)
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Adds a point to the curve of every metric that has a value."""
-        for name, value in _flatten(metrics).items():
+        """Adds a point to the curves of every metric that has a value.
+
+        Raises a ``ValueError`` if a name of ``against`` is not that of a count among the metrics.
+        """
+        flat = _flatten(metrics)
+        counts = {"calls": 1, **flat}
+        for name in self._counts:
+            if not isinstance(counts.get(name), int):
+                raise ValueError(f"TensorBoard: against must name counts, {name!r} is {counts.get(name)!r}")
+            self._counts[name] += counts[name]
+        for name, value in flat.items():
             if value is not None:
                 self._writer.add_scalar(name, value, step)
+                for count, total in self._counts.items():
+                    if count != name:
+                        self._writer.add_scalar(f"{name}_vs_{count}", value, total)
         self._writer.flush()
 
     def close(self) -> None:

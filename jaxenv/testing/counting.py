@@ -22,7 +22,8 @@ class Counters:
 class Counting(Task):
     """Counts its steps and ends after a scripted number of them, per lane and episode.
 
-    The observation is ``stride * episode + step`` (int32), the action is an integer from 0 to 9. With
+    The observation is ``stride * episode + step`` (int32 ``[B]``); with ``shows="tuple"`` it is ``(episode, step)``,
+    with ``shows="dict"`` ``{"episode": ..., "step": ...}``. The action is an integer from 0 to 9. With
     ``pays="action"`` the reward is the action; with ``pays="end"`` it is 1 on the last step of an episode, otherwise 0.
 
     Args:
@@ -30,13 +31,16 @@ class Counting(Task):
             episode of length 0 never ends.
         stride: the increment of the observation per episode.
         pays: ``"action"`` or ``"end"``.
+        shows: ``"number"``, ``"tuple"`` or ``"dict"``.
     """
 
     lengths: Any = tree.leaf(rank=1, dtype=np.int32)
     stride: int = tree.static(default=0)
     pays: Literal["action", "end"] = tree.static(default="action")
+    shows: Literal["number", "tuple", "dict"] = tree.static(default="number")
 
     def check(self):
+        check_choice("Counting", "shows", self.shows, ("number", "tuple", "dict"))
         check_choice("Counting", "pays", self.pays, ("action", "end"))
 
     def initial(self, stream):
@@ -54,10 +58,17 @@ class Counting(Task):
         return Transition(Counters(state.episode, step), reward, terminated=ended)
 
     def observe(self, state):
-        return self.stride * state.episode + state.step
+        if self.shows == "number":
+            return self.stride * state.episode + state.step
+        return self._pair(state.episode, state.step)
 
     def observation_spec(self):
-        return specs.Array((), np.int32, "observation")
+        if self.shows == "number":
+            return specs.Array((), np.int32, "observation")
+        return self._pair(specs.Array((), np.int32, "episode"), specs.Array((), np.int32, "step"))
+
+    def _pair(self, episode, step):
+        return (episode, step) if self.shows == "tuple" else {"episode": episode, "step": step}
 
     def action_spec(self):
         return specs.discrete(10, name="action")

@@ -1,33 +1,62 @@
 """A toy environment that samples its specs."""
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._checks import check_range, is_concrete
 from jaxenv.task import Task, Transition
+
+
+@tree.struct
+class Sampled:
+    """State of `RandomEnvironment`: the observation, leaves ``[B, ...]``, and the steps so far, int32 ``[B]``."""
+
+    observation: Any
+    step: jax.Array
 
 
 class RandomEnvironment(Task):
     """Samples observations and rewards from specs and ends each lane at random.
 
-    Constructed by `random_environment`. The state is the observation, a tree of ``[B, ...]``.
+    Constructed by `random_environment`. The state is the observation and the number of steps, ``[B, ...]``.
     """
 
     end_probability: float = 0.1
+    min_steps: int = 1
+    max_steps: int = 0
     spaces: tree.Static = tree.static(kw_only=True)
 
+    def check(self):
+        for name in ("min_steps", "max_steps"):
+            check_range("random_environment", name, getattr(self, name), 0)
+        if is_concrete(self.max_steps) and is_concrete(self.min_steps):
+            minimum, maximum = np.asarray(self.min_steps), np.asarray(self.max_steps)
+            if np.any((maximum > 0) & (maximum < minimum)):
+                raise ValueError(
+                    f"random_environment: max_steps must be at least min_steps or 0, got {maximum} and {minimum}"
+                )
+
     def initial(self, stream):
-        return specs.sample(self.observation_spec(), stream)
+        return Sampled(specs.sample(self.observation_spec(), stream), jnp.zeros(stream.shape, jnp.int32))
 
     def transition(self, state, action, stream):
         observation = specs.sample(self.observation_spec(), random.fold_in(stream, "observation"))
-        ended = random.bernoulli(random.fold_in(stream, "end"), (), self.end_probability)
-        reward = self.spaces.value["reward"].sample(random.fold_in(stream, "reward"))
-        return Transition(observation, reward, terminated=ended)
+        step = state.step + 1
+        ended = random.bernoulli(random.fold_in(stream, "end"), (), self.end_probability) & (step >= self.min_steps)
+        reward_fn = self.spaces.value["reward_fn"]
+        if reward_fn is None:
+            reward = self.spaces.value["reward"].sample(random.fold_in(stream, "reward"))
+        else:
+            reward = jnp.asarray(reward_fn(observation, action), jnp.float32)
+        return Transition(Sampled(observation, step), reward, terminated=ended | (step == self.max_steps))
 
     def observe(self, state):
-        return state
+        return state.observation
 
     def observation_spec(self):
         return self.spaces.value["observation"]
@@ -42,6 +71,10 @@ def random_environment(
     reward_spec: specs.Array | None = None,
     end_probability: Any = 0.1,
     num_envs: int = 1,
+    *,
+    min_steps: Any = 1,
+    max_steps: Any = 0,
+    reward_fn: Callable[[Any, Any], jax.Array] | None = None,
 ) -> RandomEnvironment:
     """A `RandomEnvironment` for any trees of specs.
 
@@ -51,7 +84,19 @@ def random_environment(
         reward_spec: float32 spec of the reward, uniform in [0, 1) by default; of shape ``(R,)`` for a vector reward.
         end_probability: probability that a step ends the episode: one number, or one per lane.
         num_envs: number of lanes.
+        min_steps: the smallest number of steps of an episode: one number, or one per lane.
+        max_steps: the largest number, 0 for none: one number, or one per lane.
+        reward_fn: ``reward_fn(observation, action)`` returns the reward ``[B]`` of an action and the observation it led
+            to, in place of a sampled one.
+
+    Raises:
+        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, or a ``reward_fn`` beside a
+            ``reward_spec``.
     """
+    if reward_fn is not None and reward_spec is not None:
+        raise ValueError("random_environment: reward_spec must be None where reward_fn computes the reward")
     reward_spec = specs.Bounded((), np.float32, 0.0, 1.0, "reward") if reward_spec is None else reward_spec
-    spaces = tree.Static({"observation": observation_spec, "action": action_spec, "reward": reward_spec})
-    return RandomEnvironment(end_probability, spaces=spaces, num_envs=num_envs)
+    spaces = tree.Static(
+        {"observation": observation_spec, "action": action_spec, "reward": reward_spec, "reward_fn": reward_fn}
+    )
+    return RandomEnvironment(end_probability, min_steps, max_steps, spaces=spaces, num_envs=num_envs)

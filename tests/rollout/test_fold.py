@@ -154,6 +154,21 @@ def test_fold_episodes_favours_short_episodes():
     assert int(found.steps) / int(found.episodes) < 2  # five of each length would average 5
 
 
+def test_fold_episodes_stops_after_a_number_of_steps_if_episodes_do_not_end():
+    env = AutoReset(Counting(np.array([0]), num_envs=2))
+    start = env.reset(jax.random.key(0))
+    found = fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=5)
+    assert (int(found.steps), int(found.episodes)) == (6, 0)
+    found = fold_episodes(AutoReset(mock_012()), always_one, lambda v, *_: v, 0, *mock_start(), 2, max_steps=100)
+    assert (int(found.steps), int(found.episodes)) == (4, 2)
+    with pytest.raises(ValueError, match="fold_episodes: max_steps must be at least 0, got -1"):
+        fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=-1)
+
+
+def mock_start():
+    return AutoReset(mock_012()).reset(jax.random.key(0))
+
+
 @pytest.mark.parametrize("fold_fn", [fold_steps, fold_episodes])
 def test_a_negative_traced_number_stops_at_once(fold_fn):
     mode = "next_step" if fold_fn is fold_episodes else "same_step"

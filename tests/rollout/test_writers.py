@@ -124,6 +124,39 @@ def test_tensorboard_gets_a_point_for_every_value(tmp_path, monkeypatch):
     assert points == [("episodes", 12, 10), ("return_mean", 21.523456, 10), ("cost.0", 1.0, 10), ("cost.1", 2.0, 10)]
 
 
+def test_tensorboard_draws_metrics_over_the_sums_of_other_counts(tmp_path, monkeypatch):
+    tensorboard = pytest.importorskip("tensorboardX")
+    points = []
+    monkeypatch.setattr(tensorboard.SummaryWriter, "add_scalar", lambda _, *point: points.append(point))
+    with TensorBoard(tmp_path, against=["episodes", "calls"]) as writer:
+        writer(10, {"episodes": 12, "return_mean": 1.5})
+        writer(30, {"episodes": 5, "return_mean": 2.5})
+    assert points == [
+        ("episodes", 12, 10),
+        ("episodes_vs_calls", 12, 1),
+        ("return_mean", 1.5, 10),
+        ("return_mean_vs_episodes", 1.5, 12),
+        ("return_mean_vs_calls", 1.5, 1),
+        ("episodes", 5, 30),
+        ("episodes_vs_calls", 5, 2),
+        ("return_mean", 2.5, 30),
+        ("return_mean_vs_episodes", 2.5, 17),
+        ("return_mean_vs_calls", 2.5, 2),
+    ]
+
+
+@pytest.mark.parametrize(("name", "value"), [("return_mean", 21.523456), ("laps", None)])
+def test_tensorboard_refuses_to_draw_over_what_is_not_a_count(tmp_path, name, value):
+    pytest.importorskip("tensorboardX")
+    with (
+        TensorBoard(tmp_path, against=[name]) as writer,
+        pytest.raises(ValueError, match=f"TensorBoard: against must name counts, '{name}' is {value}"),
+    ):
+        writer(10, FIRST)
+    with pytest.raises(ValueError, match="TensorBoard: against must be a sequence of names, got the string 'episodes'"):
+        TensorBoard(tmp_path, against="episodes")
+
+
 def test_tensorboard_writes_an_event_file(tmp_path):
     pytest.importorskip("tensorboardX")
     with TensorBoard(tmp_path / "new") as writer:

@@ -43,6 +43,14 @@ def test_the_reward_is_the_action_or_marks_the_end(pays, rewards):
     assert rows.reward.dtype == np.float32
 
 
+@pytest.mark.parametrize(("shows", "pair"), [("tuple", (0, 1)), ("dict", ("episode", "step"))])
+def test_episode_and_step_may_be_shown_separately(shows, pair):
+    env = AutoReset(Counting(np.array([2, 1]), stride=10, shows=shows))
+    rows = repeat_action(env, 4, 0)
+    assert [rows.observation[part][:, 0].tolist() for part in pair] == [[0, 0, 0, 1, 1], [0, 1, 2, 0, 1]]
+    jaxenv.specs.validate(env.observation_spec(), rows.observation, (5, 1))
+
+
 def test_each_lane_is_paid_its_own_action():
     rows = unrolled(Counting(np.array([0]), num_envs=3), jnp.array([[1, 2, 3], [9, 0, 5]]))
     assert rows.reward.tolist() == [[0, 0, 0], [1, 2, 3], [9, 0, 5]]
