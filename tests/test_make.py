@@ -155,7 +155,7 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     for group in (
         "params: gravity, ",
         "constructor arguments: position_limit, ",
-        "options of make: max_episode_steps, ",
+        "options of make: num_envs, max_episode_steps, ",
     ):
         assert group in str(error.value)
 
