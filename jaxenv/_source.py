@@ -9,7 +9,8 @@ from urllib.request import url2pathname
 
 def missing(owner: str, error: ImportError, extra: str) -> ImportError:
     """The error for a library that is not installed; it says how to install the ``extra`` that holds it."""
-    return ImportError(f"{owner} needs {error.name}: {install_command(extra)}")
+    library = (error.name or str(error)).partition(".")[0]
+    return ImportError(f"{owner} needs {library}: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:

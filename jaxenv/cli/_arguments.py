@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -27,6 +28,9 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(arguments)}{hint and f', {hint}'}")
 
     def error(self, message: str) -> NoReturn:
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            hint = did_you_mean(choice[1], re.findall(r"\w+", choice[2]))
+            message += f", {hint}" if hint else ""
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 

@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> None:
         from jaxenv.training import ppo, seeds
     except ImportError as missing:
         args.parser.error(one_line(missing))
-    # A colon, as in the ids of suites, cannot be part of a path on every system.
-    folder = args.out or pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", args.id)
+    folder = args.out or default_folder(args.id)
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
     table = Table(None)
@@ -85,6 +84,11 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps({**given, "seconds": seconds, "curve": curve}))
         return
     print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
+
+
+def default_folder(id: str) -> pathlib.Path:
+    """The folder of a run, with a name that every system takes: ids of suites have a colon."""
+    return pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", id)
 
 
 def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def test_version_prints_the_version_of_the_library(capsys):
 
 def test_an_unknown_command_is_refused(capsys):
     assert "invalid choice: 'fly' (choose from" in refusal(capsys, "fly")
+    assert refusal(capsys, "rolout").endswith("), did you mean 'rollout'?\n")
 
 
 @pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])

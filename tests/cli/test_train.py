@@ -1,0 +1,33 @@
+"""`jaxenv train`: the folder of a run, and that wrong input is reported in one line."""
+
+import pathlib
+
+import pytest
+
+from jaxenv.cli import train
+from tests.cli.commands import refusal
+
+
+@pytest.mark.parametrize(("id", "name"), [("CartPole-v1", "CartPole-v1"), ("gymnax:CartPole-v1", "gymnax-CartPole-v1")])
+def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
+    assert train.default_folder(id) == pathlib.Path("runs") / name
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["CartPol-v1"], "no environment 'CartPol-v1', did you mean 'CartPole-v1'"),
+        (
+            ["CartPole-v1", "--set", "learnin_rate=1"],
+            "argument --set: no setting 'learnin_rate', did you mean 'learning_",
+        ),
+        (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings are clip, "),
+        (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),
+        (
+            ["CartPole-v1", "--total-step", "1"],
+            "jaxenv train: error: unrecognized arguments: --total-step 1, did you mean",
+        ),
+    ],
+)
+def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
+    assert message in refusal(capsys, "train", *argv)
