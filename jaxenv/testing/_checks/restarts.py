@@ -12,7 +12,7 @@ from jaxenv.environment import Environment
 from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._rollout import Rollout
-from jaxenv.testing._stacks import LIMITS, in_mode, with_limits, without_batch_state, without_restarts
+from jaxenv.testing._stacks import LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.timestep import StepType, TimeStep
@@ -25,6 +25,7 @@ from jaxenv.wrappers.autoreset import AutoResetState
 def restart_is_reset(subject: Subject) -> str:
     """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
 
+    This holds for the params and options of the caller, with another value in every lane, and not just for defaults.
     The key and the id of the lane stay the same, and the clock counts every episode.
     """
     level = next(layer for layer in layers(subject.stack) if not _has_batch_state(layer))
@@ -40,9 +41,18 @@ def restart_is_reset(subject: Subject) -> str:
     restarts = np.concatenate([np.zeros_like(restarted[:1]), restarted]).cumsum(axis=0, dtype=np.int32)
     labels = ("by counting restarts", "in the clock")
     require_equal(clock.episode[:1] + restarts, clock.episode, labels, name="episode")
-    expected = to_numpy(_begin(level, take_steps(clock, slice(1, None)), rollout.before))
+    clock = take_steps(clock, slice(1, None))
+    varied, names = subject.varied(level)
+    expected = to_numpy(_begin(varied, clock, rollout.before))
+    actual = to_numpy(replay(varied, rollout.before, rollout.actions))
     labels = ("from begin", "from a restart")
-    require_equal(expected, rollout.after, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    require_equal(expected, actual, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    # If restarts equal resets with the given values, then they do with other values, or these were dropped.
+    plain, _ = per_lane(level, varied=False)
+    if names and _same_rows(*(_begin(plain, clock, previous) for previous in (None, rollout.before))):
+        reset, restart = (_begin(varied, clock, previous)[1] for previous in (None, rollout.before))
+        labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
+        require_equal(reset, restart, labels, context=context, tolerance=ROUNDING, first_step=1)
     return f"{int(restarted.sum())} restarts"
 
 
@@ -52,6 +62,14 @@ def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep
     return jax.lax.map(
         lambda given: env.begin(given[0].key, given[0].env_id, given[0].episode, given[1]), (clock, previous)
     )
+
+
+def _same_rows(one: tuple[Tree, TimeStep], other: tuple[Tree, TimeStep]) -> bool:
+    try:
+        require_equal(one[1], other[1], ("", ""), tolerance=ROUNDING)
+    except Failure:
+        return False
+    return True
 
 
 def _has_batch_state(env: Environment) -> bool:
