@@ -1,5 +1,6 @@
 """`PROPERTIES`: sound environments have them, and every check rejects a broken twin."""
 
+import dataclasses
 import functools
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from jaxenv.task import Task, Transition
 from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
+from tests.testing.twins.values import Counted
 
 
 def test_every_property_has_a_number_a_title_and_a_description():
@@ -199,6 +201,38 @@ def thorough(name, make):
 )
 def test_a_sound_stack_has_the_cheap_properties(make):
     check_env(make(), properties=CHEAP, raise_on_failure=True)
+
+
+class Ends(Counted):
+    """Its counter of 8 bits ends the episode at 9, exactly."""
+
+    steps_dtype = jnp.int8
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, terminated=out.terminated | (out.state["steps"] == 9))
+
+
+class Cycles(Ends):
+    """Its counter of 8 bits starts again from 0 after 100 steps."""
+
+    def transition(self, state, action, stream):
+        out = Counted.transition(self, state, action, stream)
+        return dataclasses.replace(out, state={**out.state, "steps": out.state["steps"] % np.int8(100)})
+
+
+class Saturates(Ends):
+    """Its counter of 8 bits stops at its largest value."""
+
+    def transition(self, state, action, stream):
+        out = Counted.transition(self, state, action, stream)
+        steps = jnp.where(state["steps"] == 127, np.int8(127), out.state["steps"])
+        return dataclasses.replace(out, state={**out.state, "steps": steps})
+
+
+@pytest.mark.parametrize("make", [Ends, Cycles, Saturates])
+def test_a_short_counter_that_cannot_overflow_is_sound(make):
+    check_env(make(), properties=["stays_finite"], raise_on_failure=True)
 
 
 # --- several devices -------------------------------------------------------------------------------------------------

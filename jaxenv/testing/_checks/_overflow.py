@@ -18,7 +18,7 @@ from jaxenv.tree import Tree
 def require_no_overflow(subject: Subject) -> None:
     """Raises a `Failure` if an integer of 8 or 16 bits in the state counts steps or episodes until it wraps around.
 
-    An integer that only ever grows by one is given each of the values that it has not reached yet. It may stop
+    An integer that only ever grows by one is given each value of its dtype from its smallest one on. It may stop
     growing or end the episode at one of them, as an index into a deck or a board does.
     """
     rollout = subject.rollout
@@ -49,7 +49,7 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
     rollout, steps = subject.rollout, np.flatnonzero(grows.any(axis=tuple(range(1, grows.ndim))))
     states, structure = jax.tree.flatten(rollout.before, is_leaf=tree.is_shared)
     x, limit = states[number], np.iinfo(states[number].dtype).max
-    values = np.arange(int(x.max()), int(limit) + 1)
+    values = np.arange(int(x.min()), int(limit) + 1)
     for begin in range(0, len(values), subject.num_steps):
         value = np.resize(values[begin : begin + subject.num_steps], subject.num_steps)
         at = np.resize(steps, subject.num_steps)

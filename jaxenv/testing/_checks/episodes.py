@@ -72,7 +72,10 @@ def discount_zero_only_at_last(subject: Subject) -> str:
 
 
 def time_limit_exact(subject: Subject) -> str:
-    """``TimeLimit(n)`` ends episodes after exactly n steps, also with one n per lane, and changes nothing else."""
+    """``TimeLimit(n)`` ends episodes after exactly n steps, also with one n per lane, and changes nothing else.
+
+    It is exact for an n of 70,000 too.
+    """
     limit = _outermost_time_limit(subject)
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
     if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show what it counts

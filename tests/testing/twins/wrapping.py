@@ -109,6 +109,15 @@ class ReturnOfRun(ReturnOfLane):
         return shared, lanes, self.shown(timestep, shared)
 
 
+class ReturnOfEpisodes(ReturnOfLane):
+    """Keeps the return per lane in a state that restarts with the episode, and then puts the old one back."""
+
+    def step(self, state, action):
+        new, row = super().step(state, action)
+        total = state.lanes + row.reward
+        return dataclasses.replace(new, lanes=total), self.shown(row, total)
+
+
 class Tired(Walk):
     """Walks slower with every episode; the state carries the number of episodes."""
 
@@ -293,6 +302,9 @@ TWINS: dict[str, Twin] = {
     ),
     "state of a lane among the statistics of the batch": Twin(
         lambda: ReturnOfRun(AutoReset(Walk())), lambda: ReturnOfLane(AutoReset(Walk())), ("leading_lanes",)
+    ),
+    "state of a lane not restarted outside of AutoReset": Twin(
+        lambda: ReturnOfEpisodes(AutoReset(Walk())), lambda: ReturnOfLane(AutoReset(Walk())), ("restart_is_reset",)
     ),
     "carry ignored": Twin(
         lambda: IgnoresCarry(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), ("restart_is_reset",)
