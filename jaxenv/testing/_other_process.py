@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.environment import Environment
@@ -129,11 +130,12 @@ def _pickled(env: Environment) -> bytes:
 def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
     """Digests of the programs of ``reset`` and ``step``, with all constants in them; nothing is compiled."""
     state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
-    programs = {"reset": (_reset, (env, keys)), "step": (_step, (env, state, action_shapes(env)))}
-    return {
-        name: hashlib.sha256(jax.jit(f).trace(*args).lower(lowering_platforms=("cpu",)).as_text().encode()).hexdigest()
-        for name, (f, args) in programs.items()
+    traced = {
+        "reset": jax.jit(_reset).trace(env, keys),
+        "step": jax.jit(_step).trace(env, state, action_shapes(env)),
     }
+    texts = {name: program.lower(lowering_platforms=("cpu",)).as_text() for name, program in traced.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
 def _reset(env, keys):
@@ -163,7 +165,8 @@ def defaults(env: Environment) -> dict[str, str]:
 
 def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
     """The leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
-    rollout = run(env, *start(env, keys, lane_numbers(len(keys))), actions)
+    state, timestep = start(env, keys, lane_numbers(len(keys)))
+    rollout = run(env, state, timestep, actions)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]
 
 
@@ -196,7 +199,7 @@ def _reply(request: Request) -> Reply:
         jax.config.update(name, value)
     try:
         env = pickle.loads(request.env)
-        keys = jax.random.wrap_key_data(request.key_data, impl=request.key_impl)
+        keys = jax.random.wrap_key_data(jnp.asarray(request.key_data), impl=request.key_impl)
         same = digests(env, keys) == request.digests
         values = None if same else first_rows(env, keys, request.actions)
         return dataclasses.replace(reply, defaults=defaults(env), values=values)

@@ -137,7 +137,8 @@ class Subject:
     def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
         """A rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
         env = self.stack if env is None else env
-        states, rows = run(env, *start(env, keys, lane_numbers(len(keys))), actions)
+        state, timestep = start(env, keys, lane_numbers(len(keys)))
+        states, rows = run(env, state, timestep, actions)
         return Rollout(states, rows, actions)
 
     def roll_randomly(self, env: Environment) -> Rollout:

@@ -128,7 +128,7 @@ def _require_exact_when_late(limit: TimeLimit, states: Tree, actions: Tree) -> N
 
     def inject(node):
         if isinstance(node, Clock):
-            return dataclasses.replace(node, step=(elapsed - 1).astype(node.step.dtype))
+            return tree.rebuild(node, step=(elapsed - 1).astype(node.step.dtype))
         if isinstance(node, TimeLimitState):
             inner = jax.tree.map(inject, node.inner, is_leaf=_counts_steps)
             return TimeLimitState(inner, (elapsed - 1).astype(node.elapsed.dtype))

@@ -60,8 +60,9 @@ def _require_same_elsewhere(subject: Subject) -> str:
         if len(leaves) != len(reply.values):
             raise Failure(f"reset and step return {len(leaves)} arrays {labels[0]} and {len(reply.values)} {labels[1]}")
         # Another program may round differently on each of the steps.
-        numbers = structure.unflatten([jax.random.key_data(x) if is_key(x) else x for x in leaves])
-        require_equal(numbers, structure.unflatten(reply.values), labels, tolerance=100 * ROUNDING)
+        numbers = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
+        expected, actual = (jax.tree.unflatten(structure, x) for x in (numbers, reply.values))
+        require_equal(expected, actual, labels, tolerance=100 * ROUNDING)
     return "in another process too"
 
 

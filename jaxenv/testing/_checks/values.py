@@ -200,8 +200,8 @@ def nan_action_contained(subject: Subject) -> str:
 def finite_past_end(subject: Subject) -> str:
     """Without ``AutoReset``, stepping a lane past LAST keeps all values finite and starts no episode."""
     env, rollout = subject.auto_reset.env, subject.rollout
-    begin = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
-    states, rows = run(env, *begin, rollout.actions)
+    state, timestep = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
+    states, rows = run(env, state, timestep, rollout.actions)
     ended = np.logical_or.accumulate(rows.step_type == StepType.LAST, axis=0)
     if not ended[:-1].any():
         raise Failure("no lane ended, the check needs one")
