@@ -164,7 +164,6 @@ CHEAP = [
     "lane_independent",
     "nan_contained",
     "wrong_actions_refused",
-    "reproducible",
     "episodes_differ",
     "within_specs",
     "stays_finite",
@@ -269,11 +268,26 @@ def sound_passes(make, name: str) -> bool:
     return check_env(make(), properties=[name])[name].status is Status.PASSED
 
 
+# Faults outside of the shared rollout, each of which has a check of its own within a property that has other twins too.
+OUTSIDE = {
+    "lane index of 8 bits",
+    "compact restarts of the first block only",
+    "time limit read from a clock of 16 bits",
+    "step counter of 16 bits",
+    "params dropped at a restart, with defaults",
+    "params dropped by a wrapper when it begins",
+    "state of a lane among the statistics of the batch",
+    "uncounted repeat adds a reward past the end",
+    "salt from the hash of a text",
+    "default drawn on import",
+}
+
+
 def one_twin_per_property():
-    """Names of twins; a twin whose properties earlier twins cover is left to thorough runs."""
+    """Names of twins; a twin whose properties earlier twins cover is left to thorough runs, except for ``OUTSIDE``."""
     covered: set[str] = set()
     for name, twin in TWINS.items():
-        redundant = covered.issuperset(twin.rejected_by)
+        redundant = covered.issuperset(twin.rejected_by) and name not in OUTSIDE
         covered |= set(twin.rejected_by)
         yield pytest.param(name, marks=pytest.mark.thorough) if redundant else name
 
@@ -284,6 +298,10 @@ def test_a_broken_twin_is_rejected_and_its_sound_twin_is_not(name):
     report = check_env(twin.broken(), properties=twin.rejected_by)
     assert {r.name for r in report.failed} == set(twin.rejected_by), str(report)
     assert all(sound_passes(twin.sound, property) for property in twin.rejected_by)
+
+
+def test_faults_outside_of_the_rollout_are_twins():
+    assert TWINS.keys() >= OUTSIDE
 
 
 def test_every_property_rejects_a_twin():
