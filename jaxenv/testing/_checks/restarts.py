@@ -26,7 +26,7 @@ from jaxenv.wrappers.autoreset import AutoResetState
 def restart_is_reset(subject: Subject) -> str:
     """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
 
-    This holds for the params and options of the caller, with another value in every lane, and not just for defaults.
+    This holds for the caller's params, with another value in every lane, and not just for the defaults.
     The key and the id of the lane stay the same, and the clock counts every episode.
     """
     level = _frozen(subject.stack)
