@@ -28,7 +28,7 @@ def to_numpy(values: Tree) -> Tree:
 
 def stack(trees: Sequence[Tree]) -> Tree:
     """One tree with the leaves of several, stacked on a new leading axis."""
-    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+    return jax.tree.map(lambda *x: jnp.stack(x) if is_key(x[0]) else np.stack(x), *trees)
 
 
 def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:

@@ -1,11 +1,16 @@
 """The compiled programs that the checks share, and the shapes of what they return."""
 
+import functools
+from collections.abc import Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import to_numpy
+from jaxenv.testing._compare import is_key, to_numpy
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -25,21 +30,47 @@ def step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
 
 
 @jax.jit
+def seeded_start(env: Environment, key: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
+    """``reset`` with one key for all lanes."""
+    return env.reset(key, env_id)
+
+
 def run(env: Environment, state: Tree, timestep: TimeStep, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T + 1, B, ...]``, starting with the given ones."""
+    """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T + 1, B, ...]``, starting with the given ones.
 
-    def one_step(carry, action):
-        carry = env.step(carry[0], action)
-        return carry, carry
+    The result consists of NumPy arrays.
+    """
+    num_steps = len(jax.tree.leaves(actions)[0])
+    first = to_numpy((state, timestep))
+    given = jax.tree.map(lambda x: _numbers(x).broadcast_to(x, (num_steps, *x.shape)), first[0])
+    later = to_numpy(_steps(env, first[0], given, np.zeros(num_steps, bool), actions))
+    return jax.tree.map(lambda x, rest: _numbers(x).concatenate([x[None], rest]), first, later)
 
-    _, later = jax.lax.scan(one_step, (state, timestep), actions)
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), (state, timestep), later)
+
+def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
+    """One step from each of ``states`` ``[T, B, ...]``: the next states and rows, ``[T, B, ...]``."""
+    num_steps = len(jax.tree.leaves(actions)[0])
+    return _steps(env, jax.tree.map(lambda x: x[0], states), states, np.ones(num_steps, bool), actions)
 
 
 @jax.jit
-def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
-    """One step from each of ``states`` ``[T, B, ...]``: the next states and rows, ``[T, B, ...]``."""
-    return jax.lax.map(lambda given: env.step(*given), (states, actions))
+def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
+    """Steps from ``given[t]`` where ``uses_given[t]``, else from the state before: what `run` and `replay` compile.
+
+    One program serves both, since compilation takes most of the time of the checks.
+    """
+
+    def one_step(state, inputs):
+        given, uses_given, action = inputs
+        after = env.step(jax.tree.map(lambda x, y: jnp.where(uses_given, x, y), given, state), action)
+        return after[0], after
+
+    return jax.lax.scan(one_step, state, (given, uses_given, actions))[1]
+
+
+def _numbers(x: Any) -> Any:
+    """The module whose functions apply to an array: JAX for typed keys, otherwise NumPy."""
+    return jnp if is_key(x) else np
 
 
 def lane_numbers(count: int) -> jax.Array:
@@ -49,8 +80,17 @@ def lane_numbers(count: int) -> jax.Array:
 
 def sample_actions(env: Environment, key: jax.Array, num_steps: int) -> Tree:
     """Random actions ``[T, B, ...]`` from the action spec, as NumPy arrays."""
-    spec, shape = env.action_spec(), (num_steps, env.num_envs)
-    return to_numpy(jax.jit(lambda key: specs.sample(spec, key, shape))(key))
+    return sample(env.action_spec(), key, (num_steps, env.num_envs))
+
+
+def sample(spec: Tree, key: jax.Array, shape: tuple[int, ...]) -> Tree:
+    """Random values from a tree of specs, as NumPy arrays."""
+    return to_numpy(_sample(tree.Static(spec), key, shape))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def _sample(spec: tree.Static, key: jax.Array, shape: tuple[int, ...]) -> Tree:
+    return specs.sample(spec.value, key, shape)
 
 
 def output_shapes(env: Environment) -> tuple[Tree, Tree]:
@@ -63,3 +103,16 @@ def output_shapes(env: Environment) -> tuple[Tree, Tree]:
 def action_shapes(env: Environment) -> Tree:
     """Shapes and dtypes of a batch of actions."""
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct((env.num_envs, *s.shape), s.dtype), env.action_spec())
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of a jaxpr and of the jaxprs nested in it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):
+            if _is_jaxpr(value):
+                yield from equations(getattr(value, "jaxpr", value))
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")

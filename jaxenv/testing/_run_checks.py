@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import jax
 
 from jaxenv.environment import Environment
+from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS, PROPERTIES, select_properties
 from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status
@@ -73,7 +74,7 @@ def _check(name: str, subject: Subject) -> Result:
     except Failure as failure:
         return _result(name, Status.FAILED, str(failure))
     except Exception as error:  # a broken environment may raise anything; the other checks still run
-        return _result(name, Status.FAILED, f"{type(error).__name__}: {error}")
+        return _result(name, Status.FAILED, described(error))
 
 
 def _result(name: str, status: Status, evidence: str) -> Result:

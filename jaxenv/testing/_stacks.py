@@ -2,17 +2,23 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from jaxenv import stack, tree
+from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv.environment import Environment
+from jaxenv.multitask import Multitask
 from jaxenv.task import Task
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
 
+E = TypeVar("E", bound=Environment)
+
 LANES = 7
-MORE_LANES = 11
+# A prime, above the range of 8-bit integers and the lanes that one block of a compact restart starts.
+MANY_LANES = 307
 # Different time limits make lanes end at different times; every other lane runs until its task ends.
 NO_LIMIT = 10**6
 LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
@@ -67,11 +73,55 @@ def without_batch_state(env: Environment) -> Environment:
     return tree.rebuild(env, env=without_batch_state(env.env)) if isinstance(env, Wrapper) else env
 
 
+def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[str]]:
+    """The stack with every shared value (or ``only`` those of one name) given per lane, and the names of these values.
+
+    With ``varied`` the values differ between lanes: floats by up to a tenth, integers by one if the
+    classes accept that.
+    """
+    names: list[str] = []
+
+    def spread(d: Declared):
+        name = d.path.split(".")[-1]
+        if d.per_lane or d.dtype is None or only not in (None, name):
+            return d.value
+        names.append(name)
+        values = np.broadcast_to(np.asarray(d.value, d.dtype), (LANES, *np.shape(d.value))).copy()
+        if varied and d.dtype.kind == "f":
+            values *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), values.ndim)
+        return values
+
+    shared = [d for d in declared_leaves(env) if not d.per_lane and d.dtype is not None]
+    env = map_declared(spread, env)
+    for d in shared if varied else ():
+        if d.dtype is not None and d.dtype.kind == "i":
+            env = _with_varied_integer(env, d.path)
+    return env, names
+
+
+def _with_varied_integer(env: E, path: str) -> E:
+    """The stack with one added to an integer in every other lane, unless a class refuses that."""
+
+    def add(d: Declared):
+        return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
+
+    changed = map_declared(add, env)
+    try:
+        for layer in layers(changed):
+            layer.check()
+    except ValueError:
+        return env
+    return changed
+
+
 def takes_multiple_steps(env: Environment) -> bool:
     """Whether a wrapper takes several steps of the environment in one, so that rows do not count them."""
     return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(env))
 
 
 def carries(env: Environment) -> bool:
-    """Whether the task keeps part of its state across episodes."""
-    return isinstance(env.unwrapped, Task) and type(env.unwrapped).carry is not Task.carry
+    """Whether the task, or one of several, keeps part of its state across episodes."""
+    task = env.unwrapped
+    if isinstance(task, Multitask):
+        return any(carries(one) for one in task.envs)
+    return isinstance(task, Task) and type(task).carry is not Task.carry

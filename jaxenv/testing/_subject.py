@@ -1,6 +1,7 @@
 """The environment under test, with the compiled rollout that most checks share."""
 
 import functools
+import importlib.util
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +10,17 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
-from jaxenv.testing._compare import take_steps, to_numpy
-from jaxenv.testing._programs import lane_numbers, run, sample_actions, start
+from jaxenv.testing._compare import take_steps
+from jaxenv.testing._other_process import Reply, ask
+from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample_actions, start
 from jaxenv.testing._rollout import EagerRun, Rollout
-from jaxenv.testing._stacks import LANES, with_restarts
+from jaxenv.testing._stacks import LANES, E, per_lane, with_restarts
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import AutoReset
+
+OTHER_STEPS = 4  # of the rollout in another process
 
 
 class Subject:
@@ -42,7 +46,11 @@ class Subject:
 
     def with_lanes(self, count: int) -> Environment:
         """The environment with ``count`` lanes; the original lanes are repeated."""
-        return self.original.take(jnp.arange(count, dtype=jnp.int32) % self.original.num_envs)
+        return self.with_numbers(np.arange(count, dtype=np.int32))
+
+    def with_numbers(self, numbers: np.ndarray) -> Environment:
+        """The environment with the lanes ``numbers``, int32 ``[K]``; the original lanes are repeated."""
+        return self.original.take(jnp.asarray(numbers % self.original.num_envs))
 
     @functools.cached_property
     def stack(self) -> Environment:
@@ -66,6 +74,18 @@ class Subject:
     def variant(self, mode: str, strategy: str | None = None) -> AutoReset:
         """The ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
         return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
+
+    def varied(self, env: E) -> tuple[E, list[str]]:
+        """An environment whose shared values differ between lanes, and the names of these values.
+
+        It is ``env`` itself if ``env`` refuses values per lane, which ``scalar_equals_per_lane`` reports.
+        """
+        changed, names = per_lane(env, varied=True)
+        try:
+            output_shapes(changed)
+        except (TypeError, ValueError):
+            return env, []
+        return changed, names
 
     @functools.cached_property
     def opt_outs(self) -> dict[str, str]:
@@ -117,8 +137,9 @@ class Subject:
     def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
         """A rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
         env = self.stack if env is None else env
-        states, rows = run(env, *start(env, keys, lane_numbers(len(keys))), actions)
-        return Rollout(to_numpy(states), to_numpy(rows), actions)
+        state, timestep = start(env, keys, lane_numbers(len(keys)))
+        states, rows = run(env, state, timestep, actions)
+        return Rollout(states, rows, actions)
 
     def roll_randomly(self, env: Environment) -> Rollout:
         """A rollout of another environment with as many lanes: the first keys, random actions."""
@@ -132,6 +153,17 @@ class Subject:
     def eager(self) -> EagerRun:
         """One eager run of `env`, shared by all checks because it is slow."""
         return EagerRun.of(self.env, self.key, take_steps(self.actions[0], 0))
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules that define the layers of the environment, if another process may be able to import them."""
+        names = sorted({type(layer).__module__ for layer in layers(self.original)} - {"__main__"})
+        return [name for name in names if importlib.util.find_spec(name) is not None]
+
+    @functools.cached_property
+    def other_process(self) -> Reply:
+        """What another process finds about `stack`, the first keys and the first few actions."""
+        return ask(self.modules, self.stack, self.keys[0], take_steps(self.actions[0], slice(OTHER_STEPS)))
 
     # --- parts of states ---------------------------------------------------------------------------------------------
 

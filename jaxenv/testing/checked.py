@@ -11,7 +11,7 @@ from jax.experimental import checkify
 from jaxenv import _actions, specs, tree
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper
 
@@ -28,14 +28,17 @@ def checked(env: Environment) -> "Checked":
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
       LAST in ``next_step`` mode) are not checked;
     - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` ended the episode of a lane;
-    - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec.
+    - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
+    - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
+      with ``jaxenv.reset_where``.
 
     It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In
     traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
     example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
     Returns:
-        A wrapper that owns nothing: its state, rows and specs are those of ``env``.
+        A wrapper that owns nothing: its rows and specs are those of ``env``, and so is its state; without ``AutoReset``
+        it also holds which lanes ended.
 
     Raises:
         ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is
@@ -58,16 +61,32 @@ def checked(env: Environment) -> "Checked":
     return Checked(env)
 
 
+@tree.struct
+class CheckedState:
+    """State of the environment inside, and ``ended`` (bool ``[B]``): the lanes whose row was LAST."""
+
+    inner: Tree
+    ended: jax.Array
+
+
 class Checked(Wrapper):
     """The environment that `checked` returns. Owns nothing."""
 
     owns: ClassVar[frozenset[str]] = frozenset()
 
+    def inner(self, state):
+        return state.inner if self.autoreset is None else state
+
     def begin(self, keys, env_id, episode, previous=None):
-        return _raised(*_begin(self.env, keys, env_id, episode, previous))
+        inner = None if previous is None else self.inner(previous)
+        return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 
     def step(self, state, action):
-        return _raised(*_step(self.env, state, action))
+        ended = state.ended if self.autoreset is None else None
+        return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended)))
+
+    def _with_ended(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        return (CheckedState(state, timestep.is_last()) if self.autoreset is None else state), timestep
 
 
 def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, previous: Tree) -> tuple[Tree, TimeStep]:
@@ -76,8 +95,11 @@ def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, pre
     return state, timestep
 
 
-def _step_and_check(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+def _step_and_check(env: Environment, state: Tree, action: Tree, ended: Tree) -> tuple[Tree, TimeStep]:
     new, timestep = env.step(state, action)  # raises for wrong structures, shapes and kinds of dtype
+    if ended is not None:
+        kind = jnp.where(ended, np.int32(StepType.LAST), np.int32(StepType.MID))
+        _check(env, "step_type", kind, ~ended, env.clock(state), "the episode ended, restart the lane with reset_where")
     _check_action(env, state, action, used=~timestep.is_first())
     clock = env.clock(new)
     if env.autoreset == "same_step":

@@ -1,10 +1,20 @@
 """`check_env`: arguments, opt-outs, failures and progress. `test_properties` covers the properties."""
 
+import os
+import re
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, check_env
+from jaxenv import specs, tree
+from jaxenv.task import Task, Transition
+from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
+from tests.testing.twins.structure import LocalState
 
 # --- opt-outs --------------------------------------------------------------------------------------------------------
 
@@ -55,9 +65,117 @@ def test_an_exception_of_the_environment_is_evidence():
             raise RuntimeError("out of order")
 
     report = check_env(Crashes(), properties=["same_tree", "wrong_actions_refused"])
-    assert report["same_tree"].evidence == "RuntimeError: out of order"
+    line = rf"{re.escape(os.path.relpath(__file__))}:\d+, in initial"
+    assert re.fullmatch(rf"RuntimeError: out of order \(raised at {line}\)", report["same_tree"].evidence)
     with pytest.raises(AssertionError, match="out of order"):
         check_env(Crashes(), properties=["same_tree"], raise_on_failure=True)
+
+
+def test_the_line_of_a_wrong_broadcast_is_named_by_the_checks_of_types_too():
+    class Mixed(Walk):
+        def transition(self, state, action, stream):
+            return super().transition(state, action + 0.5 * state.x, stream)
+
+    report = check_env(Mixed(), properties=["strict_promotion", "x64_invariant"])
+    assert re.search(r"TypePromotionError.*test_check_env.py:\d+, in transition", report["strict_promotion"].evidence)
+
+
+def test_failures_are_printed_first_and_causes_before_consequences():
+    properties = ["same_tree", "gradients_sound", "lane_independent"]
+    report = check_env(TWINS["reward depends on the batch mean"].broken(), properties=properties)
+    assert [r.name for r in report.failed] == ["lane_independent", "gradients_sound"]
+    assert [r.name for r in report] == properties
+    assert str(report).splitlines()[1].startswith("  lane_independent  20  failed")
+    with pytest.raises(AssertionError, match=r"1 passed, 2 failed.*\n  lane_independent "):
+        report.raise_if_failed()
+
+
+@tree.struct
+class Scale:
+    scale: float = 2.0
+    other: float = 1.0
+
+
+class Vectors(Task):
+    """Its state is a vector per lane, which a number per lane does not multiply."""
+
+    params: Scale = Scale()
+
+    def initial(self, stream):
+        return jnp.zeros((*stream.shape, 3)) + tree.expand(self.params.other, 2)
+
+    def transition(self, state, action, stream):
+        moved = jnp.clip(state + self.params.scale * state, -9, 9)
+        return Transition(moved, jnp.sum(moved, axis=1), moved[:, 0] > 8)
+
+    def observe(self, state):
+        return state
+
+    def observation_spec(self):
+        return specs.Bounded((3,), np.float32, -9, 9, "observation")
+
+    def action_spec(self):
+        return specs.discrete(2, name="action")
+
+
+class ExpandedVectors(Vectors):
+    def transition(self, state, action, stream):
+        changed = tree.rebuild(self.params, scale=tree.expand(self.params.scale, state.ndim))
+        return Vectors.transition(tree.rebuild(self, params=changed), state, action, stream)
+
+
+def test_a_param_that_breaks_per_lane_is_named_with_the_line_and_the_idiom():
+    properties = ["scalar_equals_per_lane", "restart_is_reset"]
+    report = check_env(Vectors(), properties=properties)
+    assert [r.name for r in report.failed] == ["scalar_equals_per_lane"]
+    evidence = report["scalar_equals_per_lane"].evidence
+    assert evidence.startswith("scale with one value per lane raises ")
+    assert re.search(r"test_check_env.py:\d+, in transition", evidence)
+    assert evidence.endswith("write tree.expand(scale, x.ndim)")
+    assert check_env(ExpandedVectors(), properties=properties).ok
+
+
+# --- another process -------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_of_a_function_is_compared_in_this_process_only_and_its_state_is_not_pickled():
+    class Local(Walk):
+        pass
+
+    report = check_env(Local(), properties=["reproducible"])
+    assert report["reproducible"].status is Status.PASSED
+    assert report["reproducible"].evidence.startswith("in this process only: ")
+    assert "Local is defined inside a function" in report["reproducible"].evidence
+
+
+def test_a_state_whose_class_is_local_to_a_function_makes_pickling_not_applicable():
+    result = check_env(LocalState(), properties=["state_round_trip"])["state_round_trip"]
+    assert result.status is Status.NOT_APPLICABLE
+    assert result.evidence.startswith("the class of the state is defined inside a function: ")
+
+
+_NOTEBOOK = """
+from tests.testing.twins import Walk
+from jaxenv.testing import check_env
+class Mine(Walk):
+    pass
+for result in check_env(Mine(), properties=["reproducible", "light_import"]):
+    print(result.status, result.evidence, sep="; ")
+"""
+
+
+def test_an_environment_of_a_script_or_notebook_is_compared_in_its_process_only():
+    done = subprocess.run([sys.executable, "-"], input=_NOTEBOOK, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "passed; in this process only: Mine is defined in a script or notebook",
+        "not applicable; the environment is defined in a script or notebook",
+    ]
+
+
+def test_another_process_that_takes_too_long_is_reported(monkeypatch):
+    monkeypatch.setattr(_other_process, "_TIMEOUT", 0.01)
+    evidence = check_env(Walk(), properties=["reproducible"])["reproducible"].evidence
+    assert evidence == "in this process only: another process took longer than 0.01 s to import and trace it"
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from jaxenv import specs, tree
 from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
 from jaxenv.testing.checked import checked
-from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
 from tests.rows import assert_equal
 
 LANES = 3
@@ -41,12 +41,16 @@ def lanes(*values, dtype=np.int32):
 @pytest.mark.parametrize("mode", ["next_step", "same_step", None])
 def test_state_and_rows_equal_those_of_the_wrapped_environment(mode, key):
     env = jaxenv.make("CardGame-v0", num_envs=LANES, autoreset=mode)
-    step = jax.jit(env.step)
-    plain, under_check = jax.jit(env.reset)(key), checked(env).reset(key)
+    step, under = jax.jit(env.step), checked(env)
+    plain, under_check = jax.jit(env.reset)(key), under.reset(key)
     for action in (lanes(0, 1, 0), lanes(1, 0, 0), lanes(0, 0, 1)):
-        assert_equal(jax.device_get(plain), jax.device_get(under_check))
-        plain, under_check = step(plain[0], action), checked(env).step(under_check[0], action)
-    assert_equal(jax.device_get(plain), jax.device_get(under_check))
+        assert_equal(jax.device_get(plain), jax.device_get((under.inner(under_check[0]), under_check[1])))
+        plain, under_check = step(plain[0], action), under.step(under_check[0], action)
+        if mode is None:
+            plain, under_check = (
+                jaxenv.reset_where(e, *rows, rows[1].is_last()) for e, rows in ((env, plain), (under, under_check))
+            )
+    assert_equal(jax.device_get(plain), jax.device_get((under.inner(under_check[0]), under_check[1])))
 
 
 def test_specs_and_lanes_equal_those_of_the_wrapped_environment():
@@ -96,6 +100,27 @@ class IgnoresActions(Chain):
 
 def ignores_actions(spec):
     return IgnoresActions(takes=tree.Static(spec), num_envs=LANES)
+
+
+# --- episodes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: TimeLimit(env, 2)], ids=["task", "TimeLimit"])
+def test_a_step_past_last_without_auto_reset_is_reported_with_lane_episode_and_step(wrap):
+    env = wrap(Counting(np.array([[2], [3], [9]]), num_envs=LANES))
+    assert message_of(env, *[lanes(0, 0, 0)] * 3) == (
+        f"{env}: step_type at lane 0, episode 0, step 2 is 2: the episode ended, restart the lane with reset_where"
+    )
+
+
+def test_a_lane_that_reset_where_restarted_may_step(key):
+    env = checked(Counting(np.array([[1], [9], [9]]), num_envs=LANES))
+    state, timestep = env.reset(key)
+    for _ in range(2):
+        state, timestep = env.step(state, lanes(0, 0, 0))
+        state, timestep = jaxenv.reset_where(env, state, timestep, timestep.is_last())
+    with pytest.raises(ValueError, match=r"step_type at lane 0, episode 2, step 1 is 2"):
+        env.step(env.step(state, lanes(0, 0, 0))[0], lanes(0, 0, 0))
 
 
 # --- actions ----------------------------------------------------------------------------------------------------------

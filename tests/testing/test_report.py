@@ -14,7 +14,7 @@ REPORT = Report("<Toy>", RESULTS)
 
 
 def test_the_report_is_a_table():
-    title, first, *long, last = str(REPORT).splitlines()
+    title, *long, first, last = str(REPORT).splitlines()
     assert title == "<Toy>: 1 passed, 1 failed, 1 not applicable"
     assert first == "  short           1  passed"
     assert last == "  masks          40  not applicable  no mask"

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._declared import Declared, map_declared
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_lanes, to_numpy
-from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start
+from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_lanes, take_steps, to_numpy
+from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
 from jaxenv.testing._rollout import Rollout
-from jaxenv.testing._stacks import LANES, LIMITS, MORE_LANES, carries, with_restarts
+from jaxenv.testing._source import described
+from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -96,7 +96,7 @@ def nan_contained(subject: Subject) -> str:
     state, count = _poison(state, poison)
     if not count:
         raise NotApplicable("the state has no floats")
-    states, rows = to_numpy(run(env, state, timestep, rollout.actions))
+    states, rows = run(env, state, timestep, rollout.actions)
     clean = np.broadcast_to(~np.isin(np.arange(LANES), list(poison)), rollout.ends.shape)
     labels = ("next to finite lanes", f"next to NaN and infinity in lanes {list(poison)}")
     require_equal((rollout.states, rollout.rows), (states, rows), labels, where=clean)
@@ -131,14 +131,20 @@ def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
 
 
 def any_number_of_lanes(subject: Subject) -> str:
-    """One lane and other numbers of lanes give the same rows. Zero lanes work or raise a ``ValueError``."""
-    rollout = subject.rollout
-    for count in (1, MORE_LANES):
+    """One lane and several hundred lanes give the same starts and rows as a few lanes with the same keys and states.
+
+    Zero lanes work or raise a ``ValueError``.
+    """
+    for count in (1, MANY_LANES):
         index = np.arange(count) % LANES
         env = subject.stack.take(jnp.asarray(index, jnp.int32))
-        actual = replay(env, *take_lanes((rollout.before, rollout.actions), index))
-        labels = (f"in {LANES} lanes", f"in {count} lanes")
-        require_equal(take_lanes(rollout.after, index), actual, labels, tolerance=ROUNDING, first_step=1)
+        few, states, actions = _first_steps(subject, count)
+        labels = (f"in {LANES} lanes", f"in {count} {'lane' if count == 1 else 'lanes'}")
+        started = start(env, subject.keys[0][index], index.astype(np.int32))
+        expected = take_lanes(subject.rollout.start, index, axis=0)
+        require_equal(expected, started, labels, context="start", tolerance=ROUNDING, axes=("lane",))
+        actual = replay(env, *take_lanes((states, actions), index))
+        require_equal(take_lanes(few, index), actual, labels, tolerance=ROUNDING, first_step=1)
     try:
         empty = subject.original.take(jnp.zeros(0, jnp.int32))
         jax.eval_shape(lambda env, keys: env.reset(keys), empty, subject.keys[0][:0])
@@ -147,17 +153,39 @@ def any_number_of_lanes(subject: Subject) -> str:
     return "zero lanes work"
 
 
+# Steps of many lanes; the lanes with the shortest time limits restart in these.
+_FEW_STEPS = 10
+
+
+def _first_steps(subject: Subject, count: int) -> tuple[Tree, Tree, Tree]:
+    """The rows after the steps, the states before them and the actions: of all steps, or of the first for many lanes.
+
+    All are ``[T, B, ...]``.
+    """
+    rollout = subject.rollout
+    steps = slice(None) if count <= LANES else slice(_FEW_STEPS)
+    return take_steps((rollout.after, rollout.before, rollout.actions), steps)
+
+
 def growth_invariant(subject: Subject) -> None:
-    """Adding lanes leaves existing lanes unchanged: starts from one key, and every step from the same states."""
-    rollout, labels = subject.rollout, (f"in {LANES} lanes", f"in {MORE_LANES} lanes")
-    reset = jax.jit(lambda env, key: env.reset(key))
-    few, many = (to_numpy(reset(subject.with_lanes(count), subject.key)) for count in (LANES, MORE_LANES))
-    first = take_lanes(many, slice(LANES), axis=0)
-    require_equal(few, first, labels, context="start", tolerance=ROUNDING, axes=("lane",))
-    index = np.arange(MORE_LANES) % LANES
-    grown = subject.stack.take(jnp.asarray(index, jnp.int32))
-    many = to_numpy(replay(grown, *take_lanes((rollout.before, rollout.actions), index)))
-    require_equal(rollout.after, take_lanes(many, slice(LANES)), labels, tolerance=ROUNDING, first_step=1)
+    """Adding lanes leaves existing lanes unchanged: starts from one key, and every step from the same states.
+
+    A lane of a large batch starts like the lane with the same number in a small batch.
+    """
+    labels = (f"in {LANES} lanes", f"in {MANY_LANES} lanes")
+    many = to_numpy(seeded_start(subject.with_lanes(MANY_LANES), subject.key, lane_numbers(MANY_LANES)))
+    for lane in (0, MANY_LANES - LANES):
+        numbers = lane + np.arange(LANES, dtype=np.int32)
+        few = seeded_start(subject.with_numbers(numbers), subject.key, numbers)
+        context = f"start of {LANES} lanes from lane {lane} on"
+        require_equal(
+            few, take_lanes(many, numbers, axis=0), labels, context=context, tolerance=ROUNDING, axes=("lane",)
+        )
+    index = np.arange(MANY_LANES) % LANES
+    env = subject.stack.take(jnp.asarray(index, jnp.int32))
+    few, states, actions = _first_steps(subject, MANY_LANES)
+    many = to_numpy(replay(env, *take_lanes((states, actions), index)))
+    require_equal(few, take_lanes(many, slice(LANES)), labels, tolerance=ROUNDING, first_step=1)
 
 
 def wrong_actions_refused(subject: Subject) -> None:
@@ -172,7 +200,7 @@ def wrong_actions_refused(subject: Subject) -> None:
             if missing := [str(name) for name in named if str(name) not in str(error)]:
                 raise Failure(f"the error for {description} does not name {missing[0]}: {error}") from None
         except Exception as error:
-            raise Failure(f"{description} raises {type(error).__name__} instead of ValueError: {error}") from None
+            raise Failure(f"{description} must raise a ValueError, it raises {described(error)}") from None
         else:
             raise Failure(f"{description} is accepted")
 
@@ -193,15 +221,18 @@ def scalar_equals_per_lane(subject: Subject) -> str:
     Lanes with different values equal single lanes.
     """
     rollout = subject.rollout
-    names: list[str] = []
-    spread = _per_lane(subject.stack, names, varied=False)
+    spread, names = per_lane(subject.stack, varied=False)
     if not names:
         raise NotApplicable("the environment has no value shared by all lanes")
+    try:
+        output_shapes(spread)
+    except (TypeError, ValueError) as error:
+        raise Failure(_refused_per_lane(subject.stack, names, error)) from None
     replayed = replay(spread, rollout.before, rollout.actions)
     labels = ("with shared values", "with values per lane")
     require_equal(rollout.after, replayed, labels, tolerance=ROUNDING, first_step=1)
     if subject.lanes_are_independent:
-        varied = _per_lane(subject.stack, [], varied=True)
+        varied, _ = per_lane(subject.stack, varied=True)
         together = replay(varied, rollout.before, rollout.actions)
         alone = _replay_lane_by_lane(varied, rollout)
         labels = ("alone", "next to lanes with other values")
@@ -209,20 +240,16 @@ def scalar_equals_per_lane(subject: Subject) -> str:
     return ", ".join(names)
 
 
-def _per_lane(env: Environment, names: list[str], *, varied: bool) -> Any:
-    """The stack with every shared value given per lane; with ``varied``, floats differ between lanes.
-
-    The names of these values are appended to ``names``.
-    """
-
-    def spread(d: Declared):
-        if d.per_lane or d.dtype is None:
-            return d.value
-        names.append(d.path.split(".")[-1])
-        value = np.asarray(d.value)
-        values = np.broadcast_to(value, (LANES, *value.shape)).copy()
-        if varied and values.dtype.kind == "f":
-            values *= tree.expand(1 - np.arange(LANES, dtype=np.float32) / (10 * LANES), values.ndim)
-        return values
-
-    return map_declared(spread, env)
+def _refused_per_lane(env: Environment, names: list[str], error: Exception) -> str:
+    """The first value with which ``reset`` or ``step`` raises if it is given per lane, and how to use it there."""
+    refused = ", ".join(names)
+    for name in dict.fromkeys(names):
+        try:
+            output_shapes(per_lane(env, varied=False, only=name)[0])
+        except (TypeError, ValueError) as error_of_name:
+            refused, error = name, error_of_name
+            break
+    return (
+        f"{refused} with one value per lane raises {described(error)}. Next to an array x with more axes than the "
+        f"lanes, write tree.expand({refused}, x.ndim)"
+    )

@@ -1,11 +1,15 @@
 """Episodes: where they start and end, and what the rows there contain."""
 
+import dataclasses
+
 import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, require_equal, require_nowhere, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import replay, sample_actions, start
+from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -14,6 +18,7 @@ from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import TimeLimit
 from jaxenv.wrappers.autoreset import AutoResetState
+from jaxenv.wrappers.time_limit import TimeLimitState
 
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 # The fields that describe a transition.
@@ -67,7 +72,10 @@ def discount_zero_only_at_last(subject: Subject) -> str:
 
 
 def time_limit_exact(subject: Subject) -> str:
-    """``TimeLimit(n)`` ends episodes after exactly n steps, also with one n per lane, and changes nothing else."""
+    """``TimeLimit(n)`` ends episodes after exactly n steps, also with one n per lane, and changes nothing else.
+
+    It is exact for an n of 70,000 too.
+    """
     limit = _outermost_time_limit(subject)
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
     if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show what it counts
@@ -84,6 +92,7 @@ def time_limit_exact(subject: Subject) -> str:
     require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
     require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
     require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
+    _require_exact_when_late(limit, states, actions)
     return f"reached {int(reached.sum())} times"
 
 
@@ -104,6 +113,35 @@ def _require_exact(subject: Subject) -> None:
         wrong = (elapsed > limits) | (reached != (elapsed == limits))
         require_nowhere(wrong, "time_limit_reached is wrong, steps since FIRST", elapsed)
         require_nowhere((elapsed == limits) & ~rollout.ends, "no LAST at the limit, steps since FIRST", elapsed)
+
+
+# A time limit above the range of 16-bit integers.
+_LATE = 70_000
+
+
+def _require_exact_when_late(limit: TimeLimit, states: Tree, actions: Tree) -> None:
+    """Raises a `Failure` unless a long time limit is reached on its step."""
+    if any(isinstance(layer, TimeLimit) for layer in layers(limit.env)):
+        return
+    num_steps = len(jax.tree.leaves(actions)[0])
+    elapsed = np.broadcast_to(_LATE + np.arange(num_steps)[:, None] - num_steps // 2, (num_steps, LANES))
+
+    def inject(node):
+        if isinstance(node, Clock):
+            return tree.rebuild(node, step=(elapsed - 1).astype(node.step.dtype))
+        if isinstance(node, TimeLimitState):
+            inner = jax.tree.map(inject, node.inner, is_leaf=_counts_steps)
+            return TimeLimitState(inner, (elapsed - 1).astype(node.elapsed.dtype))
+        return node
+
+    late = jax.tree.map(inject, states, is_leaf=_counts_steps)
+    limit = tree.rebuild(limit, duration=np.full(LANES, _LATE, np.int32))
+    reached = np.asarray(replay(limit, late, actions)[1].env_info["time_limit_reached"])
+    require_nowhere(reached != (elapsed >= _LATE), f"time_limit_reached is wrong, limit {_LATE}, step", elapsed, 1)
+
+
+def _counts_steps(node: Tree) -> bool:
+    return isinstance(node, Clock | TimeLimitState)
 
 
 def _without_owned(rows: TimeStep, terminal: bool) -> TimeStep:
@@ -172,14 +210,11 @@ def _require_kept(name: str, mode: str, expected: Tree, actual: Tree, where: np.
 def modes_agree(subject: Subject) -> str:
     """``same_step`` mode equals ``next_step`` mode without FIRST rows, and ``compact`` equals ``select``.
 
-    Each step starts from the states of the ``next_step`` rollout. Integers and flags agree bitwise, floats to 1e-5.
+    ``compact`` starts blocks of one lane and of three, for every number of lanes that restart at once. Each step starts
+    from the states of the ``next_step`` rollout. Integers and flags agree bitwise, floats to 1e-5.
     """
     rollout = subject.roll_in("next_step")
-    other = "select" if subject.strategy == "compact" else "compact"
-    actual = replay(subject.variant("next_step", other), rollout.before, rollout.actions)
-    labels = (f"with {subject.strategy}", f"with {other}")
-    require_equal(rollout.after, actual, labels, tolerance=ROUNDING, first_step=1)
-
+    _require_strategies_agree(subject, rollout)
     same_step = subject.variant("same_step")
     inner = rollout.before.inner
     states, rows = to_numpy(replay(same_step, AutoResetState(inner, ()), rollout.actions))
@@ -206,6 +241,22 @@ def modes_agree(subject: Subject) -> str:
 
 
 _MODES = ("in next_step mode", "in same_step mode")
+
+
+def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
+    restarts = np.random.default_rng(0).random(rollout.ends[1:].shape) < np.linspace(0, 1, subject.num_steps)[:, None]
+    before = dataclasses.replace(rollout.before, ended=restarts)
+    expected = to_numpy(replay(subject.variant("next_step"), before, rollout.actions))
+    for strategy, block in (("select", LANES), ("compact", 1), ("compact", 3)):
+        if strategy == subject.strategy == "select":
+            continue
+        env = tree.rebuild(subject.variant("next_step", strategy), block=block)
+        labels = (
+            f"with {subject.strategy}",
+            f"with {strategy}" + f", {block} lanes at a time" * (strategy == "compact"),
+        )
+        actual = replay(env, before, rollout.actions)
+        require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
 
 
 def _require_same(name: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:

@@ -14,19 +14,24 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.environment import Environment
 from jaxenv.task import Task
-from jaxenv.testing._compare import is_key, require_equal, to_numpy
-from jaxenv.testing._programs import action_shapes, output_shapes, sample_actions
+from jaxenv.testing._compare import ROUNDING, is_key, require_equal, take_steps, to_numpy
+from jaxenv.testing._other_process import defaults
+from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
 from jaxenv.testing._rollout import Rollout, attributes
 from jaxenv.testing._stacks import LANES, carries, without_restarts
-from jaxenv.testing._subject import Subject
+from jaxenv.testing._subject import OTHER_STEPS, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey
 
 
-def reproducible(subject: Subject) -> None:
-    """Equal keys and actions give equal bits, and tracing a function twice gives equal programs."""
+def reproducible(subject: Subject) -> str:
+    """Equal keys and actions give equal bits, and tracing a function twice gives equal programs.
+
+    This includes a trace in another process, where ``hash`` of text has another seed and modules are imported anew. An
+    environment that cannot be sent there, such as one defined in a notebook, is traced in this process only.
+    """
     one, other = subject.rollout, subject.roll(subject.keys[0], subject.actions[0])
     labels = ("in one run", "in the next")
     require_equal((one.states, one.rows), (other.states, other.rows), labels)
@@ -38,6 +43,27 @@ def reproducible(subject: Subject) -> None:
             raise Failure(f"two traces of {method} differ: it depends on something other than its arguments")
         labels = ("in the first trace", "in the second")
         require_equal(first.consts, second.consts, labels, context=f"constants of {method}", axes=())
+    return _require_same_elsewhere(subject)
+
+
+def _require_same_elsewhere(subject: Subject) -> str:
+    reply, labels = subject.other_process, ("in this process", "in another")
+    if reply.not_run:
+        return f"in this process only: {reply.not_run}"
+    for name, value in defaults(subject.stack).items():
+        if (other := reply.defaults.get(name)) != value:
+            raise Failure(f"the default of {name} is {value} {labels[0]} and {other} {labels[1]}")
+    if reply.values is not None:
+        rollout = subject.rollout
+        expected = take_steps((rollout.states, rollout.rows), slice(OTHER_STEPS + 1))
+        leaves, structure = jax.tree.flatten(expected)
+        if len(leaves) != len(reply.values):
+            raise Failure(f"reset and step return {len(leaves)} arrays {labels[0]} and {len(reply.values)} {labels[1]}")
+        # Another program may round differently on each of the steps.
+        numbers = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
+        expected, actual = (jax.tree.unflatten(structure, x) for x in (numbers, reply.values))
+        require_equal(expected, actual, labels, tolerance=100 * ROUNDING)
+    return "in another process too"
 
 
 def lanes_differ(subject: Subject) -> None:
@@ -91,14 +117,23 @@ def no_word_reused(subject: Subject) -> str:
         raise NotApplicable("FixedResetKey starts all episodes alike")
     # AutoReset computes the next start on every step and discards most of them, so the check restarts explicitly.
     env = _without_multi_steps(without_restarts(subject.stack))
-    keys, action = subject.keys[0], jax.tree.map(lambda x: x[0], sample_actions(env, subject.key, 1))
-    with jax.debug_key_reuse(True), jax.disable_jit(), _record_draws() as draws:
+    keys, action = subject.keys[0], take_steps(sample_actions(env, subject.key, subject.num_steps), 0)
+
+    def two_episodes(keys, action):
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
         clock = env.clock(state)
         state, _ = env.begin(clock.key, clock.env_id, clock.episode + 1, state)
-        env.step(state, action)
+        return env.step(state, action)
+
+    # The check of JAX keys compiles every operation again, so it is left out where there are no such keys.
+    operations = {equation.primitive.name for equation in equations(jax.make_jaxpr(two_episodes)(keys, action).jaxpr)}
+    uses_keys = any(
+        name.startswith("random_") for name in operations - {"random_unwrap"}
+    )  # reset unwraps the given keys
+    with jax.debug_key_reuse(uses_keys), jax.disable_jit(), _record_draws() as draws:
+        two_episodes(keys, action)
     seen: dict[bytes, str] = {}
     for consumer, words in draws:
         for lane, word in enumerate(words):

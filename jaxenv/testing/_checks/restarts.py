@@ -7,17 +7,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxenv import tree
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._rollout import Rollout
-from jaxenv.testing._stacks import LIMITS, in_mode, with_limits, without_batch_state, without_restarts
+from jaxenv.testing._stacks import LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
+from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
 from jaxenv.wrappers.autoreset import AutoResetState
 
@@ -25,9 +26,10 @@ from jaxenv.wrappers.autoreset import AutoResetState
 def restart_is_reset(subject: Subject) -> str:
     """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
 
+    This holds for the caller's params, with another value in every lane, and not just for the defaults.
     The key and the id of the lane stay the same, and the clock counts every episode.
     """
-    level = next(layer for layer in layers(subject.stack) if not _has_batch_state(layer))
+    level = _frozen(subject.stack)
     rollout = _next_step_rollout(subject, level)
     level = in_mode(level, "next_step")
     restarted = rollout.step_type[1:] == StepType.FIRST
@@ -40,9 +42,19 @@ def restart_is_reset(subject: Subject) -> str:
     restarts = np.concatenate([np.zeros_like(restarted[:1]), restarted]).cumsum(axis=0, dtype=np.int32)
     labels = ("by counting restarts", "in the clock")
     require_equal(clock.episode[:1] + restarts, clock.episode, labels, name="episode")
-    expected = to_numpy(_begin(level, take_steps(clock, slice(1, None)), rollout.before))
+    clock = take_steps(clock, slice(1, None))
+    varied, names = subject.varied(level)
+    expected = to_numpy(_begin(varied, clock, rollout.before))
+    actual = to_numpy(replay(varied, rollout.before, rollout.actions))
     labels = ("from begin", "from a restart")
-    require_equal(expected, rollout.after, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    expected, actual = (jax.tree.map(_unless_shared, x, is_leaf=tree.is_shared) for x in (expected, actual))
+    require_equal(expected, actual, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    # If restarts equal resets with the given values, then they do with other values, or these were dropped.
+    plain, _ = per_lane(level, varied=False)
+    if names and _same_rows(*(_begin(plain, clock, previous) for previous in (None, rollout.before))):
+        reset, restart = (_begin(varied, clock, previous)[1] for previous in (None, rollout.before))
+        labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
+        require_equal(reset, restart, labels, context=context, tolerance=ROUNDING, first_step=1)
     return f"{int(restarted.sum())} restarts"
 
 
@@ -54,8 +66,24 @@ def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep
     )
 
 
-def _has_batch_state(env: Environment) -> bool:
-    return any(isinstance(layer, BatchWrapper) for layer in layers(env))
+def _same_rows(one: tuple[Tree, TimeStep], other: tuple[Tree, TimeStep]) -> bool:
+    try:
+        require_equal(one[1], other[1], ("", ""), tolerance=ROUNDING)
+    except Failure:
+        return False
+    return True
+
+
+def _unless_shared(x: Any) -> Any:
+    return () if tree.is_shared(x) else x
+
+
+def _frozen(env: Environment) -> Environment:
+    """The stack with frozen statistics, since a restart does not learn from the row that a step would learn from."""
+    if not isinstance(env, Wrapper) or not any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+        return env
+    changes = {"frozen": True} if isinstance(env, BatchWrapper) else {}
+    return tree.rebuild(env, env=_frozen(env.env), **changes)
 
 
 def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:

@@ -1,10 +1,6 @@
 """Trees, shapes, dtypes and imports. Most of these checks compile nothing."""
 
-import importlib.util
-import os
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import jax
@@ -14,11 +10,11 @@ from jaxenv import specs, tree
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import ROUNDING, is_key, leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
+from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 
 
 def same_tree(subject: Subject) -> None:
@@ -49,14 +45,26 @@ def _type(x: Any) -> str:
 
 
 def leading_lanes(subject: Subject) -> None:
-    """The first axis of every leaf of the state and the TimeStep is the lane axis, for any number of lanes."""
+    """The first axis of every leaf of the state and the TimeStep is the lane axis, for any number of lanes.
+
+    Leaves that all lanes share have the same shape for any number of lanes: state per lane would not restart there.
+    """
+    shared: dict[str, tuple[int, ...]] = {}
     for count in (LANES, LANES - 2):
         env = subject.with_lanes(count)
         for method, output in zip(("reset", "step"), output_shapes(env), strict=True):
             leaves = jax.tree_util.tree_leaves_with_path(output, is_leaf=lambda x: isinstance(x, tree.Shared))
             for path, x in leaves:
+                name = leaf_name(output, path)
                 if not isinstance(x, tree.Shared) and x.shape[:1] != (count,):
-                    raise Failure(f"{method} of {count} lanes: {leaf_name(output, path)} has shape {x.shape}")
+                    raise Failure(f"{method} of {count} lanes: {name} has shape {x.shape}")
+                for number, leaf in enumerate(jax.tree.leaves(x) if isinstance(x, tree.Shared) else ()):
+                    shape = shared.setdefault(f"{name} {number}", leaf.shape)
+                    if shape != leaf.shape:
+                        raise Failure(
+                            f"{name}, shared by all lanes, has shape {shape} for {LANES} lanes and {leaf.shape} for "
+                            f"{count}: state per lane belongs into init_lanes, which every episode restarts"
+                        )
 
 
 def rows_match_specs(subject: Subject) -> None:
@@ -99,7 +107,7 @@ def strict_promotion(subject: Subject) -> None:
         try:
             output_shapes(subject.with_lanes(LANES))
         except (TypeError, ValueError) as error:
-            raise Failure(str(error)) from None
+            raise Failure(described(error)) from None
 
 
 def cond_compatible(subject: Subject) -> None:
@@ -113,11 +121,14 @@ def cond_compatible(subject: Subject) -> None:
     try:
         jax.eval_shape(choose, env, subject.key, action_shapes(env), np.True_)
     except TypeError as error:
-        raise Failure(f"lax.cond raises: {error}") from None
+        raise Failure(f"lax.cond raises {described(error)}") from None
 
 
 def state_round_trip(subject: Subject) -> None:
-    """A state that was flattened and rebuilt, or pickled and loaded, continues with the same bits."""
+    """A state that was flattened and rebuilt, or pickled and loaded, continues with the same bits.
+
+    Pickle cannot load an instance of a class that is defined inside a function.
+    """
     env, before, actions = subject.stack, subject.rollout.before, subject.rollout.actions
     expected = replay(env, before, actions)
     leaves, structure = tree.flatten(before)
@@ -125,45 +136,33 @@ def state_round_trip(subject: Subject) -> None:
     require_equal(expected, rebuilt, ("from the original state", "from the rebuilt state"), first_step=1)
     if any(is_key(x) for x in leaves):
         raise Failure("the state holds typed keys, which cannot be pickled; use the words of the key instead")
-    loaded = replay(env, pickle.loads(pickle.dumps(to_numpy(before))), actions)
+    try:
+        copied = pickle.loads(pickle.dumps(to_numpy(before)))
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        if "<locals>" in str(error):
+            raise NotApplicable(f"the class of the state is defined inside a function: {error}") from None
+        raise Failure(f"the state cannot be pickled: {error}") from None
+    loaded = replay(env, copied, actions)
     require_equal(expected, loaded, ("from the original state", "from the pickled state"), first_step=1)
 
 
 _HEAVY = ("gymnasium", "gym", "gymnax", "brax", "matplotlib", "pygame", "flax", "optax", "IPython")
-# The number of CPU devices cannot be changed once a backend has started.
-_IMPORT = """
-import sys
-from importlib import import_module
-for name in sys.argv[1:]:
-    import_module(name)
-import jax
-try:
-    jax.config.update("jax_num_cpu_devices", 2)
-    backend = "idle"
-except RuntimeError:
-    backend = "started"
-print(backend, *sys.modules)
-"""
 
 
 def light_import(subject: Subject) -> str:
     """Importing the modules of the stack starts no backend and loads no plotting, gym or learning library."""
-    names = sorted({type(layer).__module__ for layer in layers(subject.original)} - {"__main__"})
-    names = [name for name in names if importlib.util.find_spec(name) is not None]
+    names, reply = subject.modules, subject.other_process
     if not names:
         raise NotApplicable("the environment is defined in a script or notebook")
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    command = [sys.executable, "-c", _IMPORT, *names]
-    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-    if process.returncode:
-        error = process.stderr.strip().splitlines()[-1]
+    if reply.import_error:
         unknown = (f"No module named '{x}'" for name in names for x in (name, name.partition(".")[0]))
-        if any(text in error for text in unknown):
-            raise NotApplicable(f"another process cannot import it: {error}")
-        raise Failure(f"importing {', '.join(names)} fails: {error}")
-    backend, *modules = process.stdout.splitlines()[-1].split()  # the last line: a module may print on import
-    if backend == "started":
+        if any(text in reply.import_error for text in unknown):
+            raise NotApplicable(f"another process cannot import it: {reply.import_error}")
+        raise Failure(f"importing {', '.join(names)} fails: {reply.import_error}")
+    if not reply.imported:
+        raise NotApplicable(reply.not_run)
+    if reply.started:
         raise Failure(f"importing {', '.join(names)} starts a backend: a module creates an array on import")
-    if heavy := sorted(set(_HEAVY) & set(modules)):
+    if heavy := sorted(set(_HEAVY) & set(reply.imported)):
         raise Failure(f"importing {', '.join(names)} imports {heavy[0]}")
     return ", ".join(names)

@@ -14,8 +14,9 @@ from jaxenv import specs, tree
 from jaxenv._declared import Declared, map_declared
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import ROUNDING, leaf_name, require_equal, stack, take_steps, to_numpy
-from jaxenv.testing._programs import action_shapes, lane_numbers, replay, start, step
-from jaxenv.testing._stacks import LANES, MORE_LANES
+from jaxenv.testing._programs import action_shapes, equations, lane_numbers, replay, seeded_start, start, step
+from jaxenv.testing._source import described
+from jaxenv.testing._stacks import LANES, MANY_LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure
 from jaxenv.tree import Tree
@@ -24,7 +25,7 @@ from jaxenv.tree import Tree
 def jit_equals_eager(subject: Subject) -> None:
     """Compiled ``reset`` and ``step`` return what they return eagerly."""
     eager, labels = subject.eager, ("eagerly", "under jit")
-    compiled = jax.jit(lambda env, key: env.reset(key))(eager.env, subject.key)
+    compiled = seeded_start(eager.env, subject.key, lane_numbers(LANES))
     require_equal(eager.resets[0], compiled, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
     compiled = step(eager.env, *eager.given)
     require_equal(eager.steps[0], compiled, labels, context="step", tolerance=ROUNDING, axes=("lane",))
@@ -43,7 +44,7 @@ def one_trace(subject: Subject) -> None:
     for name, changed in _with_other_params(env):
         advance.trace(changed, state, action)
         _require_counts(counts, 1, f"a new value of {name}")
-    for count in (MORE_LANES, MORE_LANES):
+    for count in (MANY_LANES, MANY_LANES):
         other = subject.with_lanes(count)
         later, _ = reset.trace(other, subject.key).out_info
         advance.trace(other, later, action_shapes(other))
@@ -102,7 +103,7 @@ def loop_compatible(subject: Subject) -> None:
     try:
         jax.eval_shape(loop, env, subject.key, action_shapes(env))
     except TypeError as error:
-        raise Failure(f"a loop raises: {error}") from None
+        raise Failure(f"a loop raises {described(error)}") from None
 
 
 def no_callback(subject: Subject) -> None:
@@ -113,24 +114,11 @@ def no_callback(subject: Subject) -> None:
 
     env = subject.env
     jaxpr = jax.make_jaxpr(reset_and_step)(env, subject.key, specs.zeros(env.action_spec(), (LANES,)))
-    for equation in _equations(jaxpr.jaxpr):
+    for equation in equations(jaxpr.jaxpr):
         name = equation.primitive.name
         transfers = name == "device_put" and any(device is not None for device in equation.params.get("devices", ()))
         if transfers or any(word in name for word in ("callback", "print", "infeed", "outfeed")):
             raise Failure(f"the compiled step contains {name}")
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a jaxpr and of the jaxprs nested in it."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):
-            if _is_jaxpr(value):
-                yield from _equations(getattr(value, "jaxpr", value))
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
 
 
 def vmap_equals_loop(subject: Subject) -> None:

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.testing._checks._overflow import require_no_overflow
 from jaxenv.testing._compare import (
     ROUNDING,
     first,
@@ -16,7 +17,7 @@ from jaxenv.testing._compare import (
     take_steps,
     to_numpy,
 )
-from jaxenv.testing._programs import replay, run, sample_actions, start
+from jaxenv.testing._programs import replay, run, sample, sample_actions, start
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.timestep import StepType
@@ -42,9 +43,9 @@ def within_specs(subject: Subject) -> None:
         require_within_bounds("final_observation", spec.observation, rows.env_info["final_observation"])
     for name, field_spec in (("observation", spec.observation), ("action", env.action_spec())):
         _require_tight_bounds(name, field_spec)
-        sample = to_numpy(jax.jit(lambda key, s=field_spec: specs.sample(s, key, (32, 1)))(subject.key))
-        require_finite(sample, f"a sample of the {name} spec")
-        require_within_bounds(f"a sample of the {name} spec", field_spec, sample)
+        values = sample(field_spec, subject.key, (32, 1))
+        require_finite(values, f"a sample of the {name} spec")
+        require_within_bounds(f"a sample of the {name} spec", field_spec, values)
 
 
 def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:
@@ -77,20 +78,24 @@ def _require_tight_bounds(what: str, spec: Tree) -> None:
 
 
 def stays_finite(subject: Subject) -> str:
-    """All values stay finite over 1,000 random steps, and while the smallest or largest action is repeated."""
+    """All values stay finite over 1,000 random steps, and while the smallest or largest action is repeated.
+
+    An integer of 8 or 16 bits that counts steps or episodes does not overflow, however long an episode lasts.
+    """
     env, rollout = subject.stack, subject.rollout
     generator = np.random.default_rng(0)
     both = jax.tree.map(lambda *x: np.concatenate(x), *subject.actions)
     now, count = rollout.start, 0
     while count < _MANY_STEPS:
         chosen = generator.permutation(2 * subject.num_steps)[: subject.num_steps]
-        states, rows = to_numpy(run(env, *now, take_steps(both, chosen)))
+        states, rows = run(env, *now, take_steps(both, chosen))
         require_finite((states, rows), "with random actions", first_step=count)
         now, count = take_steps((states, rows), -1), count + subject.num_steps
     extremes = (specs.Bounded.minimum, specs.Bounded.maximum)
     for end, name in zip(extremes, ("smallest", "largest"), strict=True):
         actions = jax.tree.map(lambda s, a, end=end: _extreme(s, a, end), env.action_spec(), rollout.actions)
-        require_finite(to_numpy(run(env, *rollout.start, actions)), f"with the {name} action repeated")
+        require_finite(run(env, *rollout.start, actions), f"with the {name} action repeated")
+    require_no_overflow(subject)
     return f"{count} steps"
 
 
@@ -195,8 +200,8 @@ def nan_action_contained(subject: Subject) -> str:
 def finite_past_end(subject: Subject) -> str:
     """Without ``AutoReset``, stepping a lane past LAST keeps all values finite and starts no episode."""
     env, rollout = subject.auto_reset.env, subject.rollout
-    begin = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
-    states, rows = to_numpy(run(env, *begin, rollout.actions))
+    state, timestep = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
+    states, rows = run(env, state, timestep, rollout.actions)
     ended = np.logical_or.accumulate(rows.step_type == StepType.LAST, axis=0)
     if not ended[:-1].any():
         raise Failure("no lane ended, the check needs one")

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _actions, tree
@@ -24,7 +25,8 @@ from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper
 def owned_fields_only(subject: Subject) -> str:
     """A wrapper changes only the fields of the TimeStep that it owns, compared with the environment it wraps.
 
-    Other properties cover ``AutoReset`` and ``TimeLimit``. Wrappers that choose actions are not compared.
+    Params differ between lanes. Other properties cover ``AutoReset`` and ``TimeLimit``. Wrappers that choose actions
+    are not compared.
     """
     checked = []
     for layer in layers(subject.stack)[:-1]:
@@ -49,12 +51,11 @@ def _chooses_actions(layer: Wrapper) -> bool:
 
 
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
-    name = type(layer).__name__
-    labels = (f"inside {name}", "outside of it")
+    name, states = type(layer).__name__, subject.state_of(layer, subject.rollout.before)
+    labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
     inside, outside = (to_numpy(start(env, subject.keys[0], _lane_ids())[1]) for env in (layer.env, layer))
     unowned = _without_owned(layer, inside, outside)
     require_equal(*unowned, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
-    states = subject.state_of(layer, subject.rollout.before)
     actions = sample_actions(layer, subject.key, subject.num_steps)
     outside = to_numpy(replay(layer, states, actions)[1])
     inside = to_numpy(replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1])
@@ -216,8 +217,8 @@ def _has_statistics(level: Environment) -> bool:
 def repeat_stops_at_end(subject: Subject) -> str:
     """A wrapper that takes several steps at once takes none past the end of an episode, and shows the end.
 
-    Its state is the state after the last of these steps. If ``env_info["num_env_frames"]`` counts them, its reward is
-    their sum.
+    Its state is the state after the last of these steps, and no later reward enters its row. If
+    ``env_info["num_env_frames"]`` counts the steps, its reward is the sum of theirs.
     """
     repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.multi_step and not _chooses_actions(x)]
     checked = [text for layer in repeating if (text := _require_stops(subject, layer))]
@@ -226,9 +227,39 @@ def repeat_stops_at_end(subject: Subject) -> str:
     return ", ".join(checked)
 
 
+@tree.struct
+class _PastEndState:
+    """State of the environment inside, and the lanes that ended, bool ``[B]``."""
+
+    inner: Tree
+    ended: jax.Array
+
+
+class _PaysPastEnd(Wrapper):
+    """Adds ``pay`` to the reward of every step past the end of an episode."""
+
+    pay: float = 0.0
+
+    owns = frozenset({"reward"})
+    keeps_specs = frozenset({"reward"})
+
+    def inner(self, state):
+        return state.inner
+
+    def begin(self, keys, env_id, episode, previous=None):
+        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+        return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
+
+    def step(self, state, action):
+        inner, timestep = self.env.step(state.inner, action)
+        pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
+        timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)
+        return _PastEndState(inner, state.ended | timestep.is_last()), timestep
+
+
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
     """A remark, empty if no step of the wrapper takes several steps of the environment."""
-    name, core = type(layer).__name__, with_limits(layer.env, LIMITS)
+    name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env, LIMITS))
     level = tree.rebuild(layer, env=core)
     rollout = subject.roll_randomly(AutoReset(level))
     states, stepped = rollout.before.inner, ~np.asarray(rollout.before.ended)
@@ -258,6 +289,10 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
         labels = ("step by step", f"with {name}")
         require_equal(expected, actual, labels, name=what, tolerance=ROUNDING, where=where, first_step=1)
 
+    generous = tree.rebuild(level, env=tree.rebuild(core, pay=np.float32(1000)))
+    labels = ("where steps past the end pay 0", "where they pay 1000")
+    _, paid = replay(generous, states, rollout.actions)
+    require_equal(rows, paid, labels, context=name, tolerance=ROUNDING, where=stepped, first_step=1)
     require(final, level.inner(after), "state", stepped)
     if not level.removes_ends:
         require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)

@@ -44,6 +44,19 @@ class Squeezed(Walk):
         return jnp.squeeze(state.x)[..., None]
 
 
+class ByteIndex(Paying):
+    """Reads every lane at an index of 8 bits, which overflows from lane 128 on."""
+
+    def extra(self, x, action):
+        return x[jnp.arange(x.shape[0]).astype(jnp.int8)] - x
+
+
+class ByteIndexAtStart(Walk):
+    def initial(self, stream):
+        x = super().initial(stream).x
+        return Place(x[jnp.arange(x.shape[0]).astype(jnp.uint8)])
+
+
 class StartsByNumberOfLanes(Walk):
     def initial(self, stream):
         return Place(super().initial(stream).x / stream.shape[0])
@@ -73,6 +86,8 @@ TWINS: dict[str, Twin] = {
     ),
     "NaN leaks through a batch sum": Twin(ZeroTimesSum, walk, ("nan_contained",)),
     "squeeze drops a single lane": Twin(Squeezed, walk, ("any_number_of_lanes",)),
+    "lane index of 8 bits": Twin(ByteIndex, walk, ("any_number_of_lanes",)),
+    "lane index of 8 bits at the start": Twin(ByteIndexAtStart, walk, ("any_number_of_lanes", "growth_invariant")),
     "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, ("growth_invariant",)),
     "wrong batch size is broadcast": Twin(lambda: BroadcastsActions(Walk()), walk, ("wrong_actions_refused",)),
     "params of one lane for all": Twin(ParamsOfOneLane, walk, ("scalar_equals_per_lane",)),

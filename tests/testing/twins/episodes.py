@@ -75,6 +75,28 @@ class LimitLate(TimeLimit):
         return tree.rebuild(TimeLimit(self.env, 1), duration=self.duration + 1).step(state, action)
 
 
+class ShortClock(TimeLimit):
+    """Reads the clock as an integer of 16 bits, so that a limit above 32,767 is never reached."""
+
+    def step(self, state, action):
+        clock = self.clock(state)
+        step = clock.step.astype(jnp.int16).astype(jnp.int32)
+        short = dataclasses.replace(state, clock=dataclasses.replace(clock, step=step))
+        _, row = super().step(short, action)
+        state, _ = super().step(state, action)
+        return state, row
+
+
+class FirstBlock(AutoReset):
+    """Its compact restarts start one block of lanes and forget the others."""
+
+    def _start_episodes(self, mask, state, timestep):
+        started = mask & (jnp.cumsum(mask, dtype=jnp.int32) <= self.block)
+        if self.strategy != "compact":
+            return super()._start_episodes(mask, state, timestep)
+        return tree.where(started, super()._start_episodes(mask, state, timestep), (state, timestep))
+
+
 class LosesReward(AutoReset):
     """Has reward 0 on LAST rows."""
 
@@ -111,6 +133,10 @@ TWINS: dict[str, Twin] = {
         lambda: LimitTruncates(Walk(), 20), limited, ("time_limit_exact", "both_ends_on_one_step")
     ),
     "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact", "one_step_episodes")),
+    "time limit read from a clock of 16 bits": Twin(lambda: ShortClock(Walk(), 20), limited, ("time_limit_exact",)),
+    "compact restarts of the first block only": Twin(
+        lambda: FirstBlock(Walk(), strategy="compact"), lambda: AutoReset(Walk(), strategy="compact"), ("modes_agree",)
+    ),
     "terminal reward lost": Twin(lambda: LosesReward(Walk()), restarted, ("boundary_keeps_step",)),
     "final observation lost": Twin(
         lambda: LosesFinalObservation(Walk()), restarted, ("boundary_keeps_step", "modes_agree")

@@ -19,6 +19,31 @@ class PythonRandom(Paying):
         return jnp.full_like(x, python_random.random())
 
 
+class SaltedByHash(Paying):
+    """Salts its stream with the hash of a text, which differs between processes."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        luck = random.uniform(random.fold_in(stream, hash("luck")))
+        return dataclasses.replace(out, reward=out.reward + luck)
+
+    def extra(self, x, action):
+        return jnp.zeros_like(x)
+
+
+class DrawnOnImport(Paying):
+    """Pays a number that was drawn when the module was imported."""
+
+    bonus = np.float32(np.random.default_rng().uniform())
+
+    def extra(self, x, action):
+        return jnp.full_like(x, self.bonus)
+
+
+class DefaultDrawnOnImport(Walk):
+    wind: float = float(np.random.default_rng().uniform())
+
+
 class OneKeyForAll(Walk):
     def initial(self, stream):
         return super().initial(jax.tree.map(lambda word: jnp.full_like(word, word[0]), stream))
@@ -116,6 +141,9 @@ class StaticByIdentity(Walk):
 
 TWINS: dict[str, Twin] = {
     "Python's random module": Twin(PythonRandom, walk, ("reproducible",)),
+    "salt from the hash of a text": Twin(SaltedByHash, walk, ("reproducible",)),
+    "constant drawn on import": Twin(DrawnOnImport, walk, ("reproducible",)),
+    "default drawn on import": Twin(DefaultDrawnOnImport, walk, ("reproducible",)),
     "one key for all lanes": Twin(OneKeyForAll, walk, ("lanes_differ",)),
     "same start in every episode": Twin(SameStart, walk, ("episodes_differ",)),
     "one stream for two draws": Twin(DrawsTwice, walk, ("no_word_reused",)),

@@ -6,9 +6,9 @@ import importlib
 import jax
 import jax.numpy as jnp
 
-from jaxenv import tree
+from jaxenv import random, tree
 from tests.testing.twins.twin import Twin
-from tests.testing.twins.walk import Stepped, Walk, walk
+from tests.testing.twins.walk import Place, Stepped, Walk, walk
 
 
 class WeakReward(Stepped):
@@ -55,6 +55,26 @@ class DefaultFloats(Walk):
         return dataclasses.replace(out, env_info={"nothing": jnp.zeros(state.x.shape)})
 
 
+class KeyInState(Walk):
+    """Keeps typed JAX keys in its state, which cannot be pickled."""
+
+    def initial(self, stream):
+        return {"x": super().initial(stream).x, "key": random.jax_keys(stream)}
+
+    def initial_bounds(self):
+        return None
+
+    def transition(self, state, action, stream):
+        out = super().transition(Place(state["x"]), action, stream)
+        return dataclasses.replace(out, state={**state, "x": out.state.x})
+
+    def observe(self, state):
+        return state["x"][:, None]
+
+    def state_info(self, state):
+        return {}
+
+
 class LocalState(Walk):
     """The class of its state is local to a function, so that pickle cannot import it."""
 
@@ -90,7 +110,7 @@ TWINS: dict[str, Twin] = {
     "observation spec not updated": Twin(lambda: OldSpec(Walk()), walk, ("rows_match_specs",)),
     "default float dtype": Twin(DefaultFloats, walk, ("x64_invariant",)),
     "implicit dtype promotion": Twin(MixesDtypes, walk, ("strict_promotion",)),
-    "state that cannot be pickled": Twin(LocalState, walk, ("state_round_trip",)),
+    "state that cannot be pickled": Twin(KeyInState, walk, ("state_round_trip",)),
     "array created on import": Twin(
         lambda: importlib.import_module("tests.testing.eager_import").Eager(), walk, ("light_import",)
     ),

@@ -42,6 +42,43 @@ class WrapsAround(Wrapper):
         return self.env.step(state, action % 2)
 
 
+class Counted(Walk):
+    """Walks, and counts steps and episodes in its state."""
+
+    steps_dtype = jnp.int32
+    episodes_dtype = jnp.int32
+
+    def initial(self, stream):
+        place = super().initial(stream)
+        zero = jnp.zeros(stream.shape, jnp.int32)
+        return {"x": place.x, "steps": zero.astype(self.steps_dtype), "episodes": zero.astype(self.episodes_dtype)}
+
+    def initial_bounds(self):
+        return None
+
+    def carry(self, old, new):
+        return {**new, "episodes": old["episodes"] + 1}
+
+    def transition(self, state, action, stream):
+        out = super().transition(Place(state["x"]), action, stream)
+        counted = {**state, "x": out.state.x, "steps": state["steps"] + 1}
+        return dataclasses.replace(out, state=counted)
+
+    def observe(self, state):
+        return state["x"][:, None]
+
+    def state_info(self, state):
+        return {}
+
+
+class ShortSteps(Counted):
+    steps_dtype = jnp.int16
+
+
+class ByteEpisodes(Counted):
+    episodes_dtype = jnp.uint8
+
+
 class NanAfterLast(Walk):
     def transition(self, state, action, stream):
         out = super().transition(state, action, stream)
@@ -74,6 +111,8 @@ TWINS: dict[str, Twin] = {
     "bounds too tight": Twin(TightBounds, walk, ("within_specs",)),
     "vacuous bounds": Twin(VacuousBounds, walk, ("within_specs",)),
     "unbounded growth": Twin(Runaway, walk, ("stays_finite",)),
+    "step counter of 16 bits": Twin(ShortSteps, Counted, ("stays_finite",)),
+    "episode counter of 8 bits": Twin(ByteEpisodes, Counted, ("stays_finite",)),
     "actions wrap around": Twin(lambda: WrapsAround(Walk()), walk, ("actions_clipped",)),
     "NaN in prev_action": Twin(lambda: ShowsRawAction(Glide()), glide, ("nan_action_contained",)),
     "NaN action leaks through a batch mean": Twin(MeanOfActions, glide, ("nan_action_contained",)),

@@ -8,7 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
-from jaxenv.wrappers import AutoReset, EpisodeStatistics, LaneWrapper, RewardWrapper
+from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Params, Place, Stepped, Walk
 
@@ -57,6 +57,65 @@ class DropsParams(AutoReset):
 
     def _start_episodes(self, mask, state, timestep):
         return AutoReset(self.env.with_params(spread=0.5))._start_episodes(mask, state, timestep)
+
+
+class BeginsWithDefaults(Wrapper):
+    """Begins every episode except the first with the default params."""
+
+    def begin(self, keys, env_id, episode, previous=None):
+        env = self.env if previous is None else self.env.with_params(spread=0.5)
+        return env.begin(keys, env_id, episode, previous)
+
+
+class StepsWithDefaults(Stepped):
+    """Steps with the default params."""
+
+    owns = frozenset({"reward"})
+
+    def step(self, state, action):
+        return self.env.with_params(stride=0.3).step(state, action)
+
+
+class ReturnOfLane(BatchWrapper):
+    """Shows the return of the episode, kept per lane in a state that restarts with the episode."""
+
+    owns = frozenset({"env_info"})
+
+    def init(self, timestep):
+        return ()
+
+    def init_lanes(self, timestep):
+        return jnp.zeros_like(timestep.reward)
+
+    def after(self, shared, lanes, timestep, learn):
+        lanes = lanes + timestep.reward
+        return shared, lanes, self.shown(timestep, lanes)
+
+    def shown(self, timestep, total):
+        return tree.set_field(timestep, "env_info", {**timestep.env_info, "return": total})
+
+
+class ReturnOfRun(ReturnOfLane):
+    """Keeps the return per lane in the state of the batch, which no episode restarts."""
+
+    def init(self, timestep):
+        return jnp.zeros_like(timestep.reward)
+
+    def init_lanes(self, timestep):
+        return ()
+
+    def after(self, shared, lanes, timestep, learn):
+        shared = shared + timestep.reward
+        return shared, lanes, self.shown(timestep, shared)
+
+
+class ReturnOfEpisodes(ReturnOfLane):
+    """Keeps the return per lane in a state that restarts with the episode, and then puts the old one back."""
+
+    def step(self, state, action):
+        new, row = super().step(state, action)
+        total = state.lanes + row.reward
+        return dataclasses.replace(new, lanes=total), self.shown(row, total)
 
 
 class Tired(Walk):
@@ -213,6 +272,16 @@ class UncountedPastEnd(TwiceUncounted):
         return jnp.zeros_like(one.is_last())
 
 
+class UncountedPaidPastEnd(TwiceUncounted):
+    """Takes its state and row from the step that ends the episode but adds the reward of the next one."""
+
+    def step(self, state, action):
+        middle, one = self.env.step(state, action)
+        _, two = self.env.step(middle, action)
+        state, row = super().step(state, action)
+        return state, dataclasses.replace(row, reward=one.reward + two.reward)
+
+
 def narrow_walk() -> Environment:
     return AutoReset(Walk(Params(spread=0.1)))
 
@@ -223,6 +292,19 @@ TWINS: dict[str, Twin] = {
     ),
     "params dropped at a restart": Twin(
         lambda: DropsParams(Walk(Params(spread=0.1))), narrow_walk, ("restart_is_reset",)
+    ),
+    "params dropped at a restart, with defaults": Twin(
+        lambda: DropsParams(Walk()), lambda: AutoReset(Walk()), ("restart_is_reset",)
+    ),
+    "params dropped by a wrapper when it begins": Twin(lambda: BeginsWithDefaults(Walk()), Walk, ("restart_is_reset",)),
+    "params dropped by a wrapper when it steps": Twin(
+        lambda: StepsWithDefaults(Walk()), lambda: Doubled(Walk()), ("owned_fields_only",)
+    ),
+    "state of a lane among the statistics of the batch": Twin(
+        lambda: ReturnOfRun(AutoReset(Walk())), lambda: ReturnOfLane(AutoReset(Walk())), ("leading_lanes",)
+    ),
+    "state of a lane not restarted outside of AutoReset": Twin(
+        lambda: ReturnOfEpisodes(AutoReset(Walk())), lambda: ReturnOfLane(AutoReset(Walk())), ("restart_is_reset",)
     ),
     "carry ignored": Twin(
         lambda: IgnoresCarry(Tired(), "same_step"), lambda: AutoReset(Tired(), "same_step"), ("restart_is_reset",)
@@ -251,6 +333,9 @@ TWINS: dict[str, Twin] = {
     ),
     "uncounted repeat continues after the end": Twin(
         lambda: UncountedPastEnd(Walk()), lambda: TwiceUncounted(Walk()), ("repeat_stops_at_end",)
+    ),
+    "uncounted repeat adds a reward past the end": Twin(
+        lambda: UncountedPaidPastEnd(Walk()), lambda: TwiceUncounted(Walk()), ("repeat_stops_at_end",)
     ),
     "repeat hides the end": Twin(lambda: TwiceHidingEnd(Walk()), lambda: Twice(Walk()), ("repeat_stops_at_end",)),
 }

@@ -1,0 +1,207 @@
+"""The environment under test in another Python process, with another seed of ``hash`` and on a CPU."""
+
+import dataclasses
+import hashlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.environment import Environment
+from jaxenv.testing._compare import is_key
+from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+
+_TIMEOUT = 120  # seconds
+# Settings that change what is traced.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the other process is to do.
+
+    Attributes:
+        modules: the modules to import.
+        settings: values of JAX's settings.
+        env: the pickled environment; None if it cannot be pickled.
+        digests: `digests` of the environment in this process.
+        key_data: data of the keys of all lanes, uint32 ``[B, ...]``.
+        key_impl: the implementation of these keys.
+        actions: actions ``[T, B, ...]``.
+    """
+
+    modules: list[str]
+    settings: dict[str, Any]
+    env: bytes | None
+    digests: dict[str, str]
+    key_data: np.ndarray
+    key_impl: str
+    actions: Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """What the other process found.
+
+    Attributes:
+        import_error: the exception that an import raised; empty if all succeeded.
+        started: whether the imports started a backend.
+        imported: names of all modules that the imports loaded.
+        not_run: why the environment did not run there; empty if it did.
+        defaults: `defaults` of the environment.
+        values: the leaves of `first_rows`, if the programs differ from those of the asking process; else None.
+    """
+
+    import_error: str = ""
+    started: bool = False
+    imported: tuple[str, ...] = ()
+    not_run: str = ""
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)
+    values: list[np.ndarray] | None = None
+
+
+def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
+    """The reply of another process about ``env`` (its modules are ``modules``), lane keys ``[B]`` and actions."""
+    try:
+        pickled, known, reason = _pickled(env), digests(env, keys), ""
+    except Exception as error:
+        pickled, known, reason = None, {}, str(error)
+    if pickled is None and not modules:
+        return Reply(not_run=reason)
+    settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+    data, impl = np.asarray(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
+    request = Request(modules, settings, pickled, known, data, impl, actions)
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", "from jaxenv.testing import _other_process; _other_process.answer()"]
+    try:
+        process = subprocess.run(
+            command, env=environment, input=pickle.dumps(request), capture_output=True, timeout=_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return Reply(not_run=f"another process took longer than {_TIMEOUT} s to import and trace it")
+    except OSError as error:
+        return Reply(not_run=f"another process cannot be started: {error}")
+    if process.returncode:
+        lines = process.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
+        return Reply(not_run=f"another process ended early: {lines[-1]}")
+    reply = pickle.loads(process.stdout)
+    return dataclasses.replace(reply, not_run=reason) if reason else reply
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses classes and functions that another process cannot import."""
+
+    def reducer_override(self, obj):
+        if isinstance(obj, type | FunctionType):
+            if obj.__module__ == "__main__":
+                raise pickle.PicklingError(f"{obj.__qualname__} is defined in a script or notebook")
+            if "<locals>" in obj.__qualname__:
+                raise pickle.PicklingError(f"{obj.__qualname__} is defined inside a function")
+        return NotImplemented
+
+
+def _pickled(env: Environment) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file).dump(env)
+    return file.getvalue()
+
+
+# --- in both processes -----------------------------------------------------------------------------------------------
+
+
+def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
+    """Digests of the programs of ``reset`` and ``step``, with all constants in them; nothing is compiled."""
+    state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
+    traced = {
+        "reset": jax.jit(_reset).trace(env, keys),
+        "step": jax.jit(_step).trace(env, state, action_shapes(env)),
+    }
+    texts = {name: program.lower(lowering_platforms=("cpu",)).as_text() for name, program in traced.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def _reset(env, keys):
+    return env.reset(keys)
+
+
+def _step(env, state, action):
+    return env.step(state, action)
+
+
+def defaults(env: Environment) -> dict[str, str]:
+    """The numeric defaults of the fields of all layers and their params, by class and field, as text."""
+    found: dict[str, str] = {}
+
+    def collect(obj: Any) -> None:
+        for field in dataclasses.fields(obj):
+            value = getattr(obj, field.name)
+            if isinstance(field.default, int | float | np.generic | np.ndarray):
+                found[f"{type(obj).__name__}.{field.name}"] = repr(np.asarray(field.default).tolist())
+            elif dataclasses.is_dataclass(value) and not isinstance(value, Environment):
+                collect(value)
+
+    for layer in layers(env):
+        collect(layer)
+    return found
+
+
+def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
+    """The leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
+    state, timestep = start(env, keys, lane_numbers(len(keys)))
+    rollout = run(env, state, timestep, actions)
+    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]
+
+
+# --- in the other process --------------------------------------------------------------------------------------------
+
+
+def answer() -> None:
+    """Reads a `Request` from the standard input and writes a `Reply` to the standard output."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # modules may print on import
+    output.write(pickle.dumps(_reply(pickle.load(sys.stdin.buffer))))
+    output.close()
+
+
+def _reply(request: Request) -> Reply:
+    try:
+        for name in request.modules:
+            import_module(name)
+    except Exception as error:
+        return Reply(import_error=f"{type(error).__name__}: {error}", not_run="another process cannot import it")
+    try:  # the number of CPU devices cannot be changed once a backend has started
+        jax.config.update("jax_num_cpu_devices", 2)
+        started = False
+    except RuntimeError:
+        started = True
+    reply = Reply(started=started, imported=tuple(sys.modules))
+    if request.env is None:
+        return reply
+    for name, value in request.settings.items():
+        jax.config.update(name, value)
+    try:
+        env = pickle.loads(request.env)
+        keys = jax.random.wrap_key_data(jnp.asarray(request.key_data), impl=request.key_impl)
+        same = digests(env, keys) == request.digests
+        values = None if same else first_rows(env, keys, request.actions)
+        return dataclasses.replace(reply, defaults=defaults(env), values=values)
+    except Exception as error:
+        return dataclasses.replace(reply, not_run=f"another process cannot run it: {type(error).__name__}: {error}")

@@ -1,0 +1,49 @@
+"""Exceptions as evidence, with the line of the author's code that raised them."""
+
+import os
+import pathlib
+import sysconfig
+import traceback
+
+import chex
+import jax
+import jaxlib
+import numpy as np
+
+_PACKAGE = pathlib.Path(__file__).parents[1]
+_ENVIRONMENTS = str(_PACKAGE / "envs") + os.sep
+_LIBRARIES = tuple(
+    str(path) + os.sep for path in (_PACKAGE, *(pathlib.Path(str(m.__file__)).parent for m in (jax, jaxlib, np, chex)))
+)
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+
+
+def described(error: BaseException) -> str:
+    """The exception as text: its class, its message and the author's line that raised it, if there is one."""
+    message = f"{type(error).__name__}: {error}"
+    line = source_line(error)
+    return f"{message} (raised at {line})" if line else message
+
+
+def source_line(error: BaseException) -> str:
+    """``file:line, in function`` of the innermost frame outside of this library and JAX; empty if there is none.
+
+    The environments of this library count as the author's code.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame)]
+    return f"{_relative(frames[-1].filename)}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+
+
+def _is_authors(frame: traceback.FrameSummary) -> bool:
+    file = frame.filename
+    if file.startswith(_ENVIRONMENTS):
+        return True
+    generated = file.startswith("<frozen") or (file == "<string>" and frame.name.startswith("__"))
+    standard = file.startswith(_STANDARD) and "site-packages" not in file
+    return not (generated or standard or file.startswith(_LIBRARIES))
+
+
+def _relative(file: str) -> str:
+    """The path below the working directory, or the whole path if it lies elsewhere."""
+    inside = os.path.isabs(file) and pathlib.Path(file).is_relative_to(pathlib.Path.cwd())
+    return os.path.relpath(file) if inside else file
