@@ -25,8 +25,8 @@ class Evaluation:
         lengths: int32 ``[N]``, the number of steps.
         terminated: bool ``[N]``, whether the episode terminated; False if it was truncated.
         finished: bool ``[N]``; False for an episode that ``max_steps`` cut off, whose other entries are partial or 0.
-        abnormal: bool ``[N]``, whether the episode ended on a row marked ``env_info["abnormal"]``, as `GuardNonFinite`
-            marks them; False if the environment has no such entry.
+        abnormal: bool ``[N]``, whether the episode ended on a row marked ``env_info["abnormal"]``, set by
+            `GuardNonFinite` or by the task itself; False if the environment has no such entry.
     """
 
     returns: jax.Array
