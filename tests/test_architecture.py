@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
     {"tree", "_numeric", "_checks"},
-    {"_declared", "_xla", "_count"},
+    {"_declared", "_xla", "_count", "_sum"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},
     {"_actions", "_bounds", "_fields", "_observation", "_task_checks"},

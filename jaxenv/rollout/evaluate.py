@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import _moments, tree
 from jaxenv._checks import check_integer, is_integer
+from jaxenv._sum import Sum
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 
@@ -159,23 +160,23 @@ def evaluate(
         return jnp.any(count < quota) & (steps < max_steps)
 
     def one_step(carry):
-        *carry, record, count, steps = carry
+        *carry, record, total, count, steps = carry
         (state, timestep, memory), _ = loop.step(tuple(carry))
+        moved, last = ~timestep.is_first(), timestep.is_last()
+        total = total.add(jnp.where(tree.expand(moved, timestep.reward.ndim), timestep.reward, np.float32(0)))
         # Past its quota a lane writes out of bounds, and the write is dropped.
-        at = record.returns.at[lane, count]
-        moved = ~timestep.is_first()
-        reward = jnp.where(tree.expand(moved, timestep.reward.ndim), timestep.reward, np.float32(0))
-        last = timestep.is_last()
         record = Evaluation(
-            returns=at.add(reward, mode="drop"),
+            returns=record.returns.at[lane, count].set(total.value, mode="drop"),
             lengths=record.lengths.at[lane, count].add(moved.astype(jnp.int32), mode="drop"),
             terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
             finished=record.finished.at[lane, count].set(last, mode="drop"),
             abnormal=record.abnormal.at[lane, count].set(last & timestep.env_info.get("abnormal", False), mode="drop"),
         )
-        return state, timestep, memory, record, count + last.astype(jnp.int32), steps + 1
+        total = tree.where(last, Sum.zeros(timestep.reward.shape), total)
+        return state, timestep, memory, record, total, count + last.astype(jnp.int32), steps + 1
 
-    start = (state, timestep, loop.memory, record, jnp.zeros(lanes, jnp.int32), np.int32(0))
+    total = Sum.zeros(timestep.reward.shape)
+    start = (state, timestep, loop.memory, record, total, jnp.zeros(lanes, jnp.int32), np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
 

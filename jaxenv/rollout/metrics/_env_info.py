@@ -1,6 +1,5 @@
 """The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 
 
 def check_names(names: Any) -> tuple[str, ...]:
@@ -45,16 +45,20 @@ def _entry(env_info: dict[str, Any], name: str) -> Any:
         raise ValueError(f"Metrics: env_info {error}") from None
 
 
-def initial_value(name: str) -> np.float32:
-    """The running value of an entry before the first step."""
-    return np.float32(-np.inf if name.endswith("@max") else 0)
+def initial_value(name: str, shape: tuple[int, ...]) -> Sum | jax.Array:
+    """The running value of an entry before the first step: a sum, or a maximum."""
+    return jnp.full(shape, np.float32(-np.inf)) if name.endswith("@max") else Sum.zeros(shape)
 
 
-def combine(name: str) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """The function that combines an entry's running value with the value of one more step."""
-    return jnp.maximum if name.endswith("@max") else jnp.add
+def add_where(name: str, x: jax.Array, mask: jax.Array, value: Any) -> Sum | jax.Array:
+    """The running value after one more step, where ``mask`` counts its ``x``."""
+    if name.endswith("@max"):
+        return jnp.where(mask, jnp.maximum(value, x), value)
+    return value.add(jnp.where(mask, x, np.float32(0)))
 
 
-def episode_value(name: str, value: jax.Array, count: jax.Array) -> jax.Array:
+def episode_value(name: str, count: jax.Array, value: Any) -> jax.Array:
     """The value of a finished episode, from its running value over ``count`` steps."""
-    return value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value
+    if name.endswith("@max"):
+        return value
+    return value.value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value.value

@@ -1,7 +1,6 @@
 """The unfinished episode of each lane."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.timestep import TimeStep
 
@@ -56,15 +56,15 @@ class Episode:
     """The unfinished episode of each lane.
 
     Attributes:
-        return_: float32 ``[B]`` (or ``[B, R]``), the sum of its rewards.
+        return_: the sum of its rewards, ``[B]`` (or ``[B, R]``).
         length: int32 ``[B]``, the number of its steps.
         discounted: `DiscountedReturns`, or ``()`` without gamma.
-        entries: for each name of ``Metrics.env_info`` the sum or maximum of its finite values, float32 leaves
-            ``[B, ...]`` in the structure of the entry.
+        entries: for each name of ``Metrics.env_info`` the `Sum` or maximum (float32 ``[B, ...]``) of its finite values,
+            in the structure of the entry.
         entry_counts: the number of those values, int32 leaves of the same shapes.
     """
 
-    return_: jax.Array
+    return_: Sum
     length: jax.Array
     discounted: Any
     entries: tuple
@@ -76,11 +76,11 @@ class Episode:
         lanes, reward = row.step_type.shape, row.reward.shape
         entries = {name: row.env_info[name] for name in names}
         return cls(
-            return_=jnp.zeros(reward, jnp.float32),
+            return_=Sum.zeros(reward),
             length=jnp.zeros(lanes, jnp.int32),
             discounted=() if gamma is None else DiscountedReturns.zeros(lanes, reward),
             entries=tuple(
-                jax.tree.map(lambda x, name=name: jnp.full(x.shape, _env_info.initial_value(name)), entry)
+                jax.tree.map(lambda x, name=name: _env_info.initial_value(name, x.shape), entry)
                 for name, entry in entries.items()
             ),
             entry_counts=tuple(
@@ -96,17 +96,13 @@ class Episode:
         given = tuple(jax.tree.map(lambda x: x.astype(jnp.float32), row.env_info[name]) for name in names)
         valid = jax.tree.map(lambda x: jnp.isfinite(x) & tree.expand(moved, x.ndim), given)
         entries = (
-            jax.tree.map(functools.partial(_add_where, _env_info.combine(name)), *trees)
-            for name, *trees in zip(names, self.entries, given, valid, strict=True)
+            jax.tree.map(functools.partial(_env_info.add_where, name), *trees)
+            for name, *trees in zip(names, given, valid, self.entries, strict=True)
         )
         return Episode(
-            return_=self.return_ + reward,
+            return_=self.return_.add(reward),
             length=self.length + moved.astype(jnp.int32),
             discounted=() if gamma is None else self.discounted.add(row, reward, np.float32(gamma)),
             entries=tuple(entries),
             entry_counts=jax.tree.map(lambda count, mask: count + mask.astype(jnp.int32), self.entry_counts, valid),
         )
-
-
-def _add_where(combine: Callable, value: jax.Array, x: jax.Array, mask: jax.Array) -> jax.Array:
-    return jnp.where(mask, combine(value, x), value)

@@ -1,6 +1,7 @@
 """The metrics of a rollout: what to measure, and how."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -10,9 +11,10 @@ import numpy as np
 from jaxenv import _xla, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
+from jaxenv._sum import sum_axis0
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
-from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means, sum_axis0
+from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
 from jaxenv.rollout.metrics.metrics_state import MetricsState
 from jaxenv.rollout.metrics.totals import Totals, is_moments
 from jaxenv.timestep import TimeStep
@@ -190,30 +192,30 @@ class Metrics:
         ended = terminated | truncated
         first = (state.terminated | state.truncated) == 0
         entries = tuple(
-            jax.tree.map(lambda x, n, name=name: _env_info.episode_value(name, x, n), *trees)
-            for name, *trees in zip(self.env_info, episodes.entries, episodes.entry_counts, strict=True)
+            jax.tree.map(functools.partial(_env_info.episode_value, name), *trees)
+            for name, *trees in zip(self.env_info, episodes.entry_counts, episodes.entries, strict=True)
         )
         valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
         starts = means = ()
         if self.gamma is not None:
             total = episodes.discounted.total
             length = jnp.maximum(episodes.length, 1).astype(jnp.float32)
-            starts = state.discounted_starts.add(episodes.discounted.start, ended)
-            means = state.discounted_means.add(total / tree.expand(length, total.ndim), ended)
+            starts = state.discounted_starts.add_rows(episodes.discounted.start, ended)
+            means = state.discounted_means.add_rows(total / tree.expand(length, total.ndim), ended)
         return MetricsState(
             episode=state.episode,
             steps=state.steps + _count_rows(moved),
-            rewards=state.rewards.add(rows.reward, moved),
+            rewards=state.rewards.add_rows(rows.reward, moved),
             terminated=state.terminated + _count_rows(terminated),
             truncated=state.truncated + _count_rows(truncated),
             abnormal=state.abnormal + _count_rows(abnormal),
-            returns=state.returns.add(episodes.return_, terminated, truncated, first),
-            return_max=jnp.maximum(state.return_max, max_axis0(episodes.return_, ended)),
-            return_min=jnp.minimum(state.return_min, min_axis0(episodes.return_, ended)),
+            returns=state.returns.add(episodes.return_.value, terminated, truncated, first),
+            return_max=jnp.maximum(state.return_max, max_axis0(episodes.return_.value, ended)),
+            return_min=jnp.minimum(state.return_min, min_axis0(episodes.return_.value, ended)),
             lengths=state.lengths.add(episodes.length.astype(jnp.float32), terminated, truncated, first),
             discounted_starts=starts,
             discounted_means=means,
-            entries=jax.tree.map(lambda x, mask, total: total.add(x, mask), entries, valid, state.entries),
+            entries=jax.tree.map(lambda x, mask, total: total.add_rows(x, mask), entries, valid, state.entries),
             entry_counts=jax.tree.map(lambda count, mask: count + _count_rows(mask), state.entry_counts, valid),
         )
 
@@ -221,11 +223,11 @@ class Metrics:
         self._check_origin("update", state, MetricsState)
         episode = state.episode
         reward = rows.reward.shape[1:]
-        if reward != episode.return_.shape:
-            raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.shape}")
-        for name, entry in zip(self.env_info, episode.entries, strict=True):
+        if reward != episode.return_.value.shape:
+            raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.value.shape}")
+        for name, counts in zip(self.env_info, episode.entry_counts, strict=True):
             given = jax.tree.map(lambda x: jnp.shape(x)[1:], rows.env_info[name])
-            expected = jax.tree.map(lambda x: x.shape, entry)
+            expected = jax.tree.map(lambda x: x.shape, counts)
             if given != expected:
                 raise ValueError(f"Metrics: env_info {name!r} has shape {given}, in the state {expected}")
 

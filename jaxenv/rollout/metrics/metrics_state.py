@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv.rollout.metrics._episode import Episode
-from jaxenv.rollout.metrics._sums import EpisodeSums, Sum
+from jaxenv.rollout.metrics._sums import EpisodeSums
 
 
 @tree.struct
@@ -51,7 +52,7 @@ class MetricsState:
     @classmethod
     def empty(cls, episode: Episode) -> "MetricsState":
         """The state with these unfinished episodes and no finished ones."""
-        lanes, reward = episode.length.shape, episode.return_.shape
+        lanes, reward = episode.length.shape, episode.return_.value.shape
         discounted = not isinstance(episode.discounted, tuple)
         counts = jnp.zeros(lanes, jnp.uint32)
         return cls(
@@ -67,6 +68,6 @@ class MetricsState:
             lengths=EpisodeSums.zeros(lanes),
             discounted_starts=Sum.zeros(reward) if discounted else (),
             discounted_means=Sum.zeros(reward) if discounted else (),
-            entries=jax.tree.map(lambda x: Sum.zeros(x.shape), episode.entries),
-            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.uint32), episode.entries),
+            entries=jax.tree.map(lambda x: Sum.zeros(x.shape), episode.entry_counts),
+            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.uint32), episode.entry_counts),
         )
