@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
+    {"_export"},
     {"tree", "_numeric", "_checks"},
     {"_declared", "_xla", "_count", "_sum"},
     {"random", "_module"},

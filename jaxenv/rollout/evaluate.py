@@ -12,6 +12,8 @@ from jaxenv._checks import check_integer, is_integer
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout._statistic import Statistic
+from jaxenv.rollout.metrics._sums import LARGEST
 
 
 @tree.struct
@@ -38,7 +40,7 @@ class Evaluation:
 
     def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
-    ) -> dict[str, jax.Array]:
+    ) -> dict[str, Any]:
         """Statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
@@ -54,8 +56,9 @@ class Evaluation:
             ``episodes``, ``terminated``, ``truncated``, ``abnormal``, ``unfinished``, int32; ``return_mean``,
             ``return_std`` (of the population), ``return_max``, ``return_min``; ``return_standard_error`` of the mean;
             with a key ``return_low`` and ``return_high``, the percentile bootstrap interval of the mean (Efron 1979,
-            doi:10.1214/aos/1176344552); ``length_mean``. NaN without an episode; standard error and interval are NaN
-            with fewer than two.
+            doi:10.1214/aos/1176344552); ``length_mean``. All but the counts are a `Statistic`: ``float(x)``
+            or `to_host` reads one, as NaN or ``None`` without an episode (standard error and interval: with fewer than
+            two). Inside compiled code it has ``value`` and ``valid``.
 
         Raises:
             ValueError: if ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the episodes are those of
@@ -82,8 +85,8 @@ class Evaluation:
         number = _count(valid)
         moments = _moments.of(returns, valid)
 
-        def nan_below(minimum, x):
-            return jnp.where(number >= minimum, x, np.float32(np.nan))
+        def of_at_least(minimum, x):
+            return Statistic.where(number >= minimum, x)
 
         counted = tree.expand(valid, returns.ndim)
         standard_error = jnp.sqrt(moments.variance / jnp.maximum(number - 1, 1).astype(jnp.float32))
@@ -93,17 +96,17 @@ class Evaluation:
             "truncated": _count(valid & ~terminated),
             "abnormal": _count(finished & ~valid),
             "unfinished": _count(~finished),
-            "return_mean": nan_below(1, moments.mean),
-            "return_std": nan_below(1, jnp.sqrt(moments.variance)),
-            "return_max": nan_below(1, jnp.max(jnp.where(counted, returns, np.float32(-np.inf)), axis=0)),
-            "return_min": nan_below(1, jnp.min(jnp.where(counted, returns, np.float32(np.inf)), axis=0)),
-            "return_standard_error": nan_below(2, standard_error),
-            "length_mean": nan_below(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
+            "return_mean": of_at_least(1, moments.mean),
+            "return_std": of_at_least(1, jnp.sqrt(moments.variance)),
+            "return_max": of_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
+            "return_min": of_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
+            "return_standard_error": of_at_least(2, standard_error),
+            "length_mean": of_at_least(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
         }
         if key is not None:
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
-                summary[name] = nan_below(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
+                summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
         return summary
 
 

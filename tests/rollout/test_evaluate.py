@@ -216,7 +216,7 @@ def test_the_interval_covers_the_resampled_means_of_finished_episodes():
 def test_counts_are_int32_with_64_bit_types_enabled_too():
     with jax.enable_x64(True):
         found = jax.eval_shape(Evaluation.summary, evaluation([4, 6, 8]), jax.random.key(1))
-    assert {str(x.dtype) for x in found.values()} == {"int32", "float32"}
+    assert {str(x.dtype) for x in jax.tree.leaves(found)} == {"int32", "float32", "bool"}
 
 
 def test_one_episode_has_no_standard_error_and_no_episode_has_no_mean():

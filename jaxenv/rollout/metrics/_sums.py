@@ -9,6 +9,9 @@ from jaxenv._count import Count
 from jaxenv._moments import Moments
 from jaxenv._sum import Sum, sum_axis0
 
+# The largest float32, in place of infinity, which ``jax_debug_infs`` reports.
+LARGEST = np.finfo(np.float32).max
+
 
 @tree.struct
 class EpisodeSums:
@@ -44,7 +47,7 @@ class EpisodeSums:
         """
         ended = terminated | truncated
         largest = max_axis0(x, ended)
-        origin = jnp.where(tree.expand(first, largest.ndim) & (largest > -np.inf), largest, self.origin)
+        origin = jnp.where(tree.expand(first, largest.ndim) & (largest > -LARGEST), largest, self.origin)
         distance = jnp.where(tree.expand(ended, x.ndim), x - origin[None], np.float32(0))
         return EpisodeSums(
             origin=origin,
@@ -85,10 +88,10 @@ def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, varian
 
 
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The largest masked ``x`` over the leading axis; minus infinity if there is none."""
-    return jnp.max(jnp.where(tree.expand(where, x.ndim), x, np.float32(-np.inf)), axis=0)
+    """The largest masked ``x`` over the leading axis; minus `LARGEST` if there is none."""
+    return jnp.max(jnp.where(tree.expand(where, x.ndim), x, -LARGEST), axis=0)
 
 
 def min_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The smallest masked ``x`` over the leading axis; infinity if there is none."""
-    return jnp.min(jnp.where(tree.expand(where, x.ndim), x, np.float32(np.inf)), axis=0)
+    """The smallest masked ``x`` over the leading axis; `LARGEST` if there is none."""
+    return jnp.min(jnp.where(tree.expand(where, x.ndim), x, LARGEST), axis=0)

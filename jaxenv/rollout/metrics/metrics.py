@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
 from jaxenv._sum import sum_axis0
+from jaxenv.rollout._statistic import Statistic
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
 from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
@@ -133,7 +133,10 @@ class Metrics:
         )
 
     def compute(self, totals: Totals) -> dict[str, Any]:
-        """The metrics by name: float32 scalars, or ``[R]`` for a vector reward; counts are `Count`.
+        """The metrics by name: scalars, or ``[R]`` for a vector reward. Counts are `Count`, all others `Statistic`.
+
+        ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled code it has
+        ``value``, which is 0 without data, and ``valid``.
 
         - ``steps``, ``episodes``, ``terminated``, ``truncated``, ``abnormal``: counts.
         - ``reward_per_step``: the mean over all steps, those of unfinished episodes included.
@@ -145,7 +148,7 @@ class Metrics:
           episodes.
         - the names of ``env_info``.
 
-        Metrics without data are NaN. In discounted returns, gamma is multiplied by the discounts of the rows, and
+        In discounted returns, gamma is multiplied by the discounts of the rows, and
         rewards after a truncation count as 0.
         """
         self._check_origin("compute", totals, Totals)
@@ -156,13 +159,13 @@ class Metrics:
             "truncated": totals.returns_truncated.count,
             "abnormal": totals.abnormal,
             "return_mean": _mean(totals.returns),
-            "return_std": _nan_if_empty(totals.returns, jnp.sqrt(totals.returns.variance)),
-            "return_max": _nan_if_empty(totals.returns, totals.return_max),
-            "return_min": _nan_if_empty(totals.returns, totals.return_min),
+            "return_std": _statistic(totals.returns, jnp.sqrt(totals.returns.variance)),
+            "return_max": _statistic(totals.returns, totals.return_max),
+            "return_min": _statistic(totals.returns, totals.return_min),
             "return_mean_terminated": _mean(totals.returns_terminated),
             "return_mean_truncated": _mean(totals.returns_truncated),
             "length_mean": _mean(totals.lengths),
-            "length_std": _nan_if_empty(totals.lengths, jnp.sqrt(totals.lengths.variance)),
+            "length_std": _statistic(totals.lengths, jnp.sqrt(totals.lengths.variance)),
             "length_mean_terminated": _mean(totals.lengths_terminated),
             "length_mean_truncated": _mean(totals.lengths_truncated),
             "reward_per_step": _mean(totals.rewards),
@@ -246,9 +249,9 @@ def _count_rows(mask: jax.Array) -> jax.Array:
     return sum_axis0(mask.astype(jnp.uint32))
 
 
-def _mean(moments: Moments) -> jax.Array:
-    return _nan_if_empty(moments, moments.mean)
+def _mean(moments: Moments) -> Statistic:
+    return _statistic(moments, moments.mean)
 
 
-def _nan_if_empty(moments: Moments, x: jax.Array) -> jax.Array:
-    return jnp.where(moments.count.is_zero(), np.float32(np.nan), x)
+def _statistic(moments: Moments, x: jax.Array) -> Statistic:
+    return Statistic.where(~moments.count.is_zero(), x)
