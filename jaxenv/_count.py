@@ -28,6 +28,12 @@ class Count:
         return cls(jnp.zeros((), jnp.uint32), jnp.zeros((), jnp.uint32))
 
     @classmethod
+    def of(cls, x: jax.Array) -> "Count":
+        """Counts of the values of ``x``, non-negative numbers below 2**32 or bool, in its shape."""
+        low = x.astype(jnp.uint32)
+        return cls(jnp.zeros_like(low), low)
+
+    @classmethod
     def sum(cls, counts: jax.Array, sum_axis: Callable[[jax.Array], jax.Array]) -> "Count":
         """The exact sum of uint32 ``counts`` over an axis.
 

@@ -88,7 +88,8 @@ def _cond(env, mask, state, timestep):
 
 def _compact(block, env, mask, state, timestep):
     lanes = mask.shape[0]
-    block = min(block, lanes)
+    if isinstance(lanes, int):  # an exported program may leave the number of lanes open
+        block = min(block, lanes)
     count = jnp.sum(mask, dtype=jnp.int32)
     slots = -(-lanes // block) * block
 
@@ -96,7 +97,7 @@ def _compact(block, env, mask, state, timestep):
         return _xla.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
 
     def lanes_of_mask(mask):
-        slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, np.int32(slots))
+        slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, jnp.asarray(slots, jnp.int32))
         numbers = jnp.arange(lanes, dtype=jnp.int32)
         return no_lanes(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
 

@@ -36,11 +36,18 @@ def check_specs(task: "Task") -> None:
 
 
 def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless reward, end and info lead with the lanes and the end is bool."""
+    """Raises a ``ValueError`` unless reward, end and info lead with the lanes and the end is bool.
+
+    An entry ``abnormal`` of the info must be bool ``[B]``, too.
+    """
     given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
     check_leading(task, "transition", given, batch)
     if jnp.result_type(out.terminated) != jnp.bool_:
         raise ValueError(f"{task}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
+    abnormal = out.env_info.get("abnormal")
+    if abnormal is not None and (jnp.shape(abnormal), jnp.result_type(abnormal)) != (batch, jnp.bool_):
+        found = f"{jnp.result_type(abnormal)}{list(jnp.shape(abnormal))}"
+        raise ValueError(f"{task}.transition: env_info['abnormal'] must be bool{list(batch)}, got {found}")
 
 
 def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:

@@ -15,7 +15,7 @@ from jaxenv._declared import check_number, declared_leaves, map_declared
 from jaxenv._names import did_you_mean
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.random import Clock, Stream
-from jaxenv.timestep import StepType, TimeStep, restart
+from jaxenv.timestep import StepType, TimeStep, end_abnormal, restart
 from jaxenv.tree import Tree
 
 
@@ -27,7 +27,9 @@ class Transition:
         state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
         reward: float32 ``[B]`` (or ``[B, R]``).
         terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
-        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST.
+        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
+            ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
+            state, and learners mask the row out.
     """
 
     state: Tree
@@ -137,6 +139,9 @@ class Task(Environment):
         out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
         task = _task_checks.checked_state(self, state.task, out.state)
         _task_checks.check_transition(self, out, clock.step.shape)
+        abnormal = out.env_info.get("abnormal")
+        if abnormal is not None:
+            task = tree.where(abnormal, state.task, task)
         timestep = TimeStep(
             step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
             reward=jnp.asarray(out.reward, jnp.float32),
@@ -146,6 +151,8 @@ class Task(Environment):
             env_id=clock.env_id,
             env_info=self._env_info(tree.strong(out.env_info), task),
         )
+        if abnormal is not None:
+            timestep = end_abnormal(abnormal, timestep)
         return _xla.unshare(_xla.vary_like(clock.env_id, (TaskState(clock, task), timestep)))
 
     def _observation(self, task: Tree) -> Tree:
@@ -155,6 +162,8 @@ class Task(Environment):
         of_state = tree.strong(self.state_info(task))
         if both := of_transition.keys() & of_state.keys():
             raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
+        if "abnormal" in of_state:
+            raise ValueError(f"{self}.state_info: 'abnormal' describes a step, return it from transition")
         return {**of_transition, **of_state}
 
     def clock(self, state):

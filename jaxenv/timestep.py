@@ -10,6 +10,7 @@ LAST      1        yes                            no                  the time l
 ========= ======== ============================== =================== =======================================
 """
 
+import dataclasses
 import enum
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,17 @@ class TimeStep:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
         lines = (f"{name!r}: {value!r}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
+
+
+def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
+    """Rows in which the lanes of ``abnormal``, bool ``[B]``, are LAST with discount 1 and reward 0."""
+    reward = timestep.reward
+    return dataclasses.replace(
+        timestep,
+        step_type=jnp.where(abnormal, np.int32(StepType.LAST), timestep.step_type),
+        reward=jnp.where(tree.expand(abnormal, reward.ndim), jnp.zeros_like(reward), reward),
+        discount=jnp.where(abnormal, np.float32(1), timestep.discount),
+    )
 
 
 def _is_unset(value: Any) -> bool:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import _export
 from jaxenv._checks import Range
 
 Tree: TypeAlias = Any
@@ -95,9 +96,11 @@ def key_leaf(**kwargs) -> Any:
 def struct(cls: C) -> C:
     """Makes a class a frozen dataclass with identity equality and registers it as a pytree.
 
-    Every field is a subtree unless it is declared with ``static()``.
+    Every field is a subtree unless it is declared with ``static()``. Functions of such trees can be exported by
+    ``jax.export``.
     """
     frozen: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    _register_export(frozen)
     return jax.tree_util.register_dataclass(frozen)
 
 
@@ -118,9 +121,7 @@ def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple, Any]], Any]:
 
 def register_unchecked(cls: type) -> None:
     """Registers a dataclass as a pytree whose unflattening bypasses the constructor."""
-    fields = dataclasses.fields(cls)
-    children = tuple(f.name for f in fields if not f.metadata.get("static"))
-    statics = tuple(f.name for f in fields if f.metadata.get("static"))
+    children, statics = _names(cls)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in children)
 
     def flatten(obj):
@@ -130,7 +131,15 @@ def register_unchecked(cls: type) -> None:
         values, aux = flatten(obj)
         return list(zip(keys, values, strict=True)), aux
 
-    def unflatten(aux, values):
+    unflatten = _register_export(cls)
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+
+
+def _register_export(cls: type) -> Callable[[Any, Any], Any]:
+    """Registers a dataclass for ``jax.export``; returns how to build one from its static values and its children."""
+    children, statics = _names(cls)
+
+    def build(aux, values):
         obj: Any = object.__new__(cls)
         for name, value in zip(statics, aux, strict=True):
             object.__setattr__(obj, name, value)
@@ -138,7 +147,16 @@ def register_unchecked(cls: type) -> None:
             object.__setattr__(obj, name, value)
         return obj
 
-    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    _export.register(cls, statics, build)
+    return build
+
+
+def _names(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a dataclass's children and of its static fields."""
+    fields = dataclasses.fields(cls)
+    children = tuple(f.name for f in fields if not f.metadata.get("static"))
+    statics = tuple(f.name for f in fields if f.metadata.get("static"))
+    return children, statics
 
 
 class Static:

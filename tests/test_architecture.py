@@ -16,9 +16,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source", "_numeric", "_checks"},
+    {"_names", "_source", "_numeric", "_checks", "_export"},
     {"tree"},
-    {"_declared", "_xla", "_count", "_structure"},
+    {"_declared", "_xla", "_count", "_structure", "_sum"},
     {"random", "_module"},
     {"specs", "timestep", "_moments", "_describe"},
     {"_actions", "_bounds", "_fields", "_observation", "_task_checks", "_state_checks"},

@@ -15,6 +15,8 @@ from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting
 from tests.rows import assert_equal, unrolled
 
+FIRST, MID, LAST = 0, 1, 2
+
 
 @tree.struct
 class Params:
@@ -396,3 +398,66 @@ def test_an_environment_runs_without_jit():
     with jax.disable_jit():
         _, timestep = step(env)
     assert timestep.step_type.tolist() == [1]
+
+
+# --- steps that the task itself reports as abnormal ------------------------------------------------------------------
+
+
+class Failing(Walk):
+    """A walk that fails in its third cell: the step is reported as abnormal, with a bad state and reward."""
+
+    continuous: bool = tree.static(default=False)
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, jnp.ones(stream.shape, jnp.int32), stream)
+        failed = out.state["at"] == 3
+        bad = jnp.where(failed, 99, out.state["at"])
+        return Transition({"at": bad}, bad, bad > 50, {"abnormal": failed})
+
+    def action_spec(self):
+        return specs.Bounded((), np.float32, -1, 1) if self.continuous else specs.discrete(2)
+
+
+def played_failing(continuous, mode):
+    env = jaxenv.make(jaxenv.EnvSpec("Failing-v0", Failing), 2, autoreset=mode, continuous=continuous)
+    actions = jnp.zeros((5, 2), env.action_spec().dtype)
+    return unrolled(env, actions)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_a_step_that_the_task_reports_as_abnormal_truncates_the_lane_and_restarts_it(continuous):
+    rows = played_failing(continuous, "next_step")
+    assert rows.step_type[:, 0].tolist() == [FIRST, MID, MID, LAST, FIRST, MID]
+    assert rows.discount[:, 0].tolist() == [1] * 6, "not a termination, whatever the failed step says"
+    assert rows.reward[:, 0].tolist() == [0, 1, 2, 0, 0, 1]
+    assert rows.observation[:, 0].tolist() == [0, 1, 2, 2, 0, 1], "the state before the failed step"
+    assert rows.env_info["twice"][:, 0].tolist() == [0, 2, 4, 4, 0, 2]
+    assert rows.env_info["abnormal"][:, 0].tolist() == [False, False, False, True, False, False]
+
+
+def test_a_same_step_row_keeps_the_report_of_an_abnormal_step():
+    rows = played_failing(True, "same_step")
+    assert rows.step_type[:, 0].tolist() == [FIRST, MID, MID, LAST, MID, MID]
+    assert rows.env_info["abnormal"][:, 0].tolist() == [False, False, False, True, False, False]
+
+
+def test_a_learner_masks_out_a_step_that_the_task_reports_as_abnormal():
+    rows = played_failing(True, "next_step")
+    timestep, last = jax.tree.map(lambda x: x[:-1], rows), jax.tree.map(lambda x: x[-1], rows)
+    mask = jaxenv.data.transition_mask(timestep, last)
+    assert mask[:, 0].tolist() == [True, True, False, False, True]
+    values = jnp.full((6, 2), 7.0)
+    advantages = jaxenv.data.gae(timestep, last, values, gamma=1.0, lambda_=1.0).advantages
+    assert advantages[:, 0].tolist() == [3, 2, 0, 0, 1], "the failed step earns nothing"
+
+
+def test_abnormal_is_one_flag_per_lane_and_describes_a_step():
+    def reports(flag):
+        return lambda self, state, action, stream: Transition(state, state["at"], state["at"] > 9, {"abnormal": flag})
+
+    with pytest.raises(ValueError, match=r"env_info\['abnormal'\] must be bool\[3\], got float32\[3\]"):
+        step(variant(transition=reports(jnp.zeros(3))))
+    with pytest.raises(ValueError, match=r"env_info\['abnormal'\] must be bool\[3\], got bool\[3, 1\]"):
+        step(variant(transition=reports(jnp.zeros((3, 1), bool))))
+    with pytest.raises(ValueError, match=r"'abnormal' describes a step, return it from transition"):
+        step(variant(state_info=lambda self, state: {"abnormal": state["at"] > 9}))

@@ -11,6 +11,7 @@ import pytest
 from jax import export
 
 import jaxenv
+from jaxenv import tree
 from tests.rows import assert_equal, random_actions
 from tests.stacks import STACKS, rows_of
 
@@ -114,14 +115,11 @@ def test_the_gradient_with_respect_to_a_continuous_action_passes_through_the_sta
 
 
 def exported(function, *arguments):
-    """Exports and reloads ``function`` on flat leaves, so that the classes of the state need no serialisation."""
-    leaves, structure = jax.tree.flatten(arguments)
-    shape = jax.tree.structure(jax.eval_shape(function, *arguments))
-    flat = jax.jit(lambda *x: jax.tree.leaves(function(*structure.unflatten(x))))
-    file = export.export(flat, platforms=["cpu", "cuda", "tpu"])(*leaves).serialize()
-    again = export.deserialize(file)
+    """Exports ``function``, jitted, and reads it back."""
+    program = export.export(jax.jit(function), platforms=["cpu", "cuda", "tpu"])(*arguments)
+    again = export.deserialize(program.serialize())
     assert again.platforms == ("cpu", "cuda", "tpu")
-    return lambda *x: shape.unflatten(jax.device_get(again.call(*jax.tree.leaves(x))))
+    return lambda *x: jax.device_get(again.call(*x))
 
 
 @pytest.mark.parametrize("name", ["same step, compact", "dict spaces"])
@@ -140,6 +138,130 @@ def test_reset_step_and_unroll_survive_export_to_all_platforms(name):
     first, second = (jax.tree.map(lambda x, t=t: x[t], experience) for t in (0, 1))
     assert_equal(first.timestep, timestep)
     assert_equal(second.timestep, step(state, first.action)[1], rtol=1e-4)
+
+
+def open_lanes(env):
+    """Shapes of keys, state, TimeStep and action for a number of lanes that is left open."""
+    (lanes,) = export.symbolic_shape("lanes")
+    keys = jax.ShapeDtypeStruct((lanes,), jax.random.key(0).dtype)
+    state, timestep = jax.eval_shape(env.reset, keys)
+    action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), env.action_spec())
+    return keys, state, timestep, action
+
+
+_LOADED = """
+import sys
+import jax
+import numpy as np
+from jax import export
+import jaxenv
+
+jaxenv.spec("CartPole-v1").make()  # imports the class of its state
+files = (open(sys.argv[1] + name, "rb") for name in ("reset", "step", "unroll"))
+reset, step, unroll = (export.deserialize(file.read()) for file in files)
+state, timestep = reset.call(jax.random.split(jax.random.key(0), 5))
+state, timestep = step.call(state, np.ones(5, np.int32))
+rows = unroll.call(state, timestep)
+np.savez(sys.argv[1] + "rows.npz", *jax.tree.leaves(rows))
+"""
+
+
+def test_an_exported_step_and_unroll_run_in_another_process_with_the_same_bits_for_any_number_of_lanes(tmp_path):
+    env = jaxenv.make("CartPole-v1", 2, reset="compact", max_episode_steps=9, wrappers=["EpisodeStatistics"])
+    policy = jaxenv.rollout.random_policy(env)
+    keys, state, timestep, action = open_lanes(env)
+    programs = {
+        "reset": export.export(jax.jit(env.reset))(keys),
+        "step": export.export(jax.jit(env.step))(state, action),
+        "unroll": export.export(jax.jit(lambda *start: jaxenv.unroll(env, policy, *start, 16)))(state, timestep),
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_bytes(program.serialize())
+    here = f"{tmp_path}{os.sep}"
+    same_compiler = {
+        **os.environ,
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": str(jax.config.read("jax_disable_most_optimizations")),
+    }
+    done = subprocess.run([sys.executable, "-c", _LOADED, here], capture_output=True, text=True, env=same_compiler)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    start = programs["step"].call(
+        programs["reset"].call(jax.random.split(jax.random.key(0), 5))[0], np.ones(5, np.int32)
+    )
+    rows = jax.device_get(programs["unroll"].call(*start))
+    assert rows[1].timestep.env_info["episode"]["valid"].any()
+    loaded = np.load(tmp_path / "rows.npz")
+    for number, x in enumerate(jax.tree.leaves(rows)):
+        np.testing.assert_array_equal(loaded[f"arr_{number}"], x)
+
+
+@pytest.mark.parametrize(
+    "id", ["BouncingSquares-v0", "Maze-13x13-v0", "MiniGrid-Empty-Random-5x5-v0", "NoisyArray-v0", "Swimmer-misc"]
+)
+def test_the_number_of_lanes_may_be_left_open(id):
+    env = jaxenv.make(id, 2)
+    _, state, timestep, action = open_lanes(env)
+    stepped = jax.eval_shape(env.step, state, action)
+    assert jax.tree.structure(stepped) == jax.tree.structure((state, timestep))
+    assert jax.tree.leaves(stepped) == jax.tree.leaves((state, timestep))
+
+
+def test_an_environment_that_holds_one_number_per_lane_keeps_its_number_of_lanes():
+    with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch has lanes"):
+        open_lanes(jaxenv.make("CartPole-v1", 2, gravity=np.array([9.0, 10.0])))
+
+
+def test_an_exported_function_may_take_the_environment_and_its_params():
+    env = jaxenv.make("Pendulum-v1", 2)
+    state, _ = env.reset(jax.random.key(0))
+    step = exported(lambda env, state, action: env.step(state, action), env, state, np.ones((2, 1), np.float32))
+    heavy = env.with_params(mass=2.0)
+    expected = jax.device_get(jax.jit(heavy.step)(state, np.ones((2, 1), np.float32)))
+    assert_equal(step(heavy, state, np.ones((2, 1), np.float32)), expected, rtol=1e-5)
+
+
+def test_a_function_in_an_exported_environment_is_refused_with_its_name():
+    env = jaxenv.wrappers.TransformReward(jaxenv.make("CartPole-v1"), lambda reward: -reward)
+    program = export.export(jax.jit(lambda env: env.unwrapped.params.gravity))(env)
+    with pytest.raises(ValueError, match=r"TransformReward: static field fn must be numbers, text .*: close over"):
+        program.serialize()
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [None, True, 3, 0.1, np.inf, "text", (1, ("a", 2.5)), np.dtype(np.int8), np.float32(0.1), np.int16(7)],
+    ids=repr,
+)
+def test_a_static_field_survives_export(tag):
+    @tree.struct
+    class Tagged:
+        x: jax.Array
+        tag: object = tree.static()
+
+    program = export.export(jax.jit(lambda: Tagged(jnp.ones(()), (tag,))))()
+    kind, ((found,),) = export.deserialize(program.serialize()).out_tree.node_data()
+    assert (kind, found, type(found)) == (Tagged, tag, type(tag))
+
+
+def test_a_class_that_is_defined_again_can_be_exported_again():
+    def define():  # as a notebook cell does
+        @tree.struct
+        class Cell:
+            x: object
+
+        return Cell
+
+    for _ in range(3):
+        cls = define()
+        double = exported(lambda cell: tree.rebuild(cell, x=2 * cell.x), cls(jnp.ones(3)))
+        out = double(cls(jnp.ones(3)))
+        assert type(out) is cls
+        assert out.x.tolist() == [2, 2, 2]
+
+
+def test_named_tuples_can_be_exported():
+    targets = jaxenv.data.Targets(jnp.ones(3), jnp.zeros(3))
+    assert type(exported(lambda t: t, targets)(targets)) is jaxenv.data.Targets
 
 
 # --- 64-bit types ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
+from jaxenv import _export, _xla, tree
 from jaxenv._checks import check_integer, is_concrete
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
 from jaxenv.data.transition_mask import transition_mask
@@ -40,6 +40,7 @@ from jaxenv.data.with_last import next_rows
 from jaxenv.timestep import StepType, TimeStep
 
 
+@_export.named_tuple
 class Targets(NamedTuple):
     """The result of `gae` and `vtrace`, float32 ``[T, B]`` (or ``[T, B, R]``) each; it unpacks as a pair.
 

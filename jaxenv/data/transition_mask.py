@@ -16,8 +16,8 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
 
     - LAST rows in ``next_step`` mode, whose action is ignored;
     - rows before a FIRST row, such as one at which ``reset_where`` interrupted an episode;
-    - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite`), whose reward and observation are
-      replacements.
+    - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite` or by the task itself), whose
+      reward and observation are replacements.
 
     Args:
         timestep: rows ``[T, B]``; ``step_type`` is read, and ``env_info["abnormal"]`` where present.

@@ -9,9 +9,12 @@ import numpy as np
 
 from jaxenv import _moments, tree
 from jaxenv._checks import check_integer, is_integer, is_real
+from jaxenv._sum import Sum
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy import check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout._statistic import Statistic
+from jaxenv.rollout.metrics._sums import LARGEST
 
 
 @tree.struct
@@ -26,8 +29,8 @@ class Evaluation:
         lengths: int32 ``[N]``, the number of steps.
         terminated: bool ``[N]``, whether the episode terminated; False if it was truncated.
         finished: bool ``[N]``; False for an episode that ``max_steps`` cut off, whose other entries are partial or 0.
-        abnormal: bool ``[N]``, whether the episode ended on a row marked ``env_info["abnormal"]``, as `GuardNonFinite`
-            marks them; False if the environment has no such entry.
+        abnormal: bool ``[N]``, whether the episode ended on a row marked ``env_info["abnormal"]``, set by
+            `GuardNonFinite` or by the task itself; False if the environment has no such entry.
     """
 
     returns: jax.Array
@@ -38,7 +41,7 @@ class Evaluation:
 
     def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
-    ) -> dict[str, jax.Array]:
+    ) -> dict[str, Any]:
         """Statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
@@ -54,8 +57,9 @@ class Evaluation:
             ``episodes``, ``terminated``, ``truncated``, ``abnormal``, ``unfinished``, int32; ``return_mean``,
             ``return_std`` (of the population), ``return_max``, ``return_min``; ``return_standard_error`` of the mean;
             with a key ``return_low`` and ``return_high``, the percentile bootstrap interval of the mean (Efron 1979,
-            doi:10.1214/aos/1176344552); ``length_mean``. NaN without an episode; standard error and interval are NaN
-            with fewer than two.
+            doi:10.1214/aos/1176344552); ``length_mean``. All but the counts are a `Statistic`: ``float(x)``
+            or `to_host` reads one, as NaN or ``None`` without an episode (standard error and interval: with fewer than
+            two). Inside compiled code it has ``value`` and ``valid``.
 
         Raises:
             ValueError: if ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the episodes are those of
@@ -82,8 +86,8 @@ class Evaluation:
         number = _count(valid)
         moments = _moments.of(returns, valid)
 
-        def nan_below(minimum, x):
-            return jnp.where(number >= minimum, x, np.float32(np.nan))
+        def of_at_least(minimum, x):
+            return Statistic.where(number >= minimum, x)
 
         counted = tree.expand(valid, returns.ndim)
         standard_error = jnp.sqrt(moments.variance / jnp.maximum(number - 1, 1).astype(jnp.float32))
@@ -93,17 +97,17 @@ class Evaluation:
             "truncated": _count(valid & ~terminated),
             "abnormal": _count(finished & ~valid),
             "unfinished": _count(~finished),
-            "return_mean": nan_below(1, moments.mean),
-            "return_std": nan_below(1, jnp.sqrt(moments.variance)),
-            "return_max": nan_below(1, jnp.max(jnp.where(counted, returns, np.float32(-np.inf)), axis=0)),
-            "return_min": nan_below(1, jnp.min(jnp.where(counted, returns, np.float32(np.inf)), axis=0)),
-            "return_standard_error": nan_below(2, standard_error),
-            "length_mean": nan_below(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
+            "return_mean": of_at_least(1, moments.mean),
+            "return_std": of_at_least(1, jnp.sqrt(moments.variance)),
+            "return_max": of_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
+            "return_min": of_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
+            "return_standard_error": of_at_least(2, standard_error),
+            "length_mean": of_at_least(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
         }
         if key is not None:
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
-                summary[name] = nan_below(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
+                summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
         return summary
 
 
@@ -161,23 +165,23 @@ def evaluate(
         return jnp.any(count < quota) & (steps < max_steps)
 
     def one_step(carry):
-        *carry, record, count, steps = carry
+        *carry, record, total, count, steps = carry
         (state, timestep, memory), _ = loop.step(tuple(carry))
+        moved, last = ~timestep.is_first(), timestep.is_last()
+        total = total.add(jnp.where(tree.expand(moved, timestep.reward.ndim), timestep.reward, np.float32(0)))
         # Past its quota a lane writes out of bounds, and the write is dropped.
-        at = record.returns.at[lane, count]
-        moved = ~timestep.is_first()
-        reward = jnp.where(tree.expand(moved, timestep.reward.ndim), timestep.reward, np.float32(0))
-        last = timestep.is_last()
         record = Evaluation(
-            returns=at.add(reward, mode="drop"),
+            returns=record.returns.at[lane, count].set(total.value, mode="drop"),
             lengths=record.lengths.at[lane, count].add(moved.astype(jnp.int32), mode="drop"),
             terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
             finished=record.finished.at[lane, count].set(last, mode="drop"),
             abnormal=record.abnormal.at[lane, count].set(last & timestep.env_info.get("abnormal", False), mode="drop"),
         )
-        return state, timestep, memory, record, count + last.astype(jnp.int32), steps + 1
+        total = tree.where(last, Sum.zeros(timestep.reward.shape), total)
+        return state, timestep, memory, record, total, count + last.astype(jnp.int32), steps + 1
 
-    start = (state, timestep, loop.memory, record, jnp.zeros(lanes, jnp.int32), np.int32(0))
+    total = Sum.zeros(timestep.reward.shape)
+    start = (state, timestep, loop.memory, record, total, jnp.zeros(lanes, jnp.int32), np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
 

@@ -7,14 +7,12 @@ import traceback
 
 import chex
 import jax
-import jaxlib
 import numpy as np
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 _ENVIRONMENTS = str(_PACKAGE / "envs") + os.sep
-_LIBRARIES = tuple(
-    str(path) + os.sep for path in (_PACKAGE, *(pathlib.Path(str(m.__file__)).parent for m in (jax, jaxlib, np, chex)))
-)
+_JAX, _NUMPY, _CHEX = (pathlib.Path(str(module.__file__)).parent for module in (jax, np, chex))
+_LIBRARIES = tuple(str(path) + os.sep for path in (_PACKAGE, _JAX, _JAX.with_name("jaxlib"), _NUMPY, _CHEX))
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 

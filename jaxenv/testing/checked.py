@@ -27,7 +27,7 @@ def checked(env: Environment) -> "Checked":
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
       LAST in ``next_step`` mode) are not checked;
-    - a reward or an observation is NaN or infinite, or ``GuardNonFinite`` ended the episode of a lane;
+    - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
@@ -154,7 +154,7 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep) -> None:
             _check(env, _name(name, path), x, _within(s, x), clock, _rule(s))
     if "abnormal" in timestep.env_info:
         abnormal = timestep.env_info["abnormal"]
-        rule = "the state, observation or reward was not finite, so GuardNonFinite ended the lane"
+        rule = "the step failed: GuardNonFinite found a number that is not finite, or the task itself reported it"
         _check(env, "env_info.abnormal", abnormal, ~abnormal, clock, rule)
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _source, data, random, rollout, specs, tree
+from jaxenv import _export, _source, data, random, rollout, specs, tree
 from jaxenv._checks import Range, check_real
 from jaxenv._declared import check_option
 from jaxenv.data import transformers
@@ -144,6 +144,7 @@ class Learner:
     update: jax.Array
 
 
+@_export.named_tuple
 class Losses(NamedTuple):
     """Means over the valid rows of a minibatch, float32 ``()``.
 
@@ -162,6 +163,7 @@ class Losses(NamedTuple):
     clip_fraction: jax.Array
 
 
+@_export.named_tuple
 class Curve(NamedTuple):
     """The evaluations of a run, ``[num_evaluations]`` each.
 
@@ -177,7 +179,7 @@ class Curve(NamedTuple):
     """
 
     steps: jax.Array
-    train: dict[str, jax.Array]
+    train: dict[str, Any]
     losses: Losses
     returns: jax.Array
     lengths: jax.Array

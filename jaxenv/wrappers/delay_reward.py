@@ -10,6 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._bounds import bounds
 from jaxenv._reward import bounded_reward
+from jaxenv._sum import Sum
 from jaxenv._wrapper_bases import LaneWrapper
 
 
@@ -17,7 +18,7 @@ from jaxenv._wrapper_bases import LaneWrapper
 class Unpaid:
     """The sum of rewards since the last payment, and the number of steps it covers (int32 ``[B]``)."""
 
-    reward: jax.Array
+    reward: Sum
     steps: jax.Array
 
 
@@ -55,12 +56,12 @@ class DelayReward(LaneWrapper):
         return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
 
     def init(self, timestep, stream):
-        return Unpaid(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.env_id))
+        return Unpaid(Sum.zeros(timestep.reward.shape), jnp.zeros_like(timestep.env_id))
 
     def after(self, own, timestep, stream):
-        reward = own.reward + timestep.reward
+        reward = own.reward.add(timestep.reward)
         steps = own.steps + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
-        nothing = Unpaid(jnp.zeros_like(reward), jnp.zeros_like(steps))
+        nothing = Unpaid(Sum.zeros(reward.value.shape), jnp.zeros_like(steps))
         pays = (steps >= self.num) | timestep.is_last()
-        paid = tree.where(pays, reward, nothing.reward)
+        paid = tree.where(pays, reward.value, nothing.reward.value)
         return tree.where(pays, nothing, Unpaid(reward, steps)), dataclasses.replace(timestep, reward=paid)

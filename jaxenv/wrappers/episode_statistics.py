@@ -8,23 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv._wrapper_bases import LaneWrapper
 
 
 @tree.struct
 class Totals:
-    """Return (float32 ``[B]`` or ``[B, R]``) and length (int32 ``[B]``) of the episode so far."""
+    """Return (``[B]`` or ``[B, R]``) and length (int32 ``[B]``) of the episode so far."""
 
-    reward: jax.Array
+    reward: Sum
     length: jax.Array
 
 
 class EpisodeStatistics(LaneWrapper):
     """Adds ``env_info["episode"]``: statistics of the episode on its LAST row, zeros and False on all other rows.
 
-    ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of the environment inside; ``length``
-    (int32 ``[B]``) counts the rows after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) report how the episode
-    ended. ``valid`` (bool ``[B]``) is True on LAST rows and distinguishes a return of 0 from no return.
+    ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of the environment inside and carries
+    the rounding error of the sum, so that long episodes lose no reward. ``length`` (int32 ``[B]``) counts the rows
+    after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) report how the episode ended. ``valid`` (bool ``[B]``)
+    is True on LAST rows and distinguishes a return of 0 from no return. `RunStats` can keep the last episodes.
 
     Owns ``env_info``.
 
@@ -44,14 +46,14 @@ class EpisodeStatistics(LaneWrapper):
             raise ValueError(f"EpisodeStatistics: {self.env!r} already has env_info['episode'], one is enough")
 
     def init(self, timestep, stream):
-        return Totals(jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type))
+        return Totals(Sum.zeros(timestep.reward.shape), jnp.zeros_like(timestep.step_type))
 
     def after(self, own, timestep, stream):
-        total = own.reward + timestep.reward  # 0 at FIRST
+        total = own.reward.add(timestep.reward)  # 0 at FIRST
         length = own.length + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
         last = timestep.is_last()
         episode = {
-            "return": jnp.where(tree.expand(last, total.ndim), total, np.float32(0)),
+            "return": jnp.where(tree.expand(last, timestep.reward.ndim), total.value, np.float32(0)),
             "length": jnp.where(last, length, np.int32(0)),
             "terminated": timestep.terminated,
             "truncated": timestep.truncated,

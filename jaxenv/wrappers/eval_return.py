@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv._wrapper_bases import LaneWrapper
 
 
@@ -28,10 +29,10 @@ class EvalReturn(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
 
     def init(self, timestep, stream):
-        return jnp.zeros_like(timestep.reward)
+        return Sum.zeros(timestep.reward.shape)
 
     def after(self, own, timestep, stream):
-        total, last = own + timestep.reward, timestep.is_last()  # the reward is 0 at FIRST
-        shown = jnp.where(tree.expand(last, total.ndim), total, np.float32(0))
+        total, last = own.add(timestep.reward), timestep.is_last()  # the reward is 0 at FIRST
+        shown = jnp.where(tree.expand(last, timestep.reward.ndim), total.value, np.float32(0))
         env_info = {**timestep.env_info, "eval_episode_return": shown, "eval_episode_return_valid": last}
         return total, dataclasses.replace(timestep, env_info=env_info)

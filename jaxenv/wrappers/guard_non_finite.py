@@ -6,11 +6,10 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import tree
 from jaxenv.task import Task
-from jaxenv.timestep import StepType
+from jaxenv.timestep import end_abnormal
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers.fixed_reset_key import FixedResetKey
 
@@ -20,7 +19,8 @@ class GuardNonFinite(Wrapper):
 
     The row is LAST with discount 1, even if the task terminated, with reward 0, the observation of the state before the
     step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task keeps
-    its state from before the step. The lane then restarts like any other. Learners mask out abnormal rows.
+    its state from before the step. The lane then restarts like any other. Learners mask out abnormal rows. Rows that
+    the task itself reports as ``abnormal`` stay so (see `jaxenv.Transition`).
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
 
@@ -60,7 +60,7 @@ class GuardNonFinite(Wrapper):
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
-        env_info = {**timestep.env_info, "abnormal": jnp.zeros(env_id.shape, bool)}
+        env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)
 
     def step(self, state, action):
@@ -69,18 +69,10 @@ class GuardNonFinite(Wrapper):
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
-        return kept, dataclasses.replace(
-            timestep,
-            step_type=jnp.where(abnormal, np.int32(StepType.LAST), timestep.step_type),
-            reward=tree.where(abnormal, jnp.zeros_like(timestep.reward), timestep.reward),
-            discount=jnp.where(abnormal, np.float32(1), timestep.discount),
-            observation=self.observation_of(kept),
-            env_info={
-                **_zero_where_not_finite(timestep.env_info),
-                **self.env.info_of_state(kept),
-                "abnormal": abnormal,
-            },
-        )
+        env_info = {**_zero_where_not_finite(timestep.env_info), **self.env.info_of_state(kept)}
+        env_info["abnormal"] = abnormal | env_info.get("abnormal", False)
+        row = end_abnormal(abnormal, timestep)
+        return kept, dataclasses.replace(row, observation=self.observation_of(kept), env_info=env_info)
 
 
 def _is_float(x: jax.Array) -> bool:

@@ -22,8 +22,9 @@ class NormalizeObservation(BatchWrapper):
     In ``same_step`` mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only,
     so that the statistics are those of ``next_step`` mode. They start from the first batch, without a prior.
 
-    ``statistics(state)`` returns `_moments.Moments` for each part (``()`` for other parts of the tree). They can be
-    saved, merged with those of another run by ``_moments.merge``, and loaded by ``with_statistics``.
+    For each part ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and
+    ``variance``, float32 in the shape of the part, and their rounding errors; for other parts of the observation
+    ``()``. It is a tree of arrays, which can be saved, and which ``with_statistics`` loads.
 
     Owns ``observation``.
 

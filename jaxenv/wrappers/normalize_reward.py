@@ -21,8 +21,9 @@ class NormalizeReward(BatchWrapper):
     above 1e15 in magnitude (float32 sums of their squares would overflow) do not update them, nor does a ``frozen``
     wrapper. While all returns so far are equal, the divisor is only ``sqrt(epsilon)``, so set ``clip``.
 
-    ``statistics(state)`` returns their `_moments.Moments`, which can be saved, merged by ``_moments.merge``, and loaded
-    by ``with_statistics``.
+    ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and ``variance``, float32
+    ``()`` or ``[R]``, and their rounding errors. It is a tree of arrays, which can be saved, and which
+    ``with_statistics`` loads.
 
     Owns ``reward``.
 

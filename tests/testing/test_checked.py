@@ -296,7 +296,7 @@ def test_a_lane_ended_by_guard_non_finite_is_an_error():
     env = GuardNonFinite(diverging(lanes(-1, 2, -1), shown=np.nan))
     assert message_of(env, IDLE, IDLE) == (
         "<GuardNonFinite<Diverging>>: env_info.abnormal at lane 1, episode 0, step 2 is 1: "
-        "the state, observation or reward was not finite, so GuardNonFinite ended the lane"
+        "the step failed: GuardNonFinite found a number that is not finite, or the task itself reported it"
     )
 
 

@@ -5,9 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxenv
+from jaxenv import tree
+from jaxenv._count import Count
+from jaxenv._sum import Sum
+from jaxenv.rollout import Metrics, evaluate, to_host
 from jaxenv.specs import Bounded, discrete
 from jaxenv.testing import Counting, random_environment
-from jaxenv.wrappers import AutoReset, EpisodeStatistics, EvalReturn, RunStats, TimeLimit
+from jaxenv.wrappers import AutoReset, DelayReward, EpisodeStatistics, EvalReturn, RunStats, TimeLimit
 from tests.rows import unrolled
 
 F, T = False, True
@@ -93,9 +98,9 @@ def counters(env, steps):
 
         _, later = jax.lax.scan(one, state, jnp.zeros((steps, env.num_envs), jnp.int32))
         states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, later)
-        return jnp.stack([states.episodes, states.resets, states.total_steps, states.episode_steps], axis=1)
+        return states.episodes, states.resets, states.total_steps, states.episode_steps
 
-    return jax.device_get(run(env, jax.random.key(0)))
+    return np.stack([np.asarray(x) for x in jax.device_get(run(env, jax.random.key(0)))], axis=1)
 
 
 def test_run_counters_survive_restarts():
@@ -126,4 +131,111 @@ def test_run_counters_are_equal_inside_and_outside_auto_reset():
 
     a, b = last(inside, jax.random.key(0)).inner, last(outside, jax.random.key(0))
     for name in ("episodes", "resets", "total_steps", "episode_steps"):
-        assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
+        np.testing.assert_array_equal(np.asarray(getattr(a, name)), np.asarray(getattr(b, name)), err_msg=name)
+
+
+def test_run_counters_count_beyond_32_bits():
+    stack = RunStats(AutoReset(env()))
+    state, _ = stack.reset(jax.random.key(0))
+    full = Count(jnp.zeros(3, jnp.uint32), jnp.full(3, np.uint32(2**32 - 1)))
+    state, _ = stack.step(tree.rebuild(state, total_steps=full), ACTIONS[0])
+    assert np.asarray(state.total_steps).tolist() == [2**32] * 3
+
+
+# --- the last episodes of every lane ---------------------------------------------------------------------------------
+
+
+def recent_after(stack, actions):
+    """The last episodes of lane 1 after the actions: its returns and its lengths."""
+
+    @jax.jit
+    def run(env, key):
+        state, _ = env.reset(key)
+        return jax.lax.scan(lambda s, a: (env.step(s, a)[0], None), state, actions)[0]
+
+    state = run(stack, jax.random.key(0))
+    recent = getattr(state, "recent", None) or state.inner.recent
+    assert not recent.lengths[::2].any(), "lanes 0 and 2 finish no episode"
+    return recent.returns[1].tolist(), recent.lengths[1].tolist()
+
+
+@pytest.mark.parametrize("build", [lambda e: RunStats(AutoReset(e), 2), lambda e: AutoReset(RunStats(e, 2))])
+def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build):
+    assert recent_after(build(env()), ACTIONS[:2]) == ([4, 0], [2, 0]), "a length of 0 marks an empty place"
+    assert recent_after(build(env()), ACTIONS) == ([4, 9], [2, 2])
+    assert recent_after(build(env()), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
+
+
+def test_the_last_episodes_are_counted_in_same_step_mode():
+    assert recent_after(RunStats(AutoReset(env(), "same_step"), 2), ACTIONS) == ([4, 13], [2, 2])
+
+
+def test_an_episode_restarted_by_hand_is_not_among_the_last_ones_and_leaves_no_reward():
+    stack = RunStats(AutoReset(env()), 2)
+    state, timestep = stack.reset(jax.random.key(0))
+    state, timestep = stack.step(state, ACTIONS[0])
+    state, timestep = jaxenv.reset_where(stack, state, timestep, jnp.array([False, True, False]))
+    for actions in ACTIONS[:2]:
+        state, timestep = stack.step(state, actions)
+    assert (state.recent.returns[1].tolist(), state.recent.lengths[1].tolist()) == ([4, 0], [2, 0])
+
+
+def test_an_episode_that_ends_abnormally_is_not_among_the_last_ones():
+    class Failing(Counting):
+        def transition(self, state, action, stream):
+            out = super().transition(state, action, stream)
+            return tree.rebuild(out, env_info={"abnormal": action == 9})
+
+    stack = RunStats(AutoReset(Failing(np.array([[0], [2], [0]]), num_envs=3)), 2)
+    nine = ACTIONS.at[0, 1].set(9)  # fails in the first step, then restarts
+    assert recent_after(stack, jnp.concatenate([nine[:2], ACTIONS])) == ([4, 9], [2, 2])
+
+
+# --- sums that outgrow float32 ---------------------------------------------------------------------------------------
+
+LARGE = 2**24  # float32 has no number between it and LARGE + 2
+
+
+class Rich(Counting):
+    """Pays ``LARGE`` for the action 9, otherwise the action; the third step ends the episode."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return tree.rebuild(out, reward=jnp.where(action == 9, np.float32(LARGE), out.reward))
+
+
+RICH = jnp.array([[9], [1], [1]])
+
+
+@pytest.mark.parametrize(
+    ("wrap", "shown"),
+    [
+        (EpisodeStatistics, lambda rows: rows.env_info["episode"]["return"]),
+        (EvalReturn, lambda rows: rows.env_info["eval_episode_return"]),
+        (lambda e: DelayReward(e, 9), lambda rows: rows.reward),
+    ],
+)
+def test_a_long_return_does_not_stop_growing_where_float32_does(wrap, shown):
+    rows = unrolled(wrap(Rich(np.array([3]), num_envs=1)), RICH)
+    assert shown(rows)[-1].tolist() == [LARGE + 2]
+
+
+def test_measured_and_evaluated_returns_do_not_stop_growing_where_float32_does():
+    rows = unrolled(AutoReset(Rich(np.array([3]), num_envs=1)), RICH)
+    rows = tree.rebuild(rows, env_info={"paid": rows.reward})
+    metrics = Metrics(env_info=("paid",))
+    state = metrics.init(jax.tree.map(lambda x: x[0], rows))
+    found = to_host(metrics.compute(metrics.totals(metrics.update_rows(state, rows))))
+    assert (found["return_mean"], found["paid"]) == (LARGE + 2, LARGE + 2)
+
+    def policy(timestep, stream):
+        return jnp.where(timestep.observation == 0, 9, 1)
+
+    assert evaluate(AutoReset(Rich(np.array([3]))), policy, jax.random.key(0)).returns.tolist() == [LARGE + 2]
+
+
+def test_an_infinite_reward_makes_an_infinite_return():
+    total = Sum.zeros(())
+    for reward in (np.float32(np.inf), np.float32(1)):
+        total = total.add(reward)
+    assert float(total.value) == np.inf

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxenv import random
+from jaxenv import _export, random
 from jaxenv.data.replay._span import Span
 
 
+@_export.named_tuple
 class Draw(NamedTuple):
     """N sampled windows.
 

@@ -15,7 +15,6 @@ Time limit    10 * size**2: 250, 640 and 2560 (registry)
 from typing import ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random
 from jaxenv.envs.grid._view import Pose
@@ -43,7 +42,7 @@ class DoorKey(GridWorld):
         agent = choice(words[:, 2], count)
         key_index = choice(words[:, 3], count - 1)
         key_index = key_index + (key_index >= agent).astype(jnp.int32)  # skips the agent's cell
-        direction = choice(words[:, 4], np.full(size.shape, 4, np.int32))
+        direction = choice(words[:, 4], jnp.full_like(size, 4))
         return self.start(
             self.room(size).remove_column(wall).add(wall, door),
             goal=cell(size - 2, size - 2),

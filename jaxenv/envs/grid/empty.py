@@ -12,7 +12,6 @@ Time limit    4 * size**2: 100 and 256 (registry)
 """
 
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._view import Pose
@@ -39,4 +38,4 @@ class Empty(GridWorld):
         word, direction = random.separate_bits(stream, 2)
         width = size - 2
         index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last
-        return Pose(1 + index % width, 1 + index // width, choice(direction, np.full(size.shape, 4, np.int32)))
+        return Pose(1 + index % width, 1 + index // width, choice(direction, jnp.full_like(size, 4)))

@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._view import Pose
@@ -53,7 +52,7 @@ class FourRooms(GridWorld):
         start = choice(words[:, 4], count)
         goal = choice(words[:, 5], count - 1)
         goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
-        direction = choice(words[:, 6], np.full(size.shape, 4, np.int32))
+        direction = choice(words[:, 6], jnp.full_like(size, 4))
         return self.start(
             floor,
             goal=cell(*_free_cell(goal, width, gaps)),

@@ -62,7 +62,7 @@ class Maze(GridWorld):
         start = choice(words[:, 0], count)
         goal = choice(words[:, 1], count - 1)
         goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
-        direction = choice(words[:, 2], np.full(size.shape, 4, np.int32))
+        direction = choice(words[:, 2], jnp.full_like(size, 4))
         return self.start(
             CellSet.from_plane(_floor_plane(right, down, rooms)),
             goal=cell(1 + 2 * (goal % rooms), 1 + 2 * (goal // rooms)),

@@ -79,7 +79,7 @@ class Swimmer(Task):
 
     def observe(self, state):
         moving = jnp.stack([*state.position, *state.velocity, *state.goal], axis=-1)
-        urchins = state.urchins.reshape(len(moving), 2 * self.num_urchins)
+        urchins = state.urchins.reshape(moving.shape[0], 2 * self.num_urchins)
         return jnp.concatenate([urchins, moving], axis=-1)
 
     def observation_spec(self):

@@ -126,7 +126,8 @@ class BouncingSquares(Task):
         if self.color:
             chosen = square.colour[:, None] == np.arange(len(COLOURS), dtype=np.int32)[None]
             colour = jnp.max(jnp.where(chosen[:, :, None], COLOURS[None], np.uint8(0)), axis=1)
-            pixels = jnp.where(columns[:, :, None], colour[:, None], np.uint8(0)).reshape(len(columns), 3 * self.size)
+            pixels = jnp.where(columns[:, :, None], colour[:, None], np.uint8(0))
+            pixels = pixels.reshape(columns.shape[0], 3 * self.size)
         else:
             pixels = jnp.where(columns, np.uint8(255), np.uint8(0))
         return rows[:, :, None] & pixels[:, None]

@@ -50,7 +50,7 @@ class NoisyArray(Task):
     def observe(self, state):
         position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
         bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
-        noise = bits.reshape(len(bits), 32 * bits.shape[1])[:, : self.num_noise_bits]
+        noise = bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
         return jnp.concatenate([position.astype(jnp.float32), noise.astype(jnp.float32)], axis=-1)
 
     def observation_spec(self):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 
 
 def check_names(names: Any) -> tuple[str, ...] | None:
@@ -67,15 +68,20 @@ def _entry(env_info: dict[str, Any], name: str) -> Any:
         raise ValueError(f"Metrics: env_info {error}") from None
 
 
-def is_mean(name: str) -> bool:
-    """Whether the value of an episode is the mean over its steps, so that they are counted."""
-    return name.endswith("@step")
+def initial_value(name: str, shape: tuple[int, ...]) -> Sum | jax.Array:
+    """The running value of an entry before the first step: a sum, or a maximum."""
+    return jnp.full(shape, np.finfo(np.float32).min) if name.endswith("@max") else Sum.zeros(shape)
 
 
-def combine(name: str, value: jax.Array, x: jax.Array, moved: jax.Array) -> jax.Array:
-    """An entry's running value with the value ``x`` of one more step added, where there is one and ``x`` is finite.
+def add_where(name: str, x: jax.Array, mask: jax.Array, value: Any) -> Sum | jax.Array:
+    """The running value after one more step, where ``mask`` counts its ``x``."""
+    if name.endswith("@max"):
+        return jnp.where(mask, jnp.maximum(value, x), value)
+    return value.add(jnp.where(mask, x, np.float32(0)))
 
-    NaN is the running value before the first.
-    """
-    added = jnp.maximum(value, x) if name.endswith("@max") else value + x
-    return jnp.where(moved & jnp.isfinite(x), jnp.where(jnp.isnan(value), x, added), value)
+
+def episode_value(name: str, count: jax.Array, value: Any) -> jax.Array:
+    """The value of a finished episode, from its running value over ``count`` steps."""
+    if name.endswith("@max"):
+        return value
+    return value.value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value.value

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.timestep import TimeStep
 
@@ -55,15 +56,15 @@ class Episode:
     """The unfinished episode of each lane.
 
     Attributes:
-        return_: float32 ``[B]`` (or ``[B, R]``), the sum of its rewards.
+        return_: the sum of its rewards, ``[B]`` (or ``[B, R]``).
         length: int32 ``[B]``, the number of its steps.
         discounted: `DiscountedReturns`, or ``()`` without gamma.
-        entries: for each measured name of ``env_info`` the sum or maximum of its finite values, float32 leaves
-            ``[B, ...]`` in the structure of the entry; NaN before the first.
-        entry_counts: for each name of a mean the number of those values, int32 leaves of the same shapes.
+        entries: for each measured name of ``env_info`` the `Sum` or maximum (float32 ``[B, ...]``) of its finite
+            values, in the structure of the entry.
+        entry_counts: the number of those values, int32 leaves of the same shapes.
     """
 
-    return_: jax.Array
+    return_: Sum
     length: jax.Array
     discounted: Any
     entries: dict[str, Any]
@@ -75,15 +76,14 @@ class Episode:
         lanes, reward = row.step_type.shape, row.reward.shape
         entries = {name: entry for name, entry in row.env_info.items() if name != "abnormal"}
         return cls(
-            return_=jnp.zeros(reward, jnp.float32),
+            return_=Sum.zeros(reward),
             length=jnp.zeros(lanes, jnp.int32),
             discounted=() if gamma is None else DiscountedReturns.zeros(lanes, reward),
-            entries=jax.tree.map(lambda x: jnp.full(x.shape, np.float32(np.nan)), entries),
-            entry_counts={
-                name: jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.int32), entry)
+            entries={
+                name: jax.tree.map(lambda x, name=name: _env_info.initial_value(name, x.shape), entry)
                 for name, entry in entries.items()
-                if _env_info.is_mean(name)
             },
+            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.int32), entries),
         )
 
     def add(self, row: TimeStep, gamma: float | None) -> "Episode":
@@ -91,29 +91,23 @@ class Episode:
         moved = ~row.is_first()
         reward = jnp.where(tree.expand(moved, row.reward.ndim), row.reward, np.float32(0))
 
-        def combined(name, value, x):
-            return _env_info.combine(name, value, x.astype(jnp.float32), tree.expand(moved, x.ndim))
-
-        def counted(count, x):
-            return count + (tree.expand(moved, x.ndim) & jnp.isfinite(x.astype(jnp.float32))).astype(jnp.int32)
-
+        given = {name: row.env_info[name] for name in self.entries}
+        given = jax.tree.map(lambda x: x.astype(jnp.float32), given)
+        valid = jax.tree.map(lambda x: jnp.isfinite(x) & tree.expand(moved, x.ndim), given)
         return Episode(
-            return_=self.return_ + reward,
+            return_=self.return_.add(reward),
             length=self.length + moved.astype(jnp.int32),
             discounted=() if gamma is None else self.discounted.add(row, reward, np.float32(gamma)),
             entries={
-                name: jax.tree.map(functools.partial(combined, name), entry, row.env_info[name])
+                name: jax.tree.map(functools.partial(_env_info.add_where, name), given[name], valid[name], entry)
                 for name, entry in self.entries.items()
             },
-            entry_counts={
-                name: jax.tree.map(counted, count, row.env_info[name]) for name, count in self.entry_counts.items()
-            },
+            entry_counts=jax.tree.map(lambda count, mask: count + mask.astype(jnp.int32), self.entry_counts, valid),
         )
 
     def values(self) -> dict[str, Any]:
-        """The values of ``entries`` for episodes that end here, NaN for those without one."""
-        means = {
-            name: jax.tree.map(lambda x, n: x / jnp.maximum(n, 1).astype(jnp.float32), self.entries[name], counts)
-            for name, counts in self.entry_counts.items()
+        """The values of ``entries`` for episodes that end here."""
+        return {
+            name: jax.tree.map(functools.partial(_env_info.episode_value, name), self.entry_counts[name], entry)
+            for name, entry in self.entries.items()
         }
-        return {**self.entries, **means}

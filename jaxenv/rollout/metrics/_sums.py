@@ -1,4 +1,4 @@
-"""Per-lane float32 sums that stay accurate over any number of terms."""
+"""Per-lane sums over finished episodes, and the moments of all lanes that follow from them."""
 
 import jax
 import jax.numpy as jnp
@@ -7,36 +7,10 @@ import numpy as np
 from jaxenv import _moments, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
+from jaxenv._sum import Sum, sum_axis0
 
-
-@tree.struct
-class Sum:
-    """A float32 sum and its rounding error, for which the next addition compensates; each ``[B, ...]``.
-
-    Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
-    doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
-    """
-
-    value: jax.Array
-    error: jax.Array
-
-    @classmethod
-    def zeros(cls, shape: tuple[int, ...]) -> "Sum":
-        """The empty sum."""
-        return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
-
-    def add(self, x: jax.Array, where: jax.Array | None = None) -> "Sum":
-        """Adds ``x``, ``[T, B, ...]``, summed over T; ``where`` selects terms: bool ``[T, B]`` or with more axes."""
-        if where is not None:
-            x = jnp.where(tree.expand(where, x.ndim), x, np.float32(0))
-        term = sum_axis0(x) - self.error
-        value = self.value + term
-        return Sum(value, (value - self.value) - term)
-
-    def mean(self, count: jax.Array) -> jax.Array:
-        """The mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where there are none."""
-        total = self.value - self.error
-        return total / tree.expand(jnp.maximum(count, np.uint32(1)).astype(jnp.float32), total.ndim)
+# The largest float32, in place of infinity, which ``jax_debug_infs`` reports.
+LARGEST = np.finfo(np.float32).max
 
 
 @tree.struct
@@ -73,13 +47,13 @@ class EpisodeSums:
         """
         ended = terminated | truncated
         largest = max_axis0(x, ended)
-        origin = jnp.where(tree.expand(first, largest.ndim) & (largest > -np.inf), largest, self.origin)
+        origin = jnp.where(tree.expand(first, largest.ndim) & (largest > -LARGEST), largest, self.origin)
         distance = jnp.where(tree.expand(ended, x.ndim), x - origin[None], np.float32(0))
         return EpisodeSums(
             origin=origin,
-            terminated=self.terminated.add(distance, terminated),
-            truncated=self.truncated.add(distance, truncated),
-            squares=self.squares.add(distance * distance),
+            terminated=self.terminated.add_rows(distance, terminated),
+            truncated=self.truncated.add_rows(distance, truncated),
+            squares=self.squares.add_rows(distance * distance),
         )
 
     def pool_lanes(self, terminated: jax.Array, truncated: jax.Array) -> tuple[Moments, Moments, Moments]:
@@ -113,16 +87,11 @@ def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, varian
     return _moments.pool(Moments(wide, origin, zeros if variance is None else variance, distance, zeros), sum_axis0)
 
 
-def sum_axis0(x: jax.Array) -> jax.Array:
-    """The sum over the leading axis, lanes or rows, in the dtype of ``x``."""
-    return jnp.sum(x, axis=0, dtype=x.dtype)
-
-
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The largest masked ``x`` over the leading axis; minus infinity if there is none."""
-    return jnp.max(jnp.where(tree.expand(where, x.ndim), x, np.float32(-np.inf)), axis=0)
+    """The largest masked ``x`` over the leading axis; minus `LARGEST` if there is none."""
+    return jnp.max(jnp.where(tree.expand(where, x.ndim), x, -LARGEST), axis=0)
 
 
 def min_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The smallest masked ``x`` over the leading axis; infinity if there is none."""
-    return jnp.min(jnp.where(tree.expand(where, x.ndim), x, np.float32(np.inf)), axis=0)
+    """The smallest masked ``x`` over the leading axis; `LARGEST` if there is none."""
+    return jnp.min(jnp.where(tree.expand(where, x.ndim), x, LARGEST), axis=0)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv._count import Count
+from jaxenv.rollout._statistic import Statistic
 
 
 def to_host(metrics: Any) -> Any:
@@ -22,7 +23,7 @@ def to_host(metrics: Any) -> Any:
 
 
 def _is_number(node: Any) -> bool:
-    return node is None or isinstance(node, Count)
+    return node is None or isinstance(node, Count | Statistic)
 
 
 def _plain(value: Any) -> Any:

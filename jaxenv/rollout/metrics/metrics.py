@@ -5,14 +5,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
+from jaxenv._sum import sum_axis0
+from jaxenv.rollout._statistic import Statistic
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
-from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means, sum_axis0
+from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
 from jaxenv.rollout.metrics.metrics_state import MetricsState
 from jaxenv.rollout.metrics.totals import Totals, is_moments
 from jaxenv.timestep import TimeStep
@@ -137,7 +138,10 @@ class Metrics:
         )
 
     def compute(self, totals: Totals) -> dict[str, Any]:
-        """The metrics by name: float32 scalars, or ``[R]`` for a vector reward; counts are `Count`.
+        """The metrics by name: scalars, or ``[R]`` for a vector reward. Counts are `Count`, all others `Statistic`.
+
+        ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled code it has
+        ``value``, which is 0 without data, and ``valid``.
 
         - ``steps``, ``episodes``, ``terminated``, ``truncated``, ``abnormal``: counts.
         - ``reward_per_step``: the mean over all steps, those of unfinished episodes included.
@@ -149,7 +153,7 @@ class Metrics:
           episodes.
         - the names of ``env_info`` entries; one that is the name of another metric is called ``env_info.NAME``.
 
-        Metrics without data are NaN. In discounted returns, gamma is multiplied by the discounts of the rows, and
+        In discounted returns, gamma is multiplied by the discounts of the rows, and
         rewards after a truncation count as 0.
         """
         self._check_origin("compute", totals, Totals)
@@ -160,13 +164,13 @@ class Metrics:
             "truncated": totals.returns_truncated.count,
             "abnormal": totals.abnormal,
             "return_mean": _mean(totals.returns),
-            "return_std": _nan_if_empty(totals.returns, jnp.sqrt(totals.returns.variance)),
-            "return_max": _nan_if_empty(totals.returns, totals.return_max),
-            "return_min": _nan_if_empty(totals.returns, totals.return_min),
+            "return_std": _statistic(totals.returns, jnp.sqrt(totals.returns.variance)),
+            "return_max": _statistic(totals.returns, totals.return_max),
+            "return_min": _statistic(totals.returns, totals.return_min),
             "return_mean_terminated": _mean(totals.returns_terminated),
             "return_mean_truncated": _mean(totals.returns_truncated),
             "length_mean": _mean(totals.lengths),
-            "length_std": _nan_if_empty(totals.lengths, jnp.sqrt(totals.lengths.variance)),
+            "length_std": _statistic(totals.lengths, jnp.sqrt(totals.lengths.variance)),
             "length_mean_terminated": _mean(totals.lengths_terminated),
             "length_mean_truncated": _mean(totals.lengths_truncated),
             "reward_per_step": _mean(totals.rewards),
@@ -193,38 +197,38 @@ class Metrics:
         ended = terminated | truncated
         first = (state.terminated | state.truncated) == 0
         entries = episodes.values()
-        valid = jax.tree.map(lambda x: tree.expand(ended, x.ndim) & ~jnp.isnan(x), entries)
+        valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
         starts = means = ()
         if self.gamma is not None:
             total = episodes.discounted.total
             length = jnp.maximum(episodes.length, 1).astype(jnp.float32)
-            starts = state.discounted_starts.add(episodes.discounted.start, ended)
-            means = state.discounted_means.add(total / tree.expand(length, total.ndim), ended)
+            starts = state.discounted_starts.add_rows(episodes.discounted.start, ended)
+            means = state.discounted_means.add_rows(total / tree.expand(length, total.ndim), ended)
         return MetricsState(
             episode=state.episode,
             steps=state.steps + _count_rows(moved),
-            rewards=state.rewards.add(rows.reward, moved),
+            rewards=state.rewards.add_rows(rows.reward, moved),
             terminated=state.terminated + _count_rows(terminated),
             truncated=state.truncated + _count_rows(truncated),
             abnormal=state.abnormal + _count_rows(abnormal),
-            returns=state.returns.add(episodes.return_, terminated, truncated, first),
-            return_max=jnp.maximum(state.return_max, max_axis0(episodes.return_, ended)),
-            return_min=jnp.minimum(state.return_min, min_axis0(episodes.return_, ended)),
+            returns=state.returns.add(episodes.return_.value, terminated, truncated, first),
+            return_max=jnp.maximum(state.return_max, max_axis0(episodes.return_.value, ended)),
+            return_min=jnp.minimum(state.return_min, min_axis0(episodes.return_.value, ended)),
             lengths=state.lengths.add(episodes.length.astype(jnp.float32), terminated, truncated, first),
             discounted_starts=starts,
             discounted_means=means,
-            entries=jax.tree.map(lambda x, mask, total: total.add(x, mask), entries, valid, state.entries),
+            entries=jax.tree.map(lambda x, mask, total: total.add_rows(x, mask), entries, valid, state.entries),
             entry_counts=jax.tree.map(lambda count, mask: count + _count_rows(mask), state.entry_counts, valid),
         )
 
     def _check_rows(self, state: MetricsState, rows: TimeStep) -> None:
         episode = state.episode
         reward = rows.reward.shape[1:]
-        if reward != episode.return_.shape:
-            raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.shape}")
-        for name, entry in episode.entries.items():
+        if reward != episode.return_.value.shape:
+            raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.value.shape}")
+        for name, counts in episode.entry_counts.items():
             given = jax.tree.map(lambda x: jnp.shape(x)[1:], rows.env_info[name])
-            expected = jax.tree.map(lambda x: x.shape, entry)
+            expected = jax.tree.map(lambda x: x.shape, counts)
             if given != expected:
                 raise ValueError(f"Metrics: env_info {name!r} has shape {given}, in the state {expected}")
 
@@ -252,9 +256,9 @@ def _count_rows(mask: jax.Array) -> jax.Array:
     return sum_axis0(mask.astype(jnp.uint32))
 
 
-def _mean(moments: Moments) -> jax.Array:
-    return _nan_if_empty(moments, moments.mean)
+def _mean(moments: Moments) -> Statistic:
+    return _statistic(moments, moments.mean)
 
 
-def _nan_if_empty(moments: Moments, x: jax.Array) -> jax.Array:
-    return jnp.where(moments.count.is_zero(), np.float32(np.nan), x)
+def _statistic(moments: Moments, x: jax.Array) -> Statistic:
+    return Statistic.where(~moments.count.is_zero(), x)

@@ -4,11 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import tree
+from jaxenv._sum import Sum
 from jaxenv.rollout.metrics._episode import Episode
-from jaxenv.rollout.metrics._sums import EpisodeSums, Sum
+from jaxenv.rollout.metrics._sums import LARGEST, EpisodeSums
 
 
 @tree.struct
@@ -24,8 +24,8 @@ class MetricsState:
         abnormal: uint32 ``[B]``, episodes that ended on a row marked ``env_info["abnormal"]``; no other field counts
             them.
         returns: returns of terminated and truncated episodes.
-        return_max: the largest return, minus infinity before the first.
-        return_min: the smallest return, infinity before the first.
+        return_max: the largest return, the smallest float32 before the first.
+        return_min: the smallest return, the largest float32 before the first.
         lengths: lengths of terminated and truncated episodes.
         discounted_starts: the sum of the discounted returns of FIRST rows; ``()`` without gamma.
         discounted_means: the sum of each episode's mean discounted return; ``()`` without gamma.
@@ -51,7 +51,7 @@ class MetricsState:
     @classmethod
     def empty(cls, episode: Episode) -> "MetricsState":
         """The state with these unfinished episodes and no finished ones."""
-        lanes, reward = episode.length.shape, episode.return_.shape
+        lanes, reward = episode.length.shape, episode.return_.value.shape
         discounted = not isinstance(episode.discounted, tuple)
         counts = jnp.zeros(lanes, jnp.uint32)
         return cls(
@@ -62,11 +62,11 @@ class MetricsState:
             truncated=counts,
             abnormal=counts,
             returns=EpisodeSums.zeros(reward),
-            return_max=jnp.full(reward, np.float32(-np.inf)),
-            return_min=jnp.full(reward, np.float32(np.inf)),
+            return_max=jnp.full(reward, -LARGEST),
+            return_min=jnp.full(reward, LARGEST),
             lengths=EpisodeSums.zeros(lanes),
             discounted_starts=Sum.zeros(reward) if discounted else (),
             discounted_means=Sum.zeros(reward) if discounted else (),
-            entries=jax.tree.map(lambda x: Sum.zeros(x.shape), episode.entries),
-            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.uint32), episode.entries),
+            entries=jax.tree.map(lambda x: Sum.zeros(x.shape), episode.entry_counts),
+            entry_counts=jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.uint32), episode.entry_counts),
         )

@@ -23,8 +23,8 @@ class Totals:
         returns: moments of the returns of finished episodes.
         returns_terminated: those of terminated episodes.
         returns_truncated: those of truncated episodes.
-        return_max: the largest return, minus infinity without an episode.
-        return_min: the smallest return, infinity without an episode.
+        return_max: the largest return, the smallest float32 without an episode.
+        return_min: the smallest return, the largest float32 without an episode.
         lengths: moments of the lengths of finished episodes.
         lengths_terminated: those of terminated episodes.
         lengths_truncated: those of truncated episodes.
