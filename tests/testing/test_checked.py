@@ -26,7 +26,7 @@ def message_of(env, *actions):
     state, _ = env.reset(jax.random.key(0))
     for action in actions[:-1]:
         state, _ = env.step(state, action)
-    with pytest.raises(ValueError, match=re.escape(repr(env.env))) as error:
+    with pytest.raises(ValueError, match=re.escape(str(env.env))) as error:
         env.step(state, actions[-1])
     return str(error.value)
 
@@ -128,7 +128,7 @@ def test_a_lane_that_reset_where_restarted_may_step(key):
 
 def test_an_out_of_range_action_is_reported_with_lane_step_and_rule():
     assert message_of(Chain(num_envs=LANES), lanes(0, 1, 0), lanes(1, 2, -1)) == (
-        "<Chain>: action at lane 1, episode 0, step 1 is 2: it must lie within Bounded((), int32, 0, 1, name='action')"
+        "Chain: action at lane 1, episode 0, step 1 is 2: it must lie within Bounded((), int32, 0, 1, name='action')"
     )
 
 
@@ -189,7 +189,7 @@ def test_a_mask_of_the_wrong_size_is_refused():
             return {"action_mask": jnp.ones((*state.shape, 3), bool)}
 
     assert message_of(Masked(num_envs=2), lanes(0, 0)) == (
-        "<Masked>: action_mask has shape (2, 3), the action spec has 2 values"
+        "Masked: action_mask has shape (2, 3), the action spec has 2 values"
     )
 
 
@@ -251,7 +251,7 @@ IDLE = lanes(0, 0, 0)
 def test_a_non_finite_reward_is_reported_with_lane_and_step(value):
     env = diverging(lanes(-1, 2, -1), paid=value)
     message = message_of(env, IDLE, IDLE)
-    assert message == f"<Diverging>: reward at lane 1, episode 0, step 2 is {value}: it must be finite"
+    assert message == f"Diverging: reward at lane 1, episode 0, step 2 is {value}: it must be finite"
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -260,7 +260,7 @@ def test_a_non_finite_observation_is_reported_with_path_element_lane_and_step(va
     env = diverging(lanes(-1, -1, 1), shown=value, bounded=bounded)
     rule = "it must lie within Bounded((2,), float32, -1.0, inf)" if bounded else "it must be finite"
     assert message_of(env, IDLE) == (
-        f"<Diverging>: observation.place[1] at lane 2, episode 0, step 1 is {value}: {rule}"
+        f"Diverging: observation.place[1] at lane 2, episode 0, step 1 is {value}: {rule}"
     )
 
 
