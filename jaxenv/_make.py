@@ -101,7 +101,7 @@ def load(id: str, num_envs: int = 1, **kwargs) -> Environment:
 load.batched = True  # type: ignore[attr-defined]
 
 
-def _wrapped(env: Environment, wrapper: WrapperLike, owner: str) -> Environment:
+def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
     """``env`` in one of ``wrappers``; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")

@@ -28,6 +28,7 @@ _WORDS = {
     "action_space": "env.action_spec()",
     "single_action_space": "env.action_spec()",
     "action_size": "env.action_spec().shape",
+    "obs_shape": "env.observation_spec().shape",
     "num_actions": "env.action_spec().num_values",
     "observation_space": "env.observation_spec()",
     "single_observation_space": "env.observation_spec()",
@@ -79,6 +80,8 @@ class Environment(Module, abc.ABC):
             words = random.lane_words(key, env_id)
             random.check_lane_keys(key, words, self.num_envs)
         else:
+            if not isinstance(env_id, np.ndarray | jax.Array) or env_id.ndim != 1:
+                raise ValueError(f"reset: env_id must be an array of the lanes' numbers, int32[B], got {env_id!r}")
             env_id = jnp.asarray(env_id, jnp.int32)
             words = random.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])

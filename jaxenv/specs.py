@@ -7,13 +7,14 @@ describe trees of arrays; a spec is a leaf. Comparisons ignore names.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv._names import missing_attribute
 from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
 
@@ -111,6 +112,12 @@ class Bounded(Array):
     Raises:
         ValueError: if a bound does not broadcast, is NaN, does not fit the dtype, or a minimum exceeds its maximum.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            words = {"n": "spec.num_values", "low": "spec.minimum", "high": "spec.maximum"}
+            return missing_attribute(self, name, words)
 
     _minimum: tuple = ()
     _maximum: tuple = ()
