@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._bounds import bounds
+from jaxenv._structure import is_array
 from jaxenv.timestep import TimeStep
 
 
@@ -17,6 +18,8 @@ def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
     Raises:
         ValueError: if ``reward`` has another shape; the message starts with ``owner``.
     """
+    if not is_array(reward):
+        raise ValueError(f"{owner}: the reward must be an array, got {reward!r}")
     reward = jnp.asarray(reward, jnp.float32)
     lanes = timestep.step_type.shape
     if reward.ndim not in (1, 2) or reward.shape[:1] != lanes:

@@ -13,10 +13,11 @@ from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
 if TYPE_CHECKING:
+    from jaxenv.environment import Environment
     from jaxenv.task import Task, Transition
 
 
-def check_leading(task: "Task", method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
+def check_leading(task: "Environment", method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
     """Raises a ``ValueError`` unless every array leads with the lanes."""
     for path, x in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(x)[:1] != batch:

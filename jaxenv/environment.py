@@ -29,6 +29,7 @@ _WORDS = {
     "action_space": "env.action_spec()",
     "single_action_space": "env.action_spec()",
     "action_size": "env.action_spec().shape",
+    "obs_shape": "env.observation_spec().shape",
     "num_actions": "env.action_spec().num_values",
     "observation_space": "env.observation_spec()",
     "single_observation_space": "env.observation_spec()",

@@ -24,8 +24,10 @@ from jaxenv._names import missing_attribute
 # What other libraries call the fields of a TimeStep: the error says what to write here.
 _WORDS = {
     "obs": "timestep.observation",
+    "observations": "timestep.observation",
     "next_obs": "timestep.observation",
     "done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
+    "dones": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
     "is_done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
     "terminal": "timestep.terminated",
     "termination": "timestep.terminated",
@@ -38,6 +40,7 @@ _WORDS = {
     "first": "timestep.is_first()",
     "mid": "timestep.is_mid()",
     "last": "timestep.is_last()",
+    "replace": "dataclasses.replace(timestep, ...)",
 }
 
 

@@ -1,13 +1,18 @@
 """The base class of wrappers: environments that contain another environment."""
 
+import dataclasses
 import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jaxenv import specs, tree
+from jaxenv._names import did_you_mean
 from jaxenv.environment import AutoResetMode, Environment
 from jaxenv.random import Clock, Stream
+from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+
+_FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 
 
 class Wrapper(Environment):
@@ -33,6 +38,13 @@ class Wrapper(Environment):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        owned = vars(cls).get("owns", frozenset())
+        if isinstance(owned, str):
+            raise TypeError(f"{cls.__name__}: owns must be a set of fields, such as {{{owned!r}}}, got {owned!r}")
+        for name in owned if isinstance(owned, frozenset | set) else ():
+            if name not in _FIELDS:
+                hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
+                raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
         if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
 

@@ -342,3 +342,10 @@ def test_require_equal_ignores_names():
 def test_require_equal_names_the_leaf_that_differs(a, b, message):
     with pytest.raises(ValueError, match=message):
         specs.require_equal(a, b, "actions")
+
+
+@pytest.mark.parametrize(("name", "word"), [("n", "num_values"), ("low", "minimum"), ("high", "maximum")])
+def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word):
+    with pytest.raises(AttributeError, match=f"Bounded has no attribute '{name}': use spec.{word}"):
+        getattr(specs.discrete(3), name)
+    assert not hasattr(specs.discrete(3), name)

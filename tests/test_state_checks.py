@@ -106,6 +106,13 @@ def test_unroll_refuses_a_state_whose_arrays_have_other_shapes():
         jaxenv.unroll(three, jaxenv.rollout.random_policy(three), *start(two), 2)
 
 
+def test_a_step_under_vmap_over_the_lanes_is_refused(starts):
+    with pytest.raises(
+        ValueError, match=r"^step: state\..* must lead with the lanes, .* takes whole batches, without vmap"
+    ):
+        jax.vmap(counting().step)(starts["own"][0], ACTION)
+
+
 def test_an_error_of_the_author_is_left_alone(starts):
     class Broken(Counting):
         def transition(self, state, action, stream):
@@ -141,6 +148,8 @@ def test_a_policy_in_place_of_the_environment_is_refused(starts):
         jaxenv.unroll(policy, counting(), *starts["own"], 2)
     with pytest.raises(ValueError, match=r"^evaluate: env must be an environment, got <function"):
         jaxenv.evaluate(policy, counting(), KEY)
+    with pytest.raises(ValueError, match=r"^random_policy: env must be an environment, got 'CartPole-v1'"):
+        jaxenv.rollout.random_policy("CartPole-v1")
 
 
 def test_a_policy_that_returns_a_pair_is_told_about_policy_step(starts):
@@ -229,6 +238,12 @@ def test_repeated_keys_are_refused_unless_env_id_is_given():
     with pytest.raises(ValueError, match=r"^reset: keys must be distinct, got the same for lanes 0 and 2"):
         counting().reset(keys)
     assert counting().reset(keys, env_id=jnp.arange(3))[1].env_id.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("env_id", [3, {"gravity": 9.8}])
+def test_env_id_must_be_an_array_of_lanes(env_id):
+    with pytest.raises(ValueError, match=r"^reset: env_id must be an array of the lanes' numbers, int32\[B\], got"):
+        counting().reset(KEY, env_id)
 
 
 def test_a_list_of_keys_is_refused():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import Wrapper, specs
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, LaneWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, LaneWrapper, RewardWrapper, TimeLimit
 from tests.wrapper_bases.toys import Return, RewardMean
 
 
@@ -100,3 +101,49 @@ def test_an_error_inside_a_property_is_not_hidden():
 def test_a_wrapper_refuses_what_is_no_environment(inner):
     with pytest.raises(ValueError, match=r"^TimeLimit: env must be an environment, got "):
         TimeLimit(inner, 3)
+
+
+@pytest.mark.parametrize(
+    ("owns", "message"),
+    [
+        (frozenset({"rewards"}), "Wrong: owns must name fields of a TimeStep, got 'rewards', did you mean 'reward'"),
+        (frozenset({"x"}), "got 'x', the fields are step_type, reward, "),
+        ("reward", "Wrong: owns must be a set of fields, such as {'reward'}, got 'reward'"),
+    ],
+)
+def test_owns_must_name_fields_of_a_timestep(owns, message):
+    with pytest.raises(TypeError, match=message):
+        type("Wrong", (Wrapper,), {"owns": owns})
+
+
+class Careless(LaneWrapper):
+    """Initial state and result of ``after`` are those of the subclass."""
+
+    def init(self, timestep, stream):
+        return jnp.zeros(timestep.step_type.shape)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        ({"init": lambda self, timestep, stream: jnp.zeros(())}, r"init: every array must lead with the 3 lanes"),
+        (
+            {"after": lambda self, own, timestep, stream: timestep},
+            r"after: must return its state and the timestep, got Time",
+        ),
+        (
+            {"after": lambda self, own, timestep, stream: ((own, own), timestep)},
+            r"after: state must be an array, got a tu",
+        ),
+    ],
+)
+def test_a_hook_of_a_lane_wrapper_that_returns_something_else_is_refused(hooks, message):
+    env = type("Wrong", (Careless,), hooks)(Counting(np.array([3]), num_envs=3))
+    with pytest.raises(ValueError, match=f"<Wrong<Counting>>.{message}"):
+        env.reset(jax.random.key(0))
+
+
+def test_a_reward_wrapper_that_returns_nothing_is_refused():
+    env = type("Wrong", (RewardWrapper,), {"reward": lambda self, reward: None})(Counting(np.array([3]), num_envs=3))
+    with pytest.raises(ValueError, match="Wrong: the reward must be an array, got None"):
+        env.reset(jax.random.key(0))

@@ -5,6 +5,8 @@ import dataclasses
 from typing import ClassVar
 
 from jaxenv import _actions, _xla, specs, tree
+from jaxenv._structure import mismatch
+from jaxenv._task_checks import check_leading
 from jaxenv._wrapper_bases.ownership import check_owned
 from jaxenv._wrapper_bases.prev_action import num_lanes, with_prev_action
 from jaxenv.random import Stream
@@ -75,6 +77,7 @@ class LaneWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         clock = self.env.clock(state)
         own = tree.strong(self.init(timestep, self._stream(clock, "init")))
+        check_leading(self, "init", own, env_id.shape)
         own, timestep = self._after(own, timestep, clock)
         if self.rewrites_action:
             zeros = specs.zeros(self.action_spec(), env_id.shape)
@@ -111,9 +114,13 @@ class LaneWrapper(Wrapper):
         return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), row
 
     def _after(self, own, timestep, clock):
-        own, row = self.after(own, timestep, self._stream(clock, "after"))
-        check_owned(self, timestep, row)
-        return own, row
+        out = self.after(own, timestep, self._stream(clock, "after"))
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise ValueError(f"{self}.after: must return its state and the timestep, got {type(out).__name__}")
+        if (fault := mismatch(own, out[0], "state")) is not None:
+            raise ValueError(f"{self}.after: {fault}, as init made it")
+        check_owned(self, timestep, out[1])
+        return out
 
     @property
     def rewrites(self) -> frozenset[str]:

@@ -36,6 +36,7 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
     Returns:
         A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
     """
+    check_environment("random_policy", env)
     spec = env.action_spec()
     maskable = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
 

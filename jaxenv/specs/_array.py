@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxenv import random
 from jaxenv._checks import INT32_MAX, check_integer, is_integer
+from jaxenv._names import missing_attribute
 
 Outer: TypeAlias = int | tuple[int, ...]
 
@@ -147,6 +148,12 @@ class Bounded(Array):
     Raises:
         ValueError: if a bound does not broadcast, is NaN, does not fit the dtype, or a minimum exceeds its maximum.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            words = {"n": "spec.num_values", "low": "spec.minimum", "high": "spec.maximum"}
+            return missing_attribute(self, name, words)
 
     _minimum: tuple = ()
     _maximum: tuple = ()

@@ -256,7 +256,7 @@ def test_a_summary_of_several_calls_is_refused_with_a_hint_at_vmap():
 
 
 def test_a_policy_that_is_no_function_is_refused():
-    with pytest.raises(ValueError, match=r"evaluate: policy must be a function of \(timestep, stream\), or .* got None"):
+    with pytest.raises(ValueError, match=r"evaluate: policy must be a function of \(timestep, stream\), .* got None"):
         evaluate(counting([[1], [2], [3]]), None, jax.random.key(0))
 
 
