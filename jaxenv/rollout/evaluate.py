@@ -13,8 +13,8 @@ from jaxenv._sum import Sum
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy import check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
-from jaxenv.rollout._statistic import Statistic
 from jaxenv.rollout.metrics._sums import LARGEST
+from jaxenv.rollout.statistic import Statistic
 
 
 @tree.struct

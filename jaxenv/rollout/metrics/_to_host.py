@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv._count import Count
-from jaxenv.rollout._statistic import Statistic
+from jaxenv.rollout.statistic import Statistic
 
 
 def to_host(metrics: Any) -> Any:

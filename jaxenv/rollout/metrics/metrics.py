@@ -10,12 +10,12 @@ from jaxenv import _xla, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
 from jaxenv._sum import sum_axis0
-from jaxenv.rollout._statistic import Statistic
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
 from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
 from jaxenv.rollout.metrics.metrics_state import MetricsState
 from jaxenv.rollout.metrics.totals import Totals, is_moments
+from jaxenv.rollout.statistic import Statistic
 from jaxenv.timestep import TimeStep
 
 

@@ -16,7 +16,8 @@ class Statistic:
 
     Attributes:
         value: float32, 0 where the statistic is missing.
-        valid: bool, in a shape that broadcasts to that of ``value``; False where the statistic is missing.
+        valid: bool, False where the statistic is missing; in the shape of ``value`` without the axis of a vector
+            reward.
     """
 
     value: jax.Array
