@@ -58,7 +58,8 @@ def make(
     env = stack.add_guards(env, clip_action)
     wrapped = env
     if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
-        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as ['ClipReward'], got {wrappers!r}")
+        example = wrappers if isinstance(wrappers, str) else "ClipReward"
+        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as [{example!r}], got {wrappers!r}")
     for wrapper in wrappers:
         wrapped = _builder(wrapper)(wrapped)
         if not isinstance(wrapped, Environment):

@@ -234,9 +234,7 @@ def test_a_non_finite_reward_is_reported_with_lane_and_step(value):
 def test_a_non_finite_observation_is_reported_with_path_element_lane_and_step(value, bounded):
     env = diverging(lanes(-1, -1, 1), shown=value, bounded=bounded)
     rule = "it must lie within Bounded((2,), float32, -1.0, inf)" if bounded else "it must be finite"
-    assert message_of(env, IDLE) == (
-        f"Diverging: observation.place[1] at lane 2, episode 0, step 1 is {value}: {rule}"
-    )
+    assert message_of(env, IDLE) == (f"Diverging: observation.place[1] at lane 2, episode 0, step 1 is {value}: {rule}")
 
 
 def test_an_observation_outside_of_its_spec_is_rejected():
