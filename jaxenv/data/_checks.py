@@ -4,7 +4,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._checks import Range, check_choice
