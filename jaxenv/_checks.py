@@ -128,20 +128,6 @@ def check_real(owner: str, name: str, value: Any, minimum: float, maximum: float
         raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
 
 
-def check_range(owner: str, name: str, values: Any, minimum: float, maximum: float = math.inf) -> None:
-    """Raises a ``ValueError`` unless all of ``values``, a number or an array, lie in [minimum, maximum].
-
-    Tracers are not checked.
-
-    >>> check_range("FourRooms", "fail_prob", np.array([0.5, 1.5]), 0, 1)
-    Traceback (most recent call last):
-    ValueError: FourRooms: fail_prob must be in [0, 1], got [0.5 1.5]
-    """
-    if is_concrete(values) and not np.all((np.asarray(values) >= minimum) & (np.asarray(values) <= maximum)):
-        rule = f"be in [{minimum}, {maximum}]" if math.isfinite(maximum) else f"be at least {minimum}"
-        raise ValueError(f"{owner}: {name} must {rule}, got {values}")
-
-
 def check_order(owner: str, low_name: str, low: Any, high_name: str, high: Any, *, strict: bool = False) -> None:
     """Raises a ``ValueError`` unless ``low <= high`` (``low < high`` if ``strict``); tracers are not checked.
 

@@ -1,7 +1,6 @@
 """Declarations of the numeric leaves and options of environments, and checks of the values given for them."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -99,13 +98,11 @@ def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
 
 
 def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """Checks that a static argument has the type of its default and is not NaN; returns it as a Python value."""
+    """Checks that a static argument has the type of its default; returns it as a Python value."""
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):
         value = value.item()
     if kinds is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)):
-        if isinstance(value, float) and math.isnan(value):
-            raise ValueError(f"{owner}: {name} must be a number, got nan")
         return value
     if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
         return value

@@ -1,13 +1,17 @@
 """Numeric arguments of environments: accepted values, conversion, and error messages."""
 
 import dataclasses
+import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv import tree
 from jaxenv._declared import Declared, check_number, declared_leaves, hashable
+from jaxenv.testing import Chain
 
 
 def declared(value, rank=0, dtype=np.float32):
@@ -99,3 +103,64 @@ def test_declared_leaves_refuses_an_undeclared_field():
 
 def test_hashable_turns_arrays_and_lists_into_tuples():
     assert hashable([np.array([[1, 2]]), (3, [4]), "x"]) == (((1, 2),), (3, (4,)), "x")
+
+
+@tree.struct
+class Params:
+    """One field of every kind."""
+
+    plain: float = 1.0
+    number: float = tree.leaf(default=1.0, unit="m", above=0)
+    count: int = tree.leaf(default=3, low=1)
+    flag: bool = tree.leaf(default=False)
+    table: Any = tree.leaf(rank=1, default=(1.0, 2.0), high=2)
+
+
+def test_a_declaration_has_the_dtype_of_its_default_and_its_range_and_unit():
+    found = {d.path: (d.rank, d.dtype, str(d.range) if d.range else "", d.unit) for d in declared_leaves(Params())}
+    assert found == {
+        "plain": (0, np.float32, "", ""),
+        "number": (0, np.float32, "above 0", "m"),
+        "count": (0, np.int32, "at least 1", ""),
+        "flag": (0, np.bool_, "", ""),
+        "table": (1, np.float32, "at most 2", ""),
+    }
+
+
+def test_params_are_built_by_position_and_by_name_like_any_dataclass():
+    assert Params(2.0, 3.0).number == Params(number=3.0).number == dataclasses.replace(Params(), number=3.0).number == 3
+    assert jax.tree.leaves(Params(flag=True)) == [1.0, 1.0, 3, True, 1.0, 2.0]
+
+
+class Ranged(Chain):
+    """Has a param and an option with ranges."""
+
+    params: Params = Params()
+    share: float = tree.static(default=0.5, above=0, high=1)
+    size: int = tree.static(default=5, low=2)
+    loose: float = tree.static(default=0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"params": Params(number=0.0)}, "number must be above 0, got 0.0"),
+        ({"params": Params(count=[3, 0])}, "count must be at least 1, got 0 in lane 1"),
+        ({"params": Params(table=[1, 3])}, "table must be at most 2, got 3.0"),
+        ({"params": Params(table=[[1, 2], [3, 1]])}, "table must be at most 2, got 3.0 in lane 1"),
+        ({"share": 0}, "share must be in (0, 1], got 0"),
+        ({"share": float("nan")}, "share must be in (0, 1], got nan"),
+        ({"share": (0.5, 0.5)}, "share must be one number, got (0.5, 0.5)"),
+        ({"size": 1}, "size must be at least 2, got 1"),
+        ({"size": 2**31}, "size must be at most 2147483647, got 2147483648"),
+        ({"size": 2.5}, "size must be of type int, got 2.5"),
+        ({"loose": (1.0, 2.0)}, "loose must be one number, got (1.0, 2.0)"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_the_constructor(arguments, message):
+    with pytest.raises(ValueError, match="^" + re.escape(f"Ranged: {message}") + "$"):
+        Ranged(num_envs=2, **arguments)
+
+
+def test_traced_params_are_not_checked():
+    assert jax.jit(lambda x: Ranged().with_params(number=x).params.number)(-1.0) == -1

@@ -4,10 +4,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_choice, is_concrete
+from jaxenv._checks import Range, check_choice
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
@@ -64,8 +63,7 @@ def rows_of(owner: str, experience: Experience, last: TimeStep, mode: Trajectory
 def check_fraction(owner: str, name: str, value: Any) -> None:
     """Raises a ``ValueError`` for concrete numbers outside [0, 1], and for anything that is not a number."""
     as_number(owner, name, value)
-    if is_concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
-        raise ValueError(f"{owner}: {name} must be in [0, 1], got {value}")
+    Range(0, 1).check(owner, name, value)
 
 
 def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Array:

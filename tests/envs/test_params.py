@@ -63,7 +63,7 @@ def test_rows_are_finite_with_every_float_param_at_zero_or_negative_where_its_ra
         ("Acrobot-v1", {"inertia": 0.0}, "inertia must be above 0, got 0.0"),
         ("Acrobot-v1", {"max_rate_1": 0.05}, "start_range must be at most 0.05, got 0.1"),
         ("Pendulum-v1", {"start_rate": 9}, "start_rate must be at most 8, got 9.0"),
-        ("Pendulum-v1", {"max_torque": float("nan")}, "max_torque must be a number, got nan"),
+        ("Pendulum-v1", {"max_torque": float("nan")}, "max_torque must be above 0, got nan"),
         ("MountainCar-v0", {"start_low": -0.3}, "start_low must not exceed start_high, got -0.3 and -0.4"),
         ("MountainCarContinuous-v0", {"start_high": 1.0}, "start_high must be in [-1.2, 0.6], got 1.0"),
         ("MountainCar-v0", {"max_position": -1.2}, "min_position must be below max_position, got -1.2 and -1.2"),

@@ -395,7 +395,7 @@ BAD = [
     (TransformObservation, BOX, {"fn": jnp.sum}, r"lead with the lanes, 3 here, got shape \(\) for the observation"),
     (TransformObservation, BOX, {"fn": jnp.abs, "spec": DIE}, "spec and the result of fn differ at the only leaf"),
     (ClipObservation, BOX, {"minimum": 2, "maximum": 1}, "minimum must not exceed maximum, got 2 and 1"),
-    (ClipObservation, BOX, {"minimum": np.nan}, "minimum must be a number, got nan"),
+    (ClipObservation, BOX, {"minimum": np.nan}, "minimum must be a number or an array of numbers, got nan"),
     (ClipObservation, BOX, {"minimum": (1, 2, 3)}, r"observation must have a shape that minimum \(1, 2, 3\)"),
     (ClipObservation, DIE, {"minimum": 1.2, "maximum": 1.8}, "observation must have a value between 1.2 and 1.8"),
     (ClipObservation, Array((), U8), {"maximum": -1}, "observation must have a value between -inf and -1"),

@@ -156,7 +156,7 @@ def test_a_delayed_vector_reward_is_summed_by_component():
     [
         (lambda e: ClipReward(e), "ClipReward: minimum, maximum or both must be given, got None and None"),
         (lambda e: ClipReward(e, 2, 1), "ClipReward: minimum must not exceed maximum, got 2 and 1"),
-        (lambda e: ClipReward(e, float("nan")), "ClipReward: minimum must be a number, got nan"),
+        (lambda e: ClipReward(e, float("nan")), "ClipReward: minimum must be a number or an array of numbers, got nan"),
         (lambda e: ClipReward(e, (0, 1)), r"ClipReward: .* must be numbers that fit .*, got \(0, 1\) and None"),
         (lambda e: ClipReward(e, "low"), "ClipReward: minimum must be a number or an array of numbers, got 'low'"),
         (lambda e: TransformReward(e, 3), "TransformReward: fn must be a function of rewards, got 3"),

@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
-from jaxenv._checks import check_range, is_concrete
+from jaxenv._checks import Range, is_concrete
 from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
@@ -141,7 +141,7 @@ def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
     Raises:
         ValueError: if ``fail_prob`` is outside [0, 1].
     """
-    check_range("transition_table", "fail_prob", fail_prob, 0, 1)
+    Range(0, 1).check("transition_table", "fail_prob", fail_prob)
     number = {tuple(cell): i for i, cell in enumerate(FREE_CELLS.tolist())}
     moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
     direction = (1 - fail_prob) * np.eye(4) + fail_prob / 3 * (1 - np.eye(4))  # [intended, taken]
