@@ -21,8 +21,12 @@ def assert_round_trips(env):
     return data
 
 
-@pytest.mark.parametrize("id", jaxenv.ids())
-def test_every_registered_environment_round_trips_through_json(id):
+# Kinds of stacks: no guards, guards and clipping, options in the registry, no limit, a terminal limit, `compact`.
+IDS = ["CartPole-v1", "Pendulum-v1", "FrozenLake8x8-v1", "Catch-bsuite", "MetaMaze-misc", "Maze-13x13-v0"]
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_registered_environment_round_trips_through_json(id):
     assert assert_round_trips(jaxenv.make(id, num_envs=2))["params"] == {}
 
 

@@ -51,7 +51,7 @@ REPLAY = Replay(12, 3, index_episodes=True)  # holds rows 2 .. 13
 
 @functools.cache
 def relabelled(length, proportion=1.0, number=600):
-    """Sampled windows, and two transformations of them, one after the other."""
+    """Sampled windows, two transformations of them, one after the other, the state before them, and the buffer."""
     experience, hindsight = labelled_rows(), HER(proportion=proportion)
 
     @jax.jit
@@ -61,8 +61,8 @@ def relabelled(length, proportion=1.0, number=600):
             stored = REPLAY.add(stored, jax.tree.map(lambda x, rows=rows: x[rows], experience))
         batch = REPLAY.sample(stored, key, number, length)
         state = hindsight.init(jax.tree.map(lambda x: x[0], batch.experience.timestep), jax.random.key(5))
-        state, first = hindsight.transform_batch(state, batch, REPLAY, stored)
-        return batch, first, hindsight.transform_batch(state, batch, REPLAY, stored)[1]
+        later, first = hindsight.transform_batch(state, batch, REPLAY, stored)
+        return batch, first, hindsight.transform_batch(later, batch, REPLAY, stored)[1], state, stored
 
     return jax.device_get(run(experience, jax.random.key(0)))
 
@@ -77,7 +77,7 @@ def goals_of(batch):
 
 @pytest.mark.parametrize(("length", "proportion"), [(2, 0.8), (4, 1.0)])
 def test_every_row_of_the_first_rows_episode_gets_the_same_later_goal_and_its_reward(length, proportion):
-    batch, relabelled_batch, _ = relabelled(length, proportion)
+    batch, relabelled_batch, *_ = relabelled(length, proportion)
     raw, goal, reward = goals_of(batch), goals_of(relabelled_batch), relabelled_batch.experience.timestep.reward
     seen = set()
     for i, (lane, position) in enumerate(zip(batch.env_id, batch.position, strict=True)):
@@ -105,7 +105,7 @@ def test_every_row_of_the_first_rows_episode_gets_the_same_later_goal_and_its_re
 
 
 def test_windows_that_start_with_the_last_row_of_an_episode_do_not_change():
-    batch, relabelled_batch, _ = relabelled(4)
+    batch, relabelled_batch, *_ = relabelled(4)
     last = batch.experience.timestep.step_type[:, 0] == LAST
     assert last.sum() >= 20
     for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(relabelled_batch), strict=True):
@@ -113,7 +113,7 @@ def test_windows_that_start_with_the_last_row_of_an_episode_do_not_change():
 
 
 def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
-    batch, relabelled_batch, _ = relabelled(2, 0.8)
+    batch, relabelled_batch, *_ = relabelled(2, 0.8)
     changed = (goals_of(batch) != goals_of(relabelled_batch)).any(axis=(1, 2))
     can_change = batch.experience.timestep.step_type[:, 0] != LAST
     assert abs(changed[can_change].mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / can_change.sum())
@@ -122,7 +122,7 @@ def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
 
 
 def test_only_goal_and_reward_change():
-    batch, relabelled_batch, _ = relabelled(4)
+    batch, relabelled_batch, *_ = relabelled(4)
     paths = jax.tree_util.tree_leaves_with_path(batch)
     for (path, a), b in zip(paths, jax.tree.leaves(relabelled_batch), strict=True):
         name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -150,7 +150,7 @@ def test_later_rows_are_equally_likely():
 
 
 def test_draws_differ_between_batches_and_between_keys():
-    _, first, second = relabelled(4)
+    _, first, second, *_ = relabelled(4)
     drawn, again = goals_of(first)[:, 0, 0], goals_of(second)[:, 0, 0]
     assert 0.05 < np.mean(drawn != again) < 0.95
     state = HER().init(TimeStep(observation=labelled_rows().timestep.observation, env_info={}), jax.random.key(1))
@@ -264,34 +264,27 @@ def test_windows_that_cannot_be_relabelled_raise(call, message):
         call()
 
 
-def transform_outside_jitted_code(reward, abnormal=()):
-    """Windows of two rows whose goals were 1000 away or more, with rewards that `distance_reward` computes."""
-    experience = jax.tree.map(np.asarray, labelled_rows())
-    goals = experience.timestep.observation["goals"]
-    true = -np.abs(goals["achieved"]["x"] - goals["desired"]["x"]).sum(axis=-1)
-    timestep = experience.timestep
-    true = np.where(timestep.is_first(), np.float32(0), true)
-    true[list(abnormal)] = 0
+def transform_outside_jitted_code(reward, abnormal=False):
+    """Windows of two rows, whose rewards after FIRST are 0.123, or 9 on rows that are marked abnormal."""
+    batch, *_, state, stored = relabelled(2, 0.8)
+    timestep = batch.experience.timestep
     marks = np.zeros_like(timestep.is_first())
-    marks[list(abnormal)] = True
-    timestep = dataclasses.replace(timestep, reward=true, env_info={"abnormal": marks})
-    experience = dataclasses.replace(experience, timestep=timestep)
-    replay = Replay(ROWS, 3, index_episodes=True)
-    stored = replay.add(replay.init(experience), experience)
-    hindsight = HER(proportion=0.5, reward=reward)
-    batch = replay.sample(stored, jax.random.key(0), 30)
-    state = hindsight.init(jax.tree.map(lambda x: x[0], timestep), jax.random.key(5))
-    return batch, hindsight.transform_batch(state, batch, replay, stored)[1]
+    marks[::7, 1] = abnormal
+    timestep = dataclasses.replace(
+        timestep, reward=np.where(marks, np.float32(9), timestep.reward), env_info={"abnormal": marks}
+    )
+    batch = dataclasses.replace(batch, experience=dataclasses.replace(batch.experience, timestep=timestep))
+    return batch, HER(proportion=0.8, reward=reward).transform_batch(state, batch, REPLAY, stored)[1]
 
 
 def test_rewards_that_the_function_does_not_compute_are_kept_with_a_warning():
-    with pytest.warns(UserWarning, match=r"it differs in \d+ of \d+ rows that keep their goal .*: -\d+ for -\d+"):
-        batch, relabelled_batch = transform_outside_jitted_code(lambda a, d: distance_reward(a, d) - 1)
-    kept = goals_of(batch) == goals_of(relabelled_batch)
-    kept = np.asarray(kept.all(axis=-1))
-    rewards = [np.asarray(b.experience.timestep.reward)[kept] for b in (batch, relabelled_batch)]
+    with pytest.warns(UserWarning, match=r"it differs in \d+ of \d+ rows that keep their goal .*: 0\.5 for 0\.123"):
+        batch, changed = transform_outside_jitted_code(lambda a, d: np.full(len(a["x"]), 0.5, np.float32))
+    kept = np.asarray((goals_of(batch) == goals_of(changed)).all(axis=-1))
+    rewards = [np.asarray(b.experience.timestep.reward)[kept] for b in (batch, changed)]
     np.testing.assert_array_equal(*rewards)
 
 
 def test_rewards_that_the_function_computes_and_abnormal_rows_cause_no_warning():
-    transform_outside_jitted_code(distance_reward, abnormal=[3, 7])  # a warning is an error
+    # A warning is an error.
+    transform_outside_jitted_code(lambda a, d: np.full(len(a["x"]), 0.123, np.float32), abnormal=True)
