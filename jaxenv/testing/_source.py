@@ -1,18 +1,16 @@
 """Exceptions as evidence, with the line of the author's code that raised them."""
 
+import importlib.util
 import os
 import pathlib
 import sysconfig
 import traceback
 
-import chex
-import jax
-import numpy as np
-
 _PACKAGE = pathlib.Path(__file__).parents[1]
 _ENVIRONMENTS = str(_PACKAGE / "envs") + os.sep
-_JAX, _NUMPY, _CHEX = (pathlib.Path(str(module.__file__)).parent for module in (jax, np, chex))
-_LIBRARIES = tuple(str(path) + os.sep for path in (_PACKAGE, _JAX, _JAX.with_name("jaxlib"), _NUMPY, _CHEX))
+_SPECS = (importlib.util.find_spec(name) for name in ("jax", "jaxlib", "numpy", "chex"))
+_FOLDERS = (_PACKAGE, *(pathlib.Path(spec.origin).parent for spec in _SPECS if spec and spec.origin))
+_LIBRARIES = tuple(str(folder) + os.sep for folder in _FOLDERS)
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
