@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_range, is_concrete
+from jaxenv._checks import is_concrete
 from jaxenv.task import Task, Transition
 
 
@@ -26,14 +26,12 @@ class RandomEnvironment(Task):
     Constructed by `random_environment`. The state is the observation and the number of steps, ``[B, ...]``.
     """
 
-    end_probability: float = 0.1
-    min_steps: int = 1
-    max_steps: int = 0
+    end_probability: float = tree.leaf(default=0.1, low=0, high=1)
+    min_steps: int = tree.leaf(default=1, low=0)
+    max_steps: int = tree.leaf(default=0, low=0)
     spaces: tree.Static = tree.static(kw_only=True)
 
     def check(self):
-        for name in ("min_steps", "max_steps"):
-            check_range("random_environment", name, getattr(self, name), 0)
         if is_concrete(self.max_steps) and is_concrete(self.min_steps):
             minimum, maximum = np.asarray(self.min_steps), np.asarray(self.max_steps)
             if np.any((maximum > 0) & (maximum < minimum)):

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_range
 from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 from jaxenv.random import Stream
 
@@ -36,15 +35,11 @@ class AddWhiteNoise(Leafwise, LaneWrapper):
     True
     """
 
-    probability: Any = tree.leaf()
+    probability: Any = tree.leaf(low=0, high=1)
     grayscale: bool = tree.static(default=False)
 
     kind: ClassVar[str] = "a uint8 image with three axes"
     noop_kwargs: ClassVar[dict[str, Any]] = {"probability": 0.0}
-
-    def check(self):
-        check_range("AddWhiteNoise", "probability", self.probability, 0, 1)
-        super().check()
 
     def applies(self, spec):
         return is_byte_image(spec)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer, check_real
 from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 from jaxenv.random import Stream
 from jaxenv.wrappers.add_white_noise import is_byte_image, map_images, noisy_spec, white_noise
@@ -39,17 +38,12 @@ class ObstructView(Leafwise, LaneWrapper):
     True
     """
 
-    ratio: float = tree.static()
-    width: int = tree.static()
+    ratio: float = tree.static(low=0, high=1)
+    width: int = tree.static(low=1)
     grayscale: bool = tree.static(default=False)
 
     kind: ClassVar[str] = "a uint8 image with three axes"
     noop_kwargs: ClassVar[dict[str, Any]] = {"ratio": 0.0}
-
-    def check(self):
-        check_real("ObstructView", "ratio", self.ratio, 0, 1)
-        check_integer("ObstructView", "width", self.width, 1)
-        super().check()
 
     def applies(self, spec):
         return is_byte_image(spec)
