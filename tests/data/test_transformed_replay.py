@@ -81,7 +81,7 @@ def test_reading_a_field_uses_the_statistics_and_does_not_learn():
 
     before, after, expected = map(float, read(transformer.init(timestep), stored, jax.random.key(1)))
     assert before != after
-    assert after == pytest.approx(expected, rel=1e-6)
+    assert after == pytest.approx(expected, rel=1e-5)
 
 
 def test_hindsight_relabels_samples_and_leaves_the_goals_of_fields():
