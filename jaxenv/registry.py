@@ -34,8 +34,8 @@ class EnvSpec:
     terminal_limit: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.id, str) or not self.id or ":" in self.id:
-            raise ValueError(f"EnvSpec: id must be a name without a colon, got {self.id!r}")
+        if not isinstance(self.id, str) or not self.id:
+            raise ValueError(f"EnvSpec: id must be a name, got {self.id!r}")
         if not (isinstance(self.entry_point, str) and ":" in self.entry_point) and not callable(self.entry_point):
             raise ValueError(
                 f"EnvSpec: entry_point must be a class, a function or 'module:name', got {self.entry_point!r}"
@@ -108,6 +108,8 @@ def register(
         ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
             of another kind or out of range.
     """
+    if not isinstance(id, str) or not id or ":" in id:
+        raise ValueError(f"register: id must be a name without a colon, got {id!r}")
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)

@@ -61,7 +61,7 @@ def test_an_id_cannot_be_registered_twice():
 
 @pytest.mark.parametrize("id", ["suite:Chain-v0", ":", ""])
 def test_an_id_with_a_colon_is_refused(id):
-    with pytest.raises(ValueError, match=f"EnvSpec: id must be a name without a colon, got '{id}'"):
+    with pytest.raises(ValueError, match=f"register: id must be a name without a colon, got '{id}'"):
         jaxenv.register(id, Chain)
 
 
