@@ -128,6 +128,8 @@ def register(
         ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
             of another kind or out of range.
     """
+    if not isinstance(id, str) or not id or ":" in id:
+        raise ValueError(f"register: id must be a name without a colon, got {id!r}")
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     if isinstance(id, str) and ":" in id:

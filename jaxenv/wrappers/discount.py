@@ -22,7 +22,7 @@ class Discount(Wrapper):
     Raises:
         ValueError: if ``value`` is out of range.
 
-    >>> import jax, jaxenv
+    >>> import jax, jaxenv, numpy as np
     >>> env = Discount(jaxenv.testing.Counting(np.array([2])), 0.5)
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> for _ in range(2):

@@ -22,7 +22,7 @@ class NonTerminating(Wrapper):
     Raises:
         ValueError: if ``discount`` is out of range.
 
-    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> import jax, jax.numpy as jnp, jaxenv, numpy as np
     >>> env = NonTerminating(jaxenv.testing.Counting(np.array([1])))
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> timestep = env.step(state, jnp.array([0]))[1]
