@@ -132,8 +132,6 @@ def register(
         raise ValueError(f"register: id must be a name without a colon, got {id!r}")
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
-    if isinstance(id, str) and ":" in id:
-        raise ValueError(f"register: id must be a name without a colon, which separates suite and id, got {id!r}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     return _registry[id]
 
