@@ -114,6 +114,12 @@ def drawn(outer):
     }
 
 
+def test_bounds_of_bools_may_be_0_and_1():
+    assert Bounded((), np.bool_, 0, 1) == Bounded((), np.bool_, False, True)
+    with pytest.raises(ValueError, match="Bounded: maximum must fit bool, got 2"):
+        Bounded((), np.bool_, 0, 2)
+
+
 # --- trees of arrays as vectors --------------------------------------------------------------------------------------
 
 

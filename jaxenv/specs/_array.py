@@ -323,7 +323,7 @@ def _number(spec: Array, value: Any) -> np.ndarray:
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
     """Bounds as a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
-    kinds = (jnp.bool_,) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)
+    kinds = (jnp.bool_, jnp.integer) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)
     if not any(jnp.issubdtype(exact.dtype, kind) for kind in kinds):
         raise ValueError(f"Bounded: {attribute} must be a number or an array of numbers, got {bound!r}")
     try:
