@@ -17,12 +17,12 @@ from jaxenv._env_data import to_data as to_data
 from jaxenv._make import load as load
 from jaxenv._make import make as make
 from jaxenv.environment import Environment as Environment
-from jaxenv.environment import reset_where as reset_where
 from jaxenv.multitask import Multitask as Multitask
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids
 from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
+from jaxenv.reset_where import reset_where as reset_where
 from jaxenv.rollout import evaluate as evaluate
 from jaxenv.rollout import unroll as unroll
 from jaxenv.step_where import step_where as step_where

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _state_checks, _xla, random, specs, tree
-from jaxenv._checks import INT32_MAX, Range, check_mask
+from jaxenv._checks import INT32_MAX, Range
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -365,31 +365,3 @@ def _lane_numbers(env_id: Any) -> jax.Array:
     if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
         raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
     return lanes.astype(jnp.int32)
-
-
-@_state_checks.explained
-def reset_where(
-    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
-) -> tuple[Tree, TimeStep]:
-    """Restarts the lanes of ``mask`` and returns the whole batch; the other lanes are untouched.
-
-    Args:
-        env: any environment, in particular one without ``AutoReset``.
-        state: the current state.
-        timestep: the TimeStep that belongs to it.
-        mask: bool ``[B]``, the lanes to restart.
-        key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
-            the restarted lanes get new keys and start at episode 0. Either way they keep what outlives an episode
-            (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
-
-    Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``.
-    """
-    clock = env.clock(state)
-    check_mask("reset_where", mask, clock.env_id.shape[0])
-    keys = clock.key if key is None else env.lane_words(key, clock.env_id)
-    episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
-    fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))
-    if (fault := _state_checks.difference(env, fresh, state, timestep)) is not None:
-        raise ValueError(f"reset_where: {fault}")
-    return tree.where(mask, fresh, (state, timestep))

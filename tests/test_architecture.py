@@ -29,7 +29,7 @@ LEVELS = [
     {"_wrapper_bases", "_stack_data"},
     {"render"},
     {"wrappers"},
-    {"multitask", "step_where"},
+    {"multitask", "step_where", "reset_where"},
     {"stack"},
     {"registry"},
     {"envs"},
