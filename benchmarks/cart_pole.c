@@ -4,8 +4,9 @@
  * and `next_step` restarts by selection, which compute a start for every lane at every step. Each array holds one value
  * per lane, and the single inner loop over lanes has no branch, so the compiler vectorises it. It runs in one thread.
  *
- * Compile with cc -O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC, with POLICY_0(k) and POLICY_1(k)
- * defined as the key words of a lane after the salts of the policy's stream are folded in.
+ * Compile with cc -O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC, with NAME_0(k) and NAME_1(k)
+ * defined as the words of a key after the name of the environment is folded in, and POLICY_0(k) and POLICY_1(k) as the
+ * key words of a lane after the salts of the policy's stream are folded in.
  */
 #include <math.h>
 #include <stdint.h>
@@ -68,7 +69,7 @@ static inline void sin_cos(float x, float *sin, float *cos) {
 static void reset(Lanes *l, int lanes, uint32_t seed) {
     for (int i = 0; i < lanes; i++) {
         /* jax.random.fold_in(jax.random.key(seed), i) */
-        Words k = threefry_20(0, seed, 0, (uint32_t)i);
+        Words key = threefry_20(0, seed, 0, (uint32_t)i), k = {NAME_0(key.a), NAME_1(key.b)};
         Words first = threefry_13(k.a, k.b, 0, 0), second = threefry_13(k.a + GOLDEN, k.b, 0, 0);
         l->k0[i] = k.a, l->k1[i] = k.b;
         l->x[i] = start(first.a), l->x_dot[i] = start(second.a);

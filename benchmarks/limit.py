@@ -51,7 +51,8 @@ def program() -> ctypes.CDLL:
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     if compiler is None:
         raise Unavailable("no C compiler found (cc, gcc, clang)")
-    salts = [f"-DPOLICY_{word}(k)={_folded(word)}" for word in (0, 1)]
+    folds = {"NAME": (ID,), "POLICY": SALTS}
+    salts = [f"-D{name}_{word}(k)={_folded(word, *salts)}" for name, salts in folds.items() for word in (0, 1)]
     # By default GCC uses only half of the width of AVX-512 registers.
     wide = ["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []
     with tempfile.TemporaryDirectory() as folder:
@@ -63,10 +64,10 @@ def program() -> ctypes.CDLL:
         return ctypes.CDLL(str(library))
 
 
-def _folded(word: int) -> str:
-    """Returns the C expression for a key word ``k`` after ``jaxenv.random.fold_in`` of all salts."""
+def _folded(word: int, *salts: str) -> str:
+    """Returns the C expression for a key word ``k`` after ``jaxenv.random.fold_in`` of all ``salts``."""
     folded = "(k)"
-    for salt in SALTS:
+    for salt in salts:
         folded = f"(({folded} ^ {jaxenv.random._digest(salt)[word]}u) * GOLDEN)"
     return folded
 

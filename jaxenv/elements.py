@@ -222,6 +222,10 @@ class Composed(Task):
         )
 
     @property
+    def _salt(self):
+        return self.name or self.env._salt
+
+    @property
     def reset_strategy(self):
         return self.env.reset_strategy
 

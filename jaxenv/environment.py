@@ -234,7 +234,12 @@ class Environment(Module, abc.ABC):
 
         They depend on the name of the environment, so different environments draw different numbers from one key.
         """
-        return random.lane_words(key, env_id, salt=self.name or type(self.unwrapped).__name__)
+        return random.lane_words(key, env_id, salt=self.unwrapped._salt)
+
+    @property
+    def _salt(self) -> str:
+        """What the streams of the lanes depend on besides their keys: the name, or the class of an unnamed task."""
+        return self.name or type(self).__name__
 
     @final
     def check_lanes(self, num_lanes: int) -> None:

@@ -114,7 +114,7 @@ def check_lane_keys(key: jax.Array, words: Words, num_envs: int) -> None:
         return
     if key.shape[0] == 0:
         raise ValueError("reset: key must hold at least one key, got none")
-    if num_envs not in (1, key.shape[0]):
+    if num_envs not in (1, key.shape[0]) and not jax.export.is_symbolic_dim(key.shape[0]):
         raise ValueError(
             f"reset: key must be one key or num_envs = {num_envs} keys, got {key.shape[0]} (a part of a batch, such as "
             "a shard, passes env_id)"

@@ -50,7 +50,7 @@ class Reacher(Task):
         return Point(at, target)
 
     def transition(self, state, action, stream):
-        at = jnp.clip(state.at + np.float32(0.1) * action, -1, 1)
+        at = jnp.clip(state.at + np.float32(0.05) * action, -1, 1)
         distance, effort = (jnp.sum(x * x, axis=-1) for x in (at - state.target, action))
         env_info = {"reward_dist": -distance, "reward_ctrl": -effort}
         return Transition(Point(at, state.target), -distance - effort, distance < 0.1, env_info)
@@ -85,7 +85,7 @@ PARTS = {
         "upright": lambda state, action, out: np.float32(1) - jnp.abs(out.state.theta),
         "moved": lambda state, action, out: jnp.abs(out.state.x - state.x),
     },
-    "terminations": {"far": lambda state, action, out: jnp.abs(out.state.x) > np.float32(0.1)},
+    "terminations": {"far": lambda state, action, out: jnp.abs(out.state.x) > np.float32(0.05)},
     "weights": {"upright": 0.5, "moved": -4.0},
 }
 
@@ -146,7 +146,7 @@ def test_a_cart_pole_reports_which_termination_ended_it():
     r = pushed()
     far, own = r.env_info["terminations"]["far"][1:], r.env_info["terminations"]["env"][1:]
     x, theta = r.observation["cart"][1:, :, 0], r.observation["pole"][1:, :, 0]
-    np.testing.assert_array_equal(far, np.abs(x) > np.float32(0.1))
+    np.testing.assert_array_equal(far, np.abs(x) > np.float32(0.05))
     np.testing.assert_array_equal(own, np.abs(theta) > np.float32(12 * 2 * np.pi / 360))
     np.testing.assert_array_equal(r.terminated[1:], far | own)
     assert (far & ~own).any()

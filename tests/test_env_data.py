@@ -36,7 +36,7 @@ def test_params_options_limit_and_wrappers_round_trip():
         num_envs=2,
         max_episode_steps=[3, 5],
         autoreset="same_step",
-        reset="compact",
+        reset_strategy="compact",
         wrappers=[("FrameStack", {"num": 2}), "NormalizeObservation"],
         mode="eval",
         gravity=[1.5, 2.5],
@@ -74,7 +74,7 @@ def test_an_environment_without_a_registered_id_is_refused(env):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"id": "Cartpole"}, "no environment 'Cartpole'; the closest ids are CartPole"),
+        ({"id": "Cartpole"}, "no environment 'Cartpole', did you mean 'CartPole"),
         ({"id": 3}, "from_data: id must be text and params a dict, got 3 and"),
         ({"params": []}, r"from_data: id must be text and params a dict, got 'CartPole-v1' and \[\]"),
         ({"params": {"gravty": 1}}, "CartPole-v1: unknown keyword 'gravty'"),

@@ -159,7 +159,7 @@ def test_flatten_runs_under_jit_and_refuses_what_does_not_fit():
     assert jitted.tolist() == specs.flatten(TREE, value).tolist()
     with pytest.raises(ValueError, match=r"speed does not fit Array\(\(3, 2\), float32\): its shape is \(4, 2\)"):
         specs.flatten(TREE, {**value, "speed": np.zeros((4, 2), np.float32)})
-    with pytest.raises(ValueError, match="structure differs"):
+    with pytest.raises(ValueError, match="value must be a dict with 'speed'"):
         specs.flatten(TREE, {"arm": value["arm"]})
     with pytest.raises(ValueError, match=r"unflatten: vector must have 8 elements, got shape \(3, 7\)"):
         specs.unflatten(TREE, jitted[:, :7])

@@ -242,7 +242,7 @@ def test_repeated_keys_are_refused_unless_env_id_is_given():
 
 @pytest.mark.parametrize("env_id", [3, {"gravity": 9.8}])
 def test_env_id_must_be_an_array_of_lanes(env_id):
-    with pytest.raises(ValueError, match=r"^reset: env_id must be an array of the lanes' numbers, int32\[B\], got"):
+    with pytest.raises(ValueError, match=r"^reset: env_id must be integers"):
         counting().reset(KEY, env_id)
 
 

@@ -167,7 +167,7 @@ np.savez(sys.argv[1] + "rows.npz", *jax.tree.leaves(rows))
 
 
 def test_an_exported_step_and_unroll_run_in_another_process_with_the_same_bits_for_any_number_of_lanes(tmp_path):
-    env = jaxenv.make("CartPole-v1", 2, reset="compact", max_episode_steps=9, wrappers=["EpisodeStatistics"])
+    env = jaxenv.make("CartPole-v1", 2, reset_strategy="compact", max_episode_steps=9, wrappers=["EpisodeStatistics"])
     policy = jaxenv.rollout.random_policy(env)
     keys, state, timestep, action = open_lanes(env)
     programs = {

@@ -282,7 +282,11 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def _axes(outer: Outer) -> tuple[int, ...]:
-    return _lengths("spec", "outer", [outer]) if is_integer(outer) else _lengths("spec", "outer", outer)
+    return _lengths("spec", "outer", [outer]) if _is_length(outer) else _lengths("spec", "outer", outer)
+
+
+def _is_length(n: Any) -> bool:
+    return is_integer(n) or jax.export.is_symbolic_dim(n)  # an exported function may leave the number of lanes open
 
 
 def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
@@ -291,9 +295,9 @@ def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
         shape = tuple(lengths)
     except TypeError:
         shape = (None,)
-    if isinstance(lengths, str) or not all(is_integer(n) and n >= 0 for n in shape):
+    if isinstance(lengths, str) or not all(_is_length(n) and n >= 0 for n in shape):
         raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}")
-    return tuple(int(n) for n in shape)
+    return tuple(int(n) if is_integer(n) else n for n in shape)
 
 
 def _numeric_dtype(owner: str, dtype: Any) -> np.dtype:

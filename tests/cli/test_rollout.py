@@ -91,10 +91,15 @@ def test_rollout_says_that_no_episode_finished():
 
 def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
-    # The first pole starts upright, is never pushed and never falls; the second starts out of bounds and falls at once.
-    argv += ["--set", "force=0", "start_range=0,20", "--set", "sutton_barto_reward=true"]
+    # Nothing pushes, so the first pole stays upright; the second falls at once, since a step takes very long.
+    argv += ["--set", "force=0", "tau=0.02,100", "start_range=0,0.05", "--set", "sutton_barto_reward=true"]
     printed = printed_json(capsys, *argv)
-    assert printed["params"] == {"force": 0, "start_range": [0, 20], "sutton_barto_reward": True}
+    assert printed["params"] == {
+        "force": 0,
+        "tau": [0.02, 100],
+        "start_range": [0, 0.05],
+        "sutton_barto_reward": True,
+    }
     assert printed["episodes"] == 6  # all in the second lane: LAST, FIRST, LAST, FIRST, ...
     assert printed["return_mean"] == -1
 
@@ -131,7 +136,7 @@ def test_nan_and_infinity_become_null_in_json():
         (["CartPole-v1", "--set", "num_envs=3"], "argument --set: num_envs is an option of the command: --num-envs 3"),
         (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
         (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
-        (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "one per lane would be num_envs = 2"),
+        (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "holds 3 lanes, the batch has 2"),
         (["CartPole-v1", "--set", "gravity"], "must be NAME=VALUE, got 'gravity'"),
         (["CartPole-v1", "--set", "gravity="], "must be NAME=VALUE, got 'gravity='"),
         (["CartPole-v1", "--set", "=1"], "must be NAME=VALUE, got '=1'"),

@@ -68,7 +68,7 @@ def test_nested_spaces_empty_leaves_and_vector_rewards_pass(key):
     }
     action = {"{odd}": specs.Bounded((2,), np.uint8, 3, 200), "flag": specs.Array((), np.bool_)}
     reward = specs.Bounded((2,), np.float32, 0.0, 1.0)
-    env = checked(random_environment(observation, action, reward, num_envs=LANES))
+    env = checked(random_environment(observation, action, reward, end_probability=0, num_envs=LANES))
     state, _ = env.reset(key)
     for value in (3, 200):
         state, row = env.step(state, {"{odd}": np.full((LANES, 2), value, np.uint8), "flag": np.ones(LANES, bool)})

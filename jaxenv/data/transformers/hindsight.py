@@ -135,7 +135,8 @@ class Hindsight(Transformer):
             lambda word: jnp.broadcast_to(word, window.shape), dataclasses.replace(stream, c1=window)
         )
         is_chosen = random.bernoulli(streams, (), self.proportion)
-        later = random.integers(random.fold_in(streams, "goal"), (), first, end + np.int32(1))
+        beyond = jnp.maximum(end, first) + np.int32(1)  # an episode that ends here has no later row
+        later = random.integers(random.fold_in(streams, "goal"), (), first, beyond)
         return is_chosen & (first <= end), jnp.minimum(later, end)
 
     def _reward_of(self, achieved, desired, old_reward):

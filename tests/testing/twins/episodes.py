@@ -92,7 +92,7 @@ class FirstBlock(AutoReset):
 
     def _start_episodes(self, mask, state, timestep):
         started = mask & (jnp.cumsum(mask, dtype=jnp.int32) <= self.block)
-        if self.strategy != "compact":
+        if self.reset_strategy != "compact":
             return super()._start_episodes(mask, state, timestep)
         return tree.where(started, super()._start_episodes(mask, state, timestep), (state, timestep))
 
@@ -135,7 +135,7 @@ TWINS: dict[str, Twin] = {
     "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact", "one_step_episodes")),
     "time limit read from a clock of 16 bits": Twin(lambda: ShortClock(Walk(), 20), limited, ("time_limit_exact",)),
     "compact restarts of the first block only": Twin(
-        lambda: FirstBlock(Walk(), strategy="compact"), lambda: AutoReset(Walk(), strategy="compact"), ("modes_agree",)
+        lambda: FirstBlock(Walk(), reset_strategy="compact"), lambda: AutoReset(Walk(), reset_strategy="compact"), ("modes_agree",)
     ),
     "terminal reward lost": Twin(lambda: LosesReward(Walk()), restarted, ("boundary_keeps_step",)),
     "final observation lost": Twin(
