@@ -2,7 +2,7 @@
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
 two thirds of the time. XLA reads its flags once per process, so this takes two runs of pytest. Plain ``pytest`` runs
-the same tests in one, with the default flags.
+the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the notebooks.
 """
 
 import os
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     for marker, flags in _RUNS.items():
         paths = numeric.PATHS if marker == "numeric" and not names_tests else ()
         environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
-        command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough", *arguments, *paths]
+        command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough and not pages", *arguments, *paths]
         codes.append(subprocess.run(command, env=environment).returncode)
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
     return max(ran, default=int(pytest.ExitCode.NO_TESTS_COLLECTED))

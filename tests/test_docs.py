@@ -16,6 +16,7 @@ SHOWN_ONLY = {"checking.md", "training.md"}
 PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if "```python" in p.read_text() and p.name not in SHOWN_ONLY]
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_prints_what_its_comments_say(page, capsys, monkeypatch):
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))

@@ -21,6 +21,7 @@ def test_notebooks_exist():
     assert NOTEBOOKS
 
 
+@pytest.mark.pages
 @notebooks
 def test_notebook_runs_without_errors(path, monkeypatch):
     # The kernel runs in another process and shares compiled programs with the tests through the cache on disk.
