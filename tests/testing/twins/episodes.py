@@ -135,7 +135,9 @@ TWINS: dict[str, Twin] = {
     "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact", "one_step_episodes")),
     "time limit read from a clock of 16 bits": Twin(lambda: ShortClock(Walk(), 20), limited, ("time_limit_exact",)),
     "compact restarts of the first block only": Twin(
-        lambda: FirstBlock(Walk(), reset_strategy="compact"), lambda: AutoReset(Walk(), reset_strategy="compact"), ("modes_agree",)
+        lambda: FirstBlock(Walk(), reset_strategy="compact"),
+        lambda: AutoReset(Walk(), reset_strategy="compact"),
+        ("modes_agree",),
     ),
     "terminal reward lost": Twin(lambda: LosesReward(Walk()), restarted, ("boundary_keeps_step",)),
     "final observation lost": Twin(
