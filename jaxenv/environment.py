@@ -5,6 +5,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 import functools
+import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
@@ -347,6 +348,15 @@ class Environment(Module, abc.ABC):
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+
+def check_environment(owner: str, env: Any) -> None:
+    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
+    if isinstance(env, Environment):
+        return
+    got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
+    got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
+    raise ValueError(f"{owner}: env must be an environment, got {got}")
 
 
 @functools.lru_cache(maxsize=1024)
