@@ -201,7 +201,7 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
-        (lambda row: row.reward, "in step, timestep must be a TimeStep, got an array$"),
+        (lambda row: row.reward, "in step, timestep must be a TimeStep, got an array"),
         (
             lambda row: dataclasses.replace(row, env_info={"extra": row.reward}),
             r"begin and step must return the same tree: in step, timestep\.env_info must be an empty dict, got",
