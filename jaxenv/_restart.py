@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from jaxenv import _xla, tree
 from jaxenv._checks import check_choice
 from jaxenv._declared import Declared, declared_leaves, map_declared
+from jaxenv._structure import mismatch
 from jaxenv.environment import Environment, ResetStrategy
 from jaxenv.random import Clock
 from jaxenv.timestep import TimeStep
@@ -70,11 +70,21 @@ def start_episodes(
     else:
         per_platform = {platform: strategies[name] for platform, name in strategy.items()}
         fresh = jax.lax.platform_dependent(*arguments, **per_platform)
-    try:
-        chex.assert_trees_all_equal_shapes_and_dtypes((state, timestep), fresh)
-    except AssertionError as difference:
-        raise ValueError(f"{env}: begin and step must return the same tree: {difference}") from None
+    for name, begun, stepped in zip(("state", "timestep"), fresh, (state, timestep), strict=True):
+        if (difference := _difference(name, begun, stepped)) is not None:
+            raise ValueError(f"{env}: begin and step must return the same tree: in step, {difference}")
     return fresh
+
+
+def _difference(name: str, begun: Tree, stepped: Tree) -> str | None:
+    """Where ``stepped`` differs from ``begun`` in structure, a shape or a dtype; ``None`` if it does not."""
+    if (found := mismatch(begun, stepped, name)) is not None:
+        return found
+    for (path, x), y in zip(tree.flatten_with_path(begun)[0], jax.tree.leaves(stepped), strict=True):
+        own, other = (f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (x, y))
+        if own != other:
+            return f"{name}.{tree.path_name(path)} must be {own}, got {other}"
+    return None
 
 
 def _select(env, mask, state, timestep):

@@ -5,6 +5,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 import functools
+import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
@@ -39,6 +40,8 @@ _WORDS = {
     "reset_env": "env.reset(key)",
     "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
     "seed": "env.reset(jax.random.key(seed))",
+    "statistics": "jaxenv.wrappers.statistics(env, state), which finds the wrapper inside the stack",
+    "with_statistics": "jaxenv.wrappers.with_statistics(env, state, statistics)",
     "max_steps_in_episode": "jaxenv.make(..., max_episode_steps=...)",
 }
 
@@ -347,6 +350,15 @@ class Environment(Module, abc.ABC):
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+
+def check_environment(owner: str, env: Any) -> None:
+    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
+    if isinstance(env, Environment):
+        return
+    got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
+    got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
+    raise ValueError(f"{owner}: env must be an environment, got {got}")
 
 
 @functools.lru_cache(maxsize=1024)

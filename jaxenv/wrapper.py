@@ -1,13 +1,12 @@
 """The base class of wrappers: environments that contain another environment."""
 
 import dataclasses
-import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jaxenv import specs, tree
 from jaxenv._names import did_you_mean
-from jaxenv.environment import AutoResetMode, Environment
+from jaxenv.environment import AutoResetMode, Environment, check_environment
 from jaxenv.random import Clock, Stream
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -49,9 +48,7 @@ class Wrapper(Environment):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
 
     def __post_init__(self):
-        if not isinstance(self.env, Environment):
-            got = f"the class {self.env.__name__}" if isinstance(self.env, type) else reprlib.repr(self.env)
-            raise ValueError(f"{type(self).__name__}: env must be an environment, got {got}")
+        check_environment(type(self).__name__, self.env)
         super().__post_init__()
 
     def inner(self, state: Tree) -> Tree:

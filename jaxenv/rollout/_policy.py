@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxenv import specs, tree
 from jaxenv._structure import mismatch
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.random import Stream, Words, note_on_streams
 from jaxenv.timestep import TimeStep
 
@@ -61,12 +61,6 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
     if words is not None:
         clock = dataclasses.replace(clock, key=words)
     return clock.stream("rollout", "policy")
-
-
-def check_environment(owner: str, env: Any) -> None:
-    """Raises a ``ValueError`` unless ``env`` is an environment."""
-    if not isinstance(env, Environment):
-        raise ValueError(f"{owner}: env must be an environment, got {env!r}")
 
 
 def check_policy(owner: str, policy: Any, recurrent: bool) -> None:

@@ -8,9 +8,9 @@ import jax
 
 from jaxenv import _xla, tree
 from jaxenv._state_checks import start_fault
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.random import Words
-from jaxenv.rollout._policy import act, check_environment, check_memory, check_policy, policy_stream
+from jaxenv.rollout._policy import act, check_memory, check_policy, policy_stream
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
 

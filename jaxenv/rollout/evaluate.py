@@ -10,8 +10,7 @@ import numpy as np
 from jaxenv import _moments, tree
 from jaxenv._checks import check_integer, is_integer, is_real
 from jaxenv._sum import Sum
-from jaxenv.environment import Environment
-from jaxenv.rollout._policy import check_environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.metrics._sums import LARGEST
 from jaxenv.rollout.statistic import Statistic

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.testing._run_checks import run_checks
 from jaxenv.testing.report import Report, Result
 
@@ -51,7 +51,8 @@ def check_env(
         `ALLOWED_OPT_OUTS` allows it.
 
     Raises:
-        ValueError: for an unknown property or too few steps.
+        ValueError: if ``env`` is not an environment, for an unknown property or too few steps.
         AssertionError: with ``raise_on_failure``, if a property failed.
     """
+    check_environment("check_env", env)
     return run_checks("check_env", repr(env), [env], key, properties, num_steps, raise_on_failure, progress)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.testing._run_checks import run_checks
 from jaxenv.testing.every_kind import every_kind
 from jaxenv.testing.report import Report, Result
@@ -43,9 +43,15 @@ def check_wrapper(
         One `Report`. A property fails if it fails around any of the environments; the evidence names that environment.
 
     Raises:
-        ValueError: for an unknown property, too few steps, or a wrapper that refuses all toy environments.
+        ValueError: for an argument that is not a wrapper or an environment, an unknown property, too few steps, or a
+            wrapper that refuses all toy environments.
         AssertionError: with ``raise_on_failure``, if a property failed.
     """
+    if not callable(wrapper) or isinstance(wrapper, Environment):
+        hint = f": pass jaxenv.wrappers.{wrapper}" if isinstance(wrapper, str) else ""
+        raise ValueError(f"check_wrapper: wrapper must be a class or function that wraps, got {wrapper!r}{hint}")
+    for env in envs:
+        check_environment("check_wrapper", env)
     wrapped = [wrapper(env) for env in envs] or _around_toys(wrapper)
     inner = [layers(env)[1] if len(layers(env)) > 1 else env for env in wrapped]
     target = f"{type(wrapped[0]).__name__} around {', '.join(map(repr, inner))}"

@@ -68,6 +68,8 @@ from jaxenv.wrappers.scale_image import ScaleImage as ScaleImage
 from jaxenv.wrappers.sign_reward import SignReward as SignReward
 from jaxenv.wrappers.sparse_reward import SparseReward as SparseReward
 from jaxenv.wrappers.standardize_observation import StandardizeObservation as StandardizeObservation
+from jaxenv.wrappers.statistics import statistics as statistics
+from jaxenv.wrappers.statistics import with_statistics as with_statistics
 from jaxenv.wrappers.sticky_action import StickyAction as StickyAction
 from jaxenv.wrappers.terminal_on_info import TerminalOnInfo as TerminalOnInfo
 from jaxenv.wrappers.terminate_on import TerminateOn as TerminateOn

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 from jaxenv import _xla, tree
 from jaxenv._checks import check_choice
 from jaxenv._restart import PerPlatform, check_strategy, start_episodes
+from jaxenv._structure import mismatch
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import AutoResetMode
+from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 
@@ -117,7 +119,7 @@ class AutoReset(Wrapper):
         return _xla.unshare(step(state, action))
 
     def _next_step(self, state, action):
-        stepped, timestep = self.env.step(state.inner, action)
+        stepped, timestep = self._stepped(state, action)
         # Values carried across episodes come from the state before this step: the ignored action must not change them.
         fresh, first = self._start_episodes(state.ended, state.inner, timestep)
         inner = tree.where(state.ended, fresh, stepped)
@@ -126,7 +128,7 @@ class AutoReset(Wrapper):
         return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
     def _same_step(self, state, action):
-        stepped, timestep = self.env.step(state.inner, action)
+        stepped, timestep = self._stepped(state, action)
         ended = timestep.is_last()
         fresh, first = self._start_episodes(ended, stepped, timestep)
         env_info = {
@@ -137,6 +139,12 @@ class AutoReset(Wrapper):
         inner = tree.where(ended, fresh, stepped)
         observation = self._observation_where(ended, inner, first, timestep)
         return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
+
+    def _stepped(self, state, action):
+        stepped, timestep = self.env.step(state.inner, action)
+        if not isinstance(timestep, TimeStep):
+            raise ValueError(f"{self.env}: in step, {mismatch(TimeStep(), timestep, 'timestep')}")
+        return stepped, timestep
 
     def _start_episodes(self, mask, state, timestep):
         return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)

@@ -200,3 +200,15 @@ def test_progress_receives_every_result_in_the_order_of_the_table():
 def test_invalid_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         check_env(Chain(), **arguments)
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env", "got"),
+    [(Walk, "the class Walk: call it"), ("CartPole-v1", r"'CartPole-v1': pass jaxenv\.make\('CartPole-v1'\)")],
+)
+def test_what_is_no_environment_is_refused_and_not_reported_as_a_failure(env, got):
+    with pytest.raises(ValueError, match=f"^check_env: env must be an environment, got {got}$"):
+        check_env(env, properties=["same_tree"])

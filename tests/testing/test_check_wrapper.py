@@ -129,3 +129,16 @@ def test_a_wrapper_that_refuses_all_toy_environments_is_refused_with_its_message
 
     with pytest.raises(ValueError, match=r"refuses all toy environments.*fussy: not around Counting"):
         check_wrapper(fussy)
+
+
+@pytest.mark.parametrize("wrapper", ["FrameStack", Chain(), ("FrameStack", {"num": 4})])
+def test_what_is_no_wrapper_is_refused(wrapper):
+    with pytest.raises(ValueError, match=r"^check_wrapper: wrapper must be a class or function that wraps, got "):
+        check_wrapper(wrapper)
+    with pytest.raises(ValueError, match=r"got 'FrameStack': pass jaxenv\.wrappers\.FrameStack$"):
+        check_wrapper("FrameStack")
+
+
+def test_a_wrapper_around_what_is_no_environment_is_refused():
+    with pytest.raises(ValueError, match=r"^check_wrapper: env must be an environment, got the class Chain: call it$"):
+        check_wrapper(lambda env: env, Chain)

@@ -197,6 +197,35 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
         env.step(state, jnp.zeros(2, jnp.int32))
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        (lambda row: row.reward, "in step, timestep must be a TimeStep, got an array"),
+        (
+            lambda row: dataclasses.replace(row, env_info={"extra": row.reward}),
+            r"begin and step must return the same tree: in step, timestep\.env_info must be an empty dict, got",
+        ),
+        (
+            lambda row: dataclasses.replace(row, reward=row.reward[0]),
+            r"begin and step must return the same tree: .*timestep\.reward must be float32\[2\], got float32\[\]",
+        ),
+    ],
+)
+def test_a_step_that_returns_another_row_is_refused_in_one_sentence(mode, row, rule):
+    class Changes(Wrapper):
+        owns = frozenset({"reward", "env_info"})
+
+        def step(self, state, action):
+            state, timestep = self.env.step(state, action)
+            return state, row(timestep)
+
+    env = AutoReset(Changes(mock_012(2)), mode)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=f"^<Changes<Counting>>: {rule}"):
+        jax.eval_shape(env.step, state, jnp.zeros(2, jnp.int32))
+
+
 def test_random_lanes_end_independently():
     spec = jaxenv.specs.discrete(3)
     env = AutoReset(random_environment(spec, spec, end_probability=np.array([0.0, 0.2, 1.0]), num_envs=3))

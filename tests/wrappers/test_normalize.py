@@ -14,8 +14,8 @@ import pytest
 
 import jaxenv
 from jaxenv import _moments, specs, tree
-from jaxenv.testing import Counting
-from jaxenv.wrappers import AutoReset, NormalizeObservation, NormalizeReward
+from jaxenv.testing import Chain, Counting
+from jaxenv.wrappers import AutoReset, FrameStack, NormalizeObservation, NormalizeReward, statistics, with_statistics
 from tests.rows import assert_equal, random_actions, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -403,3 +403,35 @@ def test_shards_with_a_mesh_axis_hold_the_statistics_of_all_lanes():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["agree", "alone"]
+
+
+# --- inside a stack --------------------------------------------------------------------------------------------------
+
+
+def test_the_statistics_of_a_wrapper_inside_a_stack_are_read_and_replaced():
+    inside = NormalizeObservation(NormalizeReward(AutoReset(Floats(np.array([[9], [9]]), num_envs=2))))
+    env = FrameStack(inside, 2, fields="x")
+    state, _ = env.reset(jax.random.key(0))
+    learned = statistics(env, state, "NormalizeReward")
+    assert_equal(learned, inside.env.statistics(state.inner.inner))
+    loaded = with_statistics(env, state, dataclasses.replace(learned, mean=learned.mean + 1), "NormalizeReward")
+    assert float(statistics(env, loaded, "NormalizeReward").mean) == float(learned.mean) + 1
+    assert_equal(statistics(env, loaded, "NormalizeObservation"), statistics(env, state, "NormalizeObservation"))
+    assert jax.tree.structure(loaded) == jax.tree.structure(state)
+
+
+def test_the_statistics_of_a_stack_need_one_wrapper_that_fits():
+    one = FrameStack(NormalizeReward(Chain()), 2)
+    two = NormalizeReward(one)
+    none = FrameStack(Chain(), 2)
+    for env, name, rule in (
+        (two, None, r"name must be given unless the stack has one wrapper with batch state, got None; .* has N.*, N"),
+        (two, "NormalizeReward", r"name must be that of one wrapper with batch state, got 'NormalizeReward'"),
+        (one, "NormalizeObservation", r"got 'NormalizeObservation'; <.*> has NormalizeReward$"),
+        (none, None, r"got None; <FrameStack<Chain>> has none$"),
+    ):
+        state, _ = env.reset(jax.random.key(0))
+        with pytest.raises(ValueError, match=rf"^statistics: .*{rule}"):
+            statistics(env, state, name)
+    with pytest.raises(AttributeError, match=r"use jaxenv\.wrappers\.statistics\(env, state\)"):
+        one.statistics(state)
