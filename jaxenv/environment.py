@@ -5,7 +5,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
@@ -60,6 +60,8 @@ class Environment(Module, abc.ABC):
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
             cls.step = _state_checks.explained(cls.step)  # type: ignore[method-assign]
+        if "begin" in vars(cls):
+            cls.begin = _noted(cls.begin)  # type: ignore[method-assign]
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
@@ -89,11 +91,7 @@ class Environment(Module, abc.ABC):
             env_id = _lane_numbers(env_id)
             words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
-        try:
-            state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
-        except TypeError as error:
-            random.note_on_streams(error)
-            raise
+        state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
         return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
 
     @abc.abstractmethod
@@ -347,6 +345,20 @@ class Environment(Module, abc.ABC):
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+
+def _noted(begin: Callable) -> Callable:
+    """Decorates ``begin``, which resets, restarts and specs call: the error of a stream in ``jax.random`` gets a note."""
+
+    @functools.wraps(begin)
+    def noting(*args, **kwargs):
+        try:
+            return begin(*args, **kwargs)
+        except TypeError as error:
+            random.note_on_streams(error)
+            raise
+
+    return noting
 
 
 @functools.lru_cache(maxsize=1024)
