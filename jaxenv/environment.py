@@ -348,7 +348,7 @@ class Environment(Module, abc.ABC):
 
 
 def _noted(begin: Callable) -> Callable:
-    """Decorates ``begin``, which resets, restarts and specs call: the error of a stream in ``jax.random`` gets a note."""
+    """Decorates ``begin``, which resets, restarts and specs call: the error about a stream as a key gets a note."""
 
     @functools.wraps(begin)
     def noting(*args, **kwargs):
