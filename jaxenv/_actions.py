@@ -28,7 +28,8 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
         name = f"{owner}: action {tree.path_name(path)}".rstrip()
         shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
         if shape != (num_lanes, *s.shape):
-            raise ValueError(f"{name} must have shape {(num_lanes, *s.shape)} (lanes, then {s}), got {shape}")
+            rule = f"shape {(num_lanes, *s.shape)} (one {s} per lane of the state)"
+            raise ValueError(f"{name} must have {rule}, got {shape}")
         kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
         if not jnp.issubdtype(dtype, kind):
             raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")

@@ -69,7 +69,8 @@ class Range:
 
     def __str__(self) -> str:
         if self.below == math.inf:
-            return f"finite and {dataclasses.replace(self, below=None)}"
+            rest = dataclasses.replace(self, below=None)
+            return f"finite and {rest}" if rest else "finite"
         low, high = (b if a is None else a for a, b in ((self.low, self.above), (self.high, self.below)))
         if low is not None and high is not None:
             return f"in {'(' if self.low is None else '['}{_end(low)}, {_end(high)}{')' if self.high is None else ']'}"

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,21 +14,28 @@ from jaxenv.timestep import TimeStep
 
 
 def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
-    """The rows ``[B]`` with ``reward`` (any numbers, ``[B]`` or ``[B, R]``) as float32, and 0 at FIRST.
+    """The rows ``[B]`` with ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) as float32, and 0 at FIRST.
 
     Raises:
         ValueError: if ``reward`` has another shape; the message starts with ``owner``.
     """
-    if not is_array(reward):
-        raise ValueError(f"{owner}: the reward must be an array, got {reward!r}")
-    reward = jnp.asarray(reward, jnp.float32)
-    lanes = timestep.step_type.shape
-    if reward.ndim not in (1, 2) or reward.shape[:1] != lanes:
-        raise ValueError(
-            f"{owner}: the reward must have shape (lanes,) or (lanes, R) for {lanes[0]} lanes, got {reward.shape}"
-        )
+    reward = checked_reward(owner, reward, timestep.step_type.shape)
     first = tree.expand(timestep.is_first(), reward.ndim)
     return dataclasses.replace(timestep, reward=jnp.where(first, jnp.zeros_like(reward), reward))
+
+
+def checked_reward(owner: str, reward: Any, lanes: tuple[int, ...]) -> jax.Array:
+    """The rewards of ``lanes`` as float32; raises a ``ValueError`` unless they are ``[B]``, or ``[B, R]`` of R > 1.
+
+    A column ``[B, 1]`` is a scalar reward by mistake, which would broadcast with ``[B]`` to ``[B, B]``.
+    """
+    if not is_array(reward):
+        raise ValueError(f"{owner}: the reward must be an array, got {reward!r}")
+    shape = jnp.shape(reward)
+    if shape[:1] != lanes or shape[2:] or shape[1:] in ((0,), (1,)):
+        rule = f"({lanes[0]},), or ({lanes[0]}, R) with R of at least 2 for a vector reward"
+        raise ValueError(f"{owner}: the reward must have shape {rule}, got {shape}")
+    return jnp.asarray(reward, jnp.float32)
 
 
 def bounded_reward(spec: specs.Array, low: Any, high: Any) -> specs.Bounded:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
+from jaxenv._reward import checked_reward
 from jaxenv._structure import is_array, mismatch
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -37,12 +38,13 @@ def check_specs(task: "Task") -> None:
 
 
 def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless reward, end and info lead with the lanes and the end is bool.
+    """Raises a ``ValueError`` unless reward, end and info lead with the lanes, in their shapes and kinds.
 
     An entry ``abnormal`` of the info must be bool ``[B]``, too.
     """
     given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
     check_leading(task, "transition", given, batch)
+    checked_reward(f"{task}.transition", out.reward, batch)
     if jnp.result_type(out.terminated) != jnp.bool_:
         raise ValueError(f"{task}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
     abnormal = out.env_info.get("abnormal")
@@ -106,6 +108,7 @@ def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
             raise ValueError(f"{task}.transition: env_info must be a dict, got {type(out.env_info).__name__}")
         check_arrays(task, "transition", "state", out.state)
         check_arrays(task, "transition", "env_info", out.env_info)
+        check_transition(task, out, batch)
         return dataclasses.replace(out, state=())
 
     return jax.eval_shape(checked, task, state, action, Stream(word, word, word, word))

@@ -6,7 +6,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 import abc
 import functools
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
@@ -63,6 +63,8 @@ class Environment(Module, abc.ABC):
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
             cls.step = _state_checks.explained(cls.step)  # type: ignore[method-assign]
+        if "begin" in vars(cls):
+            cls.begin = _noted(cls.begin)  # type: ignore[method-assign]
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
@@ -92,11 +94,7 @@ class Environment(Module, abc.ABC):
             env_id = _lane_numbers(env_id)
             words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
-        try:
-            state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
-        except TypeError as error:
-            random.note_on_streams(error)
-            raise
+        state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
         return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
 
     @abc.abstractmethod
@@ -359,6 +357,20 @@ def check_environment(owner: str, env: Any) -> None:
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
     raise ValueError(f"{owner}: env must be an environment, got {got}")
+
+
+def _noted(begin: Callable) -> Callable:
+    """Decorates ``begin``, which resets, restarts and specs call: the error about a stream as a key gets a note."""
+
+    @functools.wraps(begin)
+    def noting(*args, **kwargs):
+        try:
+            return begin(*args, **kwargs)
+        except TypeError as error:
+            random.note_on_streams(error)
+            raise
+
+    return noting
 
 
 @functools.lru_cache(maxsize=1024)

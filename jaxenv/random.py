@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import hashlib
 import math
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ Words: TypeAlias = tuple[jax.Array, jax.Array]
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 _GOLDEN = 0x9E3779B1  # odd, so that multiples of it by distinct block numbers are distinct words
+_LOGITS = Range(below=math.inf)
 
 
 @tree.struct
@@ -259,6 +260,16 @@ def _block(stream: Stream, number: Any) -> Words:
 # --- distributions ---------------------------------------------------------------------------------------------------
 
 
+def _check_lanes(owner: str, stream: Stream, rank: int = 0, **arguments: Any) -> None:
+    """Raises a ``ValueError`` unless each argument of this rank is one for all lanes or one per lane of the stream."""
+    _check_stream(stream)
+    for name, value in arguments.items():
+        shape = np.shape(value)
+        if len(shape) < rank or shape[: len(shape) - rank] not in ((), stream.shape):
+            rule = f"must be one {'row' if rank else 'number'} for all lanes or one per lane"
+            raise ValueError(f"{owner}: {name} {rule}, got shape {shape} for a stream of shape {stream.shape}")
+
+
 def _align(value: Any, stream: Stream, shape: Shape) -> jax.Array:
     """Gives a per-lane argument ``[B]`` the trailing axes of a draw ``[B, *shape]``; scalars broadcast anyway."""
     _check_shape(shape)
@@ -274,19 +285,21 @@ def unit(word: jax.Array) -> jax.Array:
 def uniform(stream: Stream, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> jax.Array:
     """Uniform float32 ``[B, *shape]`` in [low, high), on a grid of 2**24 points; bounds are scalars or one per lane.
 
-    As with every affine map in float32, the last point may round to ``high``.
+    As with every affine map in float32, the last point may round to ``high``. Equal bounds give the bound.
     """
-    low, span = _interval(stream, shape, low, high)
+    low, span = _interval("random.uniform", stream, shape, low, high)
     return low + unit(bits(stream, shape)) * span
 
 
 def separate_uniforms(stream: Stream, num: int, low: Any = 0.0, high: Any = 1.0) -> tuple[jax.Array, ...]:
     """The numbers of ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``."""
-    low, span = _interval(stream, (), low, high)
+    low, span = _interval("random.separate_uniforms", stream, (), low, high)
     return tuple(low + unit(word) * span for word in separate_bits(stream, num))
 
 
-def _interval(stream: Stream, shape: Shape, low: Any, high: Any) -> tuple[jax.Array, jax.Array]:
+def _interval(owner: str, stream: Stream, shape: Shape, low: Any, high: Any) -> tuple[jax.Array, jax.Array]:
+    _check_lanes(owner, stream, low=low, high=high)
+    check_order(owner, "low", low, "high", high)
     low = _align(jnp.asarray(low, jnp.float32), stream, shape)
     return low, _align(jnp.asarray(high, jnp.float32), stream, shape) - low
 
@@ -296,6 +309,7 @@ def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
 
     The bias is below (high - low) / 2**32.
     """
+    _check_lanes("random.integers", stream, low=low, high=high)
     check_order("random.integers", "low", low, "high", high, strict=True)
     low = _align(jnp.asarray(low, jnp.int32), stream, shape)
     span = (_align(jnp.asarray(high, jnp.int32), stream, shape) - low).astype(jnp.uint32)
@@ -312,6 +326,7 @@ def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
     """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``."""
+    _check_lanes("random.bernoulli", stream, p=p)
     Range(0, 1).check("random.bernoulli", "p", p)
     p = _align(jnp.asarray(p, jnp.float32), stream, shape)
     return unit(bits(stream, shape)) < p
@@ -338,12 +353,23 @@ def permutation(stream: Stream, n: int) -> jax.Array:
     return jax.lax.sort((words, index), dimension=-1, num_keys=1)[1]
 
 
-def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
-    """An index drawn in proportion to non-negative ``weights`` (``[B, n]``): int32 ``[B]``, one word per lane.
+def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> jax.Array:
+    """An index drawn in proportion to ``weights`` or to ``exp(logits)``: int32 ``[B]``, one word per lane.
 
-    An index of weight 0 is never drawn; where all weights are 0 the index is 0.
+    Give one of the two, ``[B, n]``, or ``[n]`` for all lanes. Weights are non-negative numbers or a mask; where all are
+    0 the index is 0. An index of weight 0, or of a logit of minus infinity, is never drawn.
+
+    Raises:
+        ValueError: for both or neither, for another number of lanes, and outside of traces for a negative weight, NaN,
+            or a logit of infinity.
     """
-    weights = weights.astype(jnp.float32)
+    if (weights is None) == (logits is None):
+        raise ValueError("random.categorical: pass weights or logits, one of the two")
+    name, valid, given = ("weights", Range(low=0), weights) if logits is None else ("logits", _LOGITS, logits)
+    _check_lanes("random.categorical", stream, 1, **{name: given})
+    valid.check("random.categorical", name, given, rank=1)
+    numbers = jnp.broadcast_to(jnp.asarray(given, jnp.float32), (*stream.shape, np.shape(given)[-1]))
+    weights = numbers if logits is None else jax.nn.softmax(numbers)
     cumulative = jnp.cumsum(weights, axis=-1)
     threshold = uniform(stream)[..., None] * cumulative[..., -1:]
     count, positive = weights.shape[-1], weights > 0
@@ -352,3 +378,22 @@ def categorical(stream: Stream, weights: jax.Array) -> jax.Array:
     first_above = jnp.min(jnp.where(positive & (cumulative > threshold), index, np.int32(count)), axis=-1)
     last_positive = jnp.max(jnp.where(positive, index, np.int32(0)), axis=-1)
     return jnp.minimum(first_above, last_positive)
+
+
+# --- names of jax.random ---------------------------------------------------------------------------------------------
+
+_WORDS = {
+    "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
+    "randint": "random.integers(stream, shape, low, high)",
+    "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",
+    "PRNGKey": "random.stream(jax.random.key(seed))",
+} | {
+    draw: f"jax.vmap(jax.random.{draw})(random.jax_keys(stream))"
+    for draw in ("gumbel", "truncated_normal", "beta", "gamma", "dirichlet", "laplace", "poisson")
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        hint = f": use {_WORDS[name]}" if name in _WORDS else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

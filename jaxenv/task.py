@@ -25,7 +25,7 @@ class Transition:
 
     Attributes:
         state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
-        reward: float32 ``[B]`` (or ``[B, R]``).
+        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward.
         terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
         env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
             ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its

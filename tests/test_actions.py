@@ -58,7 +58,10 @@ def test_conform_saturates_integers_instead_of_wrapping(spec, given, expected):
     [
         ([0, 1], "Env: action must be a dict with 'arm', 'grip', 'on', got a list of 2, .*: jax.numpy.array"),
         ({"arm": np.zeros((4, 2))}, "Env: action must be a dict with 'arm', 'grip', 'on', got a dict with 'arm'"),
-        (action(lanes=5), r"Env: action arm must have shape \(4, 2\) \(lanes, then Bounded\(.*\)\), got \(5, 2\)"),
+        (
+            action(lanes=5),
+            r"Env: action arm must have shape \(4, 2\) \(one Bounded.* per lane of the state\), got \(5, 2\)",
+        ),
         ({**action(), "grip": np.zeros((4, 1), int)}, r"Env: action grip must have shape \(4,\) .*, got \(4, 1\)"),
         ({**action(), "grip": np.int32(0)}, r"Env: action grip must have shape \(4,\) .*, got \(\)"),
         (action(grip=np.float32), "Env: action grip must be int32 or of its kind, got float32"),

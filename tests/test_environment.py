@@ -313,6 +313,14 @@ def test_environments_that_differ_in_params_share_a_compilation():
             r"every array must lead with the 3 lanes, reward has shape \(\)",
         ),
         (
+            {"transition": lambda self, state, a, stream: Transition(state, state["at"][:, None], a == 2)},
+            r"transition: the reward must have shape \(3,\), or \(3, R\) with R of at least 2 .*, got \(3, 1\)",
+        ),
+        (
+            {"transition": lambda self, state, a, stream: Transition(state, jnp.zeros((3, 2, 2)), a == 2)},
+            r"transition: the reward must have shape \(3,\), or \(3, R\) .*, got \(3, 2, 2\)",
+        ),
+        (
             {"transition": lambda self, state, a, stream: (state, state["at"], a == 2)},
             "transition: must return a jaxenv.Transition, got tuple",
         ),
@@ -329,6 +337,12 @@ def test_environments_that_differ_in_params_share_a_compilation():
 def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
     with pytest.raises(ValueError, match=message):
         step(variant(**methods))
+
+
+def test_a_reward_of_a_wrong_shape_is_refused_by_reset():
+    wrong = variant(transition=lambda self, state, a, stream: Transition(state, state["at"][:, None], a == 2))
+    with pytest.raises(ValueError, match=r"reward must have shape .*, got \(3, 1\)"):
+        wrong.reset(jax.random.key(0))
 
 
 def test_make_refuses_a_task_without_specs():

@@ -377,3 +377,25 @@ def test_x64_changes_no_draw():
     with jax.enable_x64(True):
         stream = jax.tree.map(lambda x: jnp.asarray(x, jnp.uint32), jax.device_get(lanes(100)))
         assert same(jax.device_get(jax.jit(everything)(stream)), narrow)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("split", "fold_in"),
+        ("randint", "integers"),
+        ("choice", "categorical"),
+        ("gumbel", "jax_keys"),
+        ("PRNGKey", "stream"),
+    ],
+)
+def test_names_of_jax_random_are_answered_with_the_word_to_use(name, word):
+    assert not hasattr(random, name)
+    assert hasattr(random, word)
+    with pytest.raises(AttributeError, match=rf"^module 'jaxenv\.random' has no attribute '{name}': use .*\b{word}\("):
+        getattr(random, name)
+
+
+def test_an_unknown_name_of_the_module_is_pythons_own_error():
+    with pytest.raises(AttributeError, match=r"^module 'jaxenv\.random' has no attribute 'unifrom'$"):
+        _ = random.unifrom

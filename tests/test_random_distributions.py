@@ -1,5 +1,7 @@
 """Distributions drawn from random words: bounds, moments, extreme words, and shapes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,7 +67,7 @@ def test_a_single_stream_draws_single_values():
     assert shapes(lambda s: random.separate_uniforms(s, 2, -1.0, 1.0)) == ((), ())
     assert shapes(lambda s: random.integers(s, (4, 2), 0, 5)) == (4, 2)
     assert shapes(lambda s: random.permutation(s, 3)) == (3,)
-    assert shapes(lambda s: random.categorical(s, jnp.ones(3))) == ()
+    assert shapes(lambda s: random.categorical(s, weights=jnp.ones(3))) == ()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (-3, 4), (5, 105), (0, 1)])
@@ -136,7 +138,7 @@ def test_all_permutations_are_equally_likely():
 
 def test_categorical_draws_in_proportion_to_the_weights():
     weights = np.array([1.0, 0.0, 3.0, 6.0, 0.0], np.float32)
-    values = draw(lambda s: random.categorical(s, jnp.broadcast_to(weights, (*s.shape, 5))))
+    values = draw(lambda s: random.categorical(s, weights=jnp.broadcast_to(weights, (*s.shape, 5))))
     counts = np.bincount(values, minlength=5)
     assert values.dtype == np.int32
     assert counts[[1, 4]].tolist() == [0, 0]
@@ -146,7 +148,7 @@ def test_categorical_draws_in_proportion_to_the_weights():
 def test_categorical_never_draws_an_index_of_weight_0():
     rng = np.random.default_rng(0)
     weights = np.where(rng.random((N, 40)) < 0.7, 0, 10.0 ** rng.uniform(-12, 12, (N, 40))).astype(np.float32)
-    values = np.asarray(jax.jit(random.categorical)(lanes(N), weights))
+    values = np.asarray(jax.jit(random.categorical)(lanes(N), weights=weights))
     assert (np.take_along_axis(weights, values[:, None], 1)[:, 0] > 0)[weights.any(axis=1)].all()
 
 
@@ -154,7 +156,7 @@ def test_categorical_never_draws_an_index_of_weight_0():
 @pytest.mark.parametrize("weights", [[0, 0, 1, 0], [0.1, 0, 0.2, 0], [1e-30, 1, 0, 0], [0, 1e30, 1, 0]])
 def test_categorical_draws_a_positive_weight_at_extreme_words(monkeypatch, word, weights):
     monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
-    index = jax.jit(lambda *args: random.categorical(*args))(lanes(1), np.array([weights], np.float32))[0]
+    index = jax.jit(lambda s, w: random.categorical(s, weights=w))(lanes(1), np.array([weights], np.float32))[0]
     assert weights[int(index)] > 0
 
 
@@ -162,9 +164,67 @@ def test_categorical_draws_a_positive_weight_at_extreme_words(monkeypatch, word,
 def test_categorical_gives_each_index_a_half_open_interval(monkeypatch, word, index):
     monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
     weights = np.array([[1, 0, 1, 2]], np.float32)
-    assert jax.jit(lambda *args: random.categorical(*args))(lanes(1), weights).tolist() == [index]
+    assert jax.jit(lambda s, w: random.categorical(s, weights=w))(lanes(1), weights).tolist() == [index]
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int32, np.float32])
 def test_categorical_without_positive_weights_returns_0(dtype):
-    assert jax.jit(random.categorical)(lanes(3), np.zeros((3, 4), dtype)).tolist() == [0, 0, 0]
+    assert jax.jit(random.categorical)(lanes(3), weights=np.zeros((3, 4), dtype)).tolist() == [0, 0, 0]
+
+
+def test_categorical_takes_weights_or_logits_by_name():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(100, 3)).astype(np.float32) - 5
+    drawn = random.categorical(lanes(100), logits=logits)
+    assert drawn.tolist() == random.categorical(lanes(100), weights=np.exp(logits)).tolist()
+    assert set(drawn.tolist()) == {0, 1, 2}
+    with pytest.raises(TypeError, match="positional"):
+        random.categorical(lanes(100), logits)
+    for given in ({}, {"weights": logits, "logits": logits}):
+        with pytest.raises(ValueError, match=r"^random\.categorical: pass weights or logits, one of the two$"):
+            random.categorical(lanes(100), **given)
+
+
+def test_a_row_of_weights_or_logits_may_be_shared_by_all_lanes():
+    assert random.categorical(lanes(3), weights=[0, 1]).tolist() == [1, 1, 1]
+    assert random.categorical(lanes(3), logits=[-np.inf, 0]).tolist() == [1, 1, 1]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("draw_wrongly", "message"),
+    [
+        (
+            lambda s: random.categorical(s, weights=[[1, 1], [1, 1], [1, -1]]),
+            "weights must be at least 0, got -1 in lane 2",
+        ),
+        (lambda s: random.categorical(s, weights=[NAN, 1]), "weights must be at least 0, got nan"),
+        (lambda s: random.categorical(s, logits=[0, np.inf]), "logits must be finite, got inf"),
+        (lambda s: random.categorical(s, logits=[NAN, 0]), "logits must be finite, got nan"),
+        (lambda s: random.uniform(s, (), 2.0, 1.0), "low must not exceed high, got 2.0 and 1.0"),
+        (lambda s: random.separate_uniforms(s, 2, 0, [1, 1, -1]), "low must not exceed high, got 0 and -1 in lane 2"),
+        (lambda s: random.integers(s, (), 2, 2), "low must be below high, got 2 and 2"),
+    ],
+)
+def test_numbers_that_describe_no_distribution_are_refused(draw_wrongly, message):
+    with pytest.raises(ValueError, match=rf"^random\.\w+: {re.escape(message)}$"):
+        draw_wrongly(lanes(3))
+
+
+@pytest.mark.parametrize(
+    ("draw_wrongly", "argument"),
+    [
+        (lambda s, x: random.uniform(s, (4,), x, 9), "low"),
+        (lambda s, x: random.separate_uniforms(s, 2, -9, x), "high"),
+        (lambda s, x: random.integers(s, (), -9, x), "high"),
+        (lambda s, x: random.bernoulli(s, (2,), x), "p"),
+        (lambda s, x: random.categorical(s, weights=x[:, None]), "weights"),
+        (lambda s, x: random.categorical(s, logits=x[:, None]), "logits"),
+    ],
+)
+def test_an_argument_with_another_number_of_lanes_is_refused_by_name(draw_wrongly, argument):
+    message = rf"^random\.\w+: {argument} must be one \w+ for all lanes or one per lane, "
+    with pytest.raises(ValueError, match=message + r"got shape \(2.*\) for a stream of shape \(3,\)$"):
+        draw_wrongly(lanes(3), np.ones(2, int))

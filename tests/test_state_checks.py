@@ -10,7 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, FrameStack, NormalizeReward
+from jaxenv.wrappers import AutoReset, FrameStack, NormalizeReward, ResampleParams
 
 KEY = jax.random.key(0)
 ACTION = np.zeros(3, np.int32)
@@ -106,6 +106,14 @@ def test_unroll_refuses_a_state_whose_arrays_have_other_shapes():
         jaxenv.unroll(three, jaxenv.rollout.random_policy(three), *start(two), 2)
 
 
+def test_the_state_decides_the_number_of_lanes_and_of_actions():
+    state, _ = counting(3).reset(KEY)
+    assert counting(2).step(state, ACTION)[1].reward.shape == (3,)
+    message = r"action must have shape \(3,\) \(one Bounded.* per lane of the state\), got \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        counting(2).step(state, ACTION[:2])
+
+
 def test_a_step_under_vmap_over_the_lanes_is_refused(starts):
     with pytest.raises(
         ValueError, match=r"^step: state\..* must lead with the lanes, .* takes whole batches, without vmap"
@@ -183,6 +191,10 @@ def test_a_policy_that_changes_the_type_of_its_memory_is_refused(starts, change)
         jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=np.zeros((3, 2), np.float32))
 
 
+def pendulum():
+    return jaxenv.spec("Pendulum-v1").make(num_envs=3)
+
+
 def drawing_with_jax(name):
     class Drawing(Counting):
         def initial(self, stream):
@@ -204,8 +216,10 @@ def drawing_with_jax(name):
         lambda start: jaxenv.unroll(counting(), lambda row, s: jax.random.randint(s, (3,), 0, 2), *start, 2),
         lambda start: drawing_with_jax("initial").reset(KEY),
         lambda start: drawing_with_jax("transition").step(start[0].inner, ACTION),
+        lambda start: drawing_with_jax("initial").reward_spec(),
+        lambda start: ResampleParams(pendulum(), {"gravity": lambda s: jax.random.uniform(s, (3,))}).env_info_spec(),
     ],
-    ids=["policy", "initial", "transition"],
+    ids=["policy", "initial", "transition", "initial, by a spec", "params, by a spec"],
 )
 def test_a_stream_given_to_jax_random_is_told_about_jax_keys(starts, call):
     with pytest.raises(TypeError, match="PRNG key") as error:

@@ -6,6 +6,7 @@ import jax
 
 from jaxenv import specs
 from jaxenv._bounds import mapped_spec
+from jaxenv._observation import checked_observation
 from jaxenv._wrapper_bases.leafwise import Leafwise
 from jaxenv._wrapper_bases.observation_wrapper import ObservationWrapper
 
@@ -25,7 +26,8 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
 
     def map_spec(self, spec):
         """Shape and dtype of what ``map_leaf`` returns, without bounds."""
-        return mapped_spec(lambda x: self.map_leaf(x, spec), spec, self.spec_lanes)
+        lanes, owner = self.spec_lanes, f"{type(self).__name__}.map_leaf"
+        return mapped_spec(lambda x: checked_observation(owner, self.map_leaf(x, spec), lanes), spec, lanes)
 
     def observation(self, observation):
         marks, spec = self._marks(), self.env.observation_spec()

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from jaxenv import tree
 from jaxenv._bounds import mapped_spec
-from jaxenv._observation import map_observation
+from jaxenv._observation import checked_observation, map_observation
+from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper
 
@@ -26,22 +27,28 @@ class ObservationWrapper(Wrapper):
 
     def observation_spec(self):
         """Shapes and dtypes of what ``observation`` returns, without bounds."""
-        return mapped_spec(self.observation, self.env.observation_spec(), self.spec_lanes)
+        lanes = self.spec_lanes
+        return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 
     @property
     def shows_state(self):
         return self.env.shows_state
 
     def observation_of(self, state):
-        return self._mapped(self.env.observation_of(self.inner(state)))
+        return self._mapped(self.env.observation_of(self.inner(state)), self.clock(state).env_id.shape[0])
 
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
-        return state, map_observation(self._mapped, timestep)
+        return state, self._with_observation(timestep)
 
     def step(self, state, action):
         state, timestep = self.env.step(state, action)
-        return state, map_observation(self._mapped, timestep)
+        return state, self._with_observation(timestep)
 
-    def _mapped(self, observation: Tree) -> Tree:
-        return tree.strong(self.observation(observation))
+    def _with_observation(self, timestep: TimeStep) -> TimeStep:
+        lanes = timestep.env_id.shape[0]
+        return map_observation(lambda x: self._mapped(x, lanes), timestep)
+
+    def _mapped(self, observation: Tree, num_lanes: int) -> Tree:
+        mapped = self.observation(observation)
+        return tree.strong(checked_observation(f"{type(self).__name__}.observation", mapped, num_lanes))

@@ -3,14 +3,14 @@
 import abc
 
 import jax
-import numpy as np
 
 from jaxenv._bounds import mapped_spec
+from jaxenv._reward import checked_reward
 from jaxenv._wrapper_bases.row_reward_wrapper import RowRewardWrapper
 
 
 class RewardWrapper(RowRewardWrapper):
-    """Maps the reward, float32 ``[B]`` or ``[B, R]``. Subclasses implement ``reward``.
+    """Maps the reward, float32 ``[B]`` or ``[B, R]`` of R > 1. Subclasses implement ``reward``.
 
     Implement ``reward_spec`` as well if the bounds of the result are known.
 
@@ -23,8 +23,12 @@ class RewardWrapper(RowRewardWrapper):
 
     def reward_spec(self):
         """Shape of what ``reward`` returns, without bounds."""
-        spec = mapped_spec(self.reward, self.env.reward_spec(), self.spec_lanes)
-        return spec.replace(dtype=np.float32, name="reward")
+        lanes = (self.spec_lanes,)
+
+        def mapped(reward):
+            return checked_reward(f"{type(self).__name__}.reward", self.reward(reward), lanes)
+
+        return mapped_spec(mapped, self.env.reward_spec(), *lanes).replace(name="reward")
 
     def reward_of_row(self, timestep):
         return self.reward(timestep.reward)

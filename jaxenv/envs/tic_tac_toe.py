@@ -84,7 +84,9 @@ class TicTacToe(Task):
     def _reply(self, board: jax.Array, stream: random.Stream) -> jax.Array:
         """The cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
         free = board == 0
-        return random.categorical(stream, free) if self.opponent == "random" else jax.lax.argmax(free, 1, jnp.int32)
+        if self.opponent == "random":
+            return random.categorical(stream, weights=free)
+        return jax.lax.argmax(free, 1, jnp.int32)
 
     def observe(self, state):
         return state.board.reshape(-1, 3, 3)

@@ -68,7 +68,7 @@ def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -
         )
     if jnp.shape(mask)[-1:] != (spec.num_values,):
         raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
-    return random.categorical(stream, mask).astype(spec.dtype) + spec.minimum
+    return random.categorical(stream, weights=mask).astype(spec.dtype) + spec.minimum
 
 
 def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:

@@ -15,8 +15,9 @@ _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 def described(error: BaseException) -> str:
-    """The exception as text: its class, its message and the author's line that raised it, if there is one."""
-    message = f"{type(error).__name__}: {error}"
+    """The exception as text: its class, message and notes, and the author's line that raised it, if there is one."""
+    notes = (note for note in getattr(error, "__notes__", ()) if "\n" not in note)  # JAX's own one spans lines
+    message = f"{type(error).__name__}: {'. '.join([str(error), *notes])}"
     line = source_line(error)
     return f"{message} (raised at {line})" if line else message
 

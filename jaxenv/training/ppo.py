@@ -456,7 +456,7 @@ class _Categorical(NamedTuple):
         return 0
 
     def sample(self, logits, stream):
-        return random.categorical(stream, jax.nn.softmax(logits)) + np.int32(self.first)
+        return random.categorical(stream, logits=logits) + np.int32(self.first)
 
     def mode(self, logits):
         return jnp.argmax(logits, axis=-1).astype(jnp.int32) + np.int32(self.first)

@@ -69,7 +69,10 @@ class MaskedActions(LaneWrapper):
         number = (action - spec.minimum).astype(np.int32)
         allowed = jnp.take_along_axis(own.mask, number[:, None], axis=1)[:, 0]
         illegal = ~allowed & jnp.any(own.mask, axis=1)
-        legal = random.categorical(stream, own.mask) if self.replacement == "random" else jnp.argmax(own.mask, axis=1)
+        if self.replacement == "random":
+            legal = random.categorical(stream, weights=own.mask)
+        else:
+            legal = jnp.argmax(own.mask, axis=1)
         action = jnp.where(illegal, legal.astype(spec.dtype) + spec.minimum, action)
         return dataclasses.replace(own, illegal=illegal), action
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from jaxenv import specs, tree
 from jaxenv._bounds import mapped_spec
+from jaxenv._observation import checked_observation
 from jaxenv._wrapper_bases import ObservationWrapper
+from jaxenv.tree import Tree
 
 
 class TransformObservation(ObservationWrapper):
@@ -41,17 +41,19 @@ class TransformObservation(ObservationWrapper):
     def check(self):
         if not callable(self.fn):
             raise ValueError(f"TransformObservation: fn must be a function, got {self.fn!r}")
-        inner, lanes = specs.batched(self.env.observation_spec(), self.spec_lanes), self.spec_lanes
-        shapes = jax.eval_shape(self.fn, jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), inner))
-        for path, leaf in tree.flatten_with_path(shapes)[0]:
-            if leaf.shape[:1] != (lanes,):
-                raise ValueError(
-                    f"TransformObservation: fn must return arrays that lead with the lanes, {lanes} here, "
-                    f"got shape {leaf.shape} for {tree.path_name(path) or 'the observation'}"
-                )
+        found = self._found()
         if self.spec is not None:
             given = specs.unbatched(self.spec.value, 0)
-            specs.require_equal(given, specs.unbatched(shapes), "TransformObservation: spec and the result of fn")
+            specs.require_equal(given, found, "TransformObservation: spec and the result of fn")
+
+    def _found(self) -> Tree:
+        """The specs of what ``fn`` returns, without bounds."""
+        lanes = self.spec_lanes
+        return mapped_spec(
+            lambda x: checked_observation("TransformObservation: fn", self.fn(x), lanes),
+            self.env.observation_spec(),
+            lanes,
+        )
 
     def observation(self, observation):
         return self.fn(observation)
@@ -59,8 +61,7 @@ class TransformObservation(ObservationWrapper):
     def observation_spec(self):
         if self.spec is not None:
             return self.spec.value
-        inner = self.env.observation_spec()
-        mapped = mapped_spec(self.fn, inner, self.spec_lanes)
+        inner, mapped = self.env.observation_spec(), self._found()
         # A single array keeps its name. In a tree the origin of a leaf is unknown.
         single = specs.is_spec(mapped) and specs.is_spec(inner)
         return mapped.replace(name=inner.name) if single else mapped

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv._reward import check_reward_spec
+from jaxenv._reward import check_reward_spec, checked_reward
 from jaxenv._wrapper_bases import RewardWrapper
 
 
@@ -37,12 +37,10 @@ class TransformReward(RewardWrapper):
         if not callable(self.fn):
             raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")
         lanes, inner = self.spec_lanes, self.env.reward_spec()
-        found = jax.eval_shape(self.reward, jax.ShapeDtypeStruct((lanes, *inner.shape), inner.dtype))
-        if found.ndim not in (1, 2) or found.shape[0] != lanes:
-            raise ValueError(
-                f"TransformReward: fn must return an array (lanes,) or (lanes, R), for a reward of {inner} and "
-                f"{lanes} lanes it returns {found.shape}"
-            )
+        found = jax.eval_shape(
+            lambda reward: checked_reward("TransformReward.fn", self.fn(reward), (lanes,)),
+            jax.ShapeDtypeStruct((lanes, *inner.shape), inner.dtype),
+        )
         if self.spec is not None:
             check_reward_spec("TransformReward", self.spec, specs.unbatched(found))
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -69,6 +70,16 @@ def test_an_exception_of_the_environment_is_evidence():
     assert re.fullmatch(rf"RuntimeError: out of order \(raised at {line}\)", report["same_tree"].evidence)
     with pytest.raises(AssertionError, match="out of order"):
         check_env(Crashes(), properties=["same_tree"], raise_on_failure=True)
+
+
+def test_a_stream_given_to_jax_random_is_explained_in_the_evidence():
+    class DrawsWithJax(Walk):
+        def initial(self, stream):
+            jax.random.uniform(stream)
+
+    evidence = check_env(DrawsWithJax(), properties=["same_tree"])["same_tree"].evidence
+    assert re.search(r"Stream'>\. jax\.random takes JAX keys, not a Stream: .*jax_keys\(stream\) \(raised at", evidence)
+    assert "JAX_TRACEBACK_FILTERING" not in evidence
 
 
 def test_the_line_of_a_wrong_broadcast_is_named_by_the_checks_of_types_too():

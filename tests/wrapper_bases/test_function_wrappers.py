@@ -2,12 +2,13 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxenv import specs
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, LeafObservationWrapper, ObservationWrapper, RewardWrapper, TransformObservation
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.wrapper_bases.toys import Doubled, Halves, PlusOne, Return, Sum, counting
 
@@ -62,3 +63,55 @@ def test_fields_that_a_wrapper_does_not_own_are_bit_identical(wrapper):
         plain = unrolled(AutoReset(counting()), actions * 2)
     for name in {f.name for f in dataclasses.fields(plain)} - wrapper.owns - {"env_info"}:
         assert_equal(getattr(wrapped, name), getattr(plain, name))
+
+
+# --- results that are refused ----------------------------------------------------------------------------------------
+
+
+def with_method(base, name, fn):
+    """A wrapper of three lanes, a subclass ``Mine`` of ``base`` whose method ``name`` is ``fn``."""
+    return type("Mine", (base,), {name: lambda self, x, *spec: fn(x)})(counting())
+
+
+def spec_and_reset(env, field):
+    return [getattr(env, f"{field}_spec"), lambda: jax.eval_shape(env.reset, jax.random.key(0))]
+
+
+@pytest.mark.parametrize(
+    ("fn", "fault"),
+    [
+        (lambda x: x[0], r"must return arrays that lead with the 3 lanes, got shape \(\) for the observation"),
+        (lambda x: {"a": x, "b": x[1:]}, r"must return arrays that lead with the 3 lanes, got shape \(2,\) for b"),
+        (lambda x: x.astype(jnp.float32).mean(), r"must return arrays that lead with the 3 lanes, got shape \(\)"),
+        (lambda x: None, "must return an array or a tree of arrays, got None"),
+        (lambda x: {}, r"must return an array or a tree of arrays, got \{\}"),
+        (lambda x: "far", "must return arrays, got 'far' for the observation"),
+    ],
+)
+def test_an_observation_wrapper_that_returns_no_batch_is_refused_by_the_name_of_its_method(fn, fault):
+    for call in spec_and_reset(with_method(ObservationWrapper, "observation", fn), "observation"):
+        with pytest.raises(ValueError, match=rf"^Mine\.observation {fault}"):
+            call()
+    with pytest.raises(ValueError, match=rf"^TransformObservation: fn {fault}"):
+        TransformObservation(counting(), fn)
+
+
+def test_a_leaf_wrapper_that_drops_the_lanes_is_refused_by_the_name_of_its_method():
+    with pytest.raises(
+        ValueError, match=r"^Mine\.map_leaf must return arrays that lead with the 3 lanes, got shape \(\)"
+    ):
+        with_method(LeafObservationWrapper, "map_leaf", jnp.sum).observation_spec()
+
+
+@pytest.mark.parametrize(
+    ("fn", "fault"),
+    [
+        (lambda r: r[:, None], r"\(3,\), or \(3, R\) with R of at least 2 for a vector reward, got \(3, 1\)"),
+        (lambda r: r[1:], r"\(3,\), or \(3, R\) with R of at least 2 for a vector reward, got \(2,\)"),
+        (jnp.mean, r"\(3,\), or \(3, R\) with R of at least 2 for a vector reward, got \(\)"),
+    ],
+)
+def test_a_reward_wrapper_that_returns_another_shape_is_refused(fn, fault):
+    for call in spec_and_reset(with_method(RewardWrapper, "reward", fn), "reward"):
+        with pytest.raises(ValueError, match=rf"^Mine\b.*: the reward must have shape {fault}"):
+            call()

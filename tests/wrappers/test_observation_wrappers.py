@@ -393,7 +393,7 @@ BAD = [
     (ClipObservation, BOX, {"minimum": ("a", 1)}, r"minimum must be a number or an array of numbers, got \('a', 1\)"),
     (StandardizeObservation, BOX, {"mean": ("a",)}, r"mean must be a number or an array of numbers, got \('a',\)"),
     (TransformObservation, BOX, {"fn": 3}, "fn must be a function, got 3"),
-    (TransformObservation, BOX, {"fn": jnp.sum}, r"lead with the lanes, 3 here, got shape \(\) for the observation"),
+    (TransformObservation, BOX, {"fn": jnp.sum}, r"lead with the 3 lanes, got shape \(\) for the observation"),
     (TransformObservation, BOX, {"fn": jnp.abs, "spec": DIE}, "spec and the result of fn differ at the only leaf"),
     (ClipObservation, BOX, {"minimum": 2, "maximum": 1}, "minimum must not exceed maximum, got 2 and 1"),
     (ClipObservation, BOX, {"minimum": np.nan}, "minimum must be a number or an array of numbers, got nan"),
