@@ -1,4 +1,4 @@
-"""Runs one part of the benchmarks: ``python -m benchmarks PART [options]``. See README.md."""
+"""Runs one part of the benchmarks: ``jaxenv bench PART [options]``. See README.md."""
 
 import importlib
 import sys
@@ -6,6 +6,8 @@ import types
 from collections.abc import Sequence
 
 import jax
+
+from jaxenv._names import did_you_mean
 
 PARTS = {
     "throughput": "environment steps per second, compared with the peers",
@@ -31,12 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     part = arguments[0] if arguments else ""
     if part in ("-h", "--help"):
-        print("usage: python -m benchmarks PART [options]\n\nparts (each has a --help):")
+        print("usage: jaxenv bench PART [options]\n\nparts (each has a --help):")
         print("\n".join(f"  {name.ljust(12)}{what}" for name, what in PARTS.items()))
         return 0
     if part not in PARTS:
-        problem = f"no part {part!r}" if part else "a part is missing"
-        print(f"python -m benchmarks: {problem}; the parts are {', '.join(PARTS)}", file=sys.stderr)
+        hint = did_you_mean(part, PARTS) if part else ""
+        problem = f"no part {part!r}{hint and f', {hint}'}" if part else "a part is missing"
+        print(f"jaxenv bench: {problem}; the parts are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     return run_part(part, arguments[1:])
 

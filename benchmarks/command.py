@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, part: str, doc: str):
         super().__init__(
-            f"python -m benchmarks {part}",
+            f"jaxenv bench {part}",
             description=doc.partition("\n")[0],
             allow_abbrev=False,
             formatter_class=_Help,

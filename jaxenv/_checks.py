@@ -183,5 +183,7 @@ def check_choice(owner: str, name: str, value: Any, choices: Sequence[Any]) -> N
 
 def check_mask(owner: str, mask: Any, num_lanes: int) -> None:
     """Raises a ``ValueError`` unless ``mask`` is ``bool[num_lanes]``, at trace time."""
+    if not (hasattr(mask, "dtype") or isinstance(mask, bool | int | float)):
+        raise ValueError(f"{owner}: mask must be bool[{num_lanes}], got a {type(mask).__name__}")
     if jnp.shape(mask) != (num_lanes,) or jnp.result_type(mask) != jnp.bool_:
         raise ValueError(f"{owner}: mask must be bool[{num_lanes}], got {jnp.result_type(mask)}{list(jnp.shape(mask))}")

@@ -15,6 +15,7 @@ from jaxenv.multitask import Multitask
 from jaxenv.registry import EnvSpec
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey, TimeLimit
+from jaxenv.wrappers.preset import PRESETS
 
 WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
 
@@ -66,6 +67,8 @@ def make(
     wrapped = env
     if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
         such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
+        if isinstance(wrappers, str) and wrappers in PRESETS:
+            such = f"jaxenv.wrappers.preset({wrappers!r})"
         raise ValueError(f"make: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
     for place, wrapper in enumerate(wrappers):
         wrapped = _wrapped(wrapped, wrapper, f"make: wrappers[{place}]")

@@ -38,14 +38,17 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
-def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) -> str:
-    """The message about an unknown keyword, with the known ones by group.
+def unknown_keyword(
+    owner: str, name: str, groups: Mapping[str, Iterable[str]], words: Mapping[str, str] | None = None
+) -> str:
+    """The message about an unknown keyword, with the known ones by group; ``words`` says what to write for some.
 
     >>> unknown_keyword("Pendulum-v1", "gravitas", {"params": ["gravity", "mass"], "arguments": ["max_torque"]})
     "Pendulum-v1: unknown keyword 'gravitas', did you mean 'gravity'? params: gravity, mass; arguments: max_torque"
     """
     groups = {group: list(names) for group, names in groups.items()}
     hint = did_you_mean(name, [known for names in groups.values() for known in names])
+    hint = f"use {words[name]};" if words and name in words else hint
     listed = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items() if names)
     return f"{owner}: unknown keyword {name!r}{f', {hint}' if hint else ';'} {listed or 'it takes none'}"
 

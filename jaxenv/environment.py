@@ -7,6 +7,7 @@ import abc
 import functools
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax
@@ -299,6 +300,9 @@ class Environment(Module, abc.ABC):
         def __getattr__(self, name: str) -> Any:
             return missing_attribute(self, name, _WORDS)
 
+        def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
+            raise TypeError("an environment is not a sequence: make returns the environment, its params are env.params")
+
     @property
     def task_names(self) -> tuple[str, ...]:
         """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
@@ -386,7 +390,8 @@ def _lane_numbers(env_id: Any) -> jax.Array:
     if not isinstance(env_id, jax.core.Tracer):
         values = np.asarray(env_id)
         if values.dtype.kind not in "iu":
-            raise ValueError(f"reset: env_id must be integers, got {env_id!r}")
+            hint = ": params belong to the environment, env.with_params(...)" if is_dataclass(env_id) else ""
+            raise ValueError(f"reset: env_id must be integers, got {env_id!r}{hint}")
         Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
         if len(np.unique(values)) < values.size:
             raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")

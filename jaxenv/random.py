@@ -80,7 +80,8 @@ class Clock:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def _check_typed(key: Any, name: str = "key") -> None:
+def check_typed(key: Any, name: str = "key") -> None:
+    """Raises a ``ValueError`` unless ``key`` is a typed key or a batch of them."""
     if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
         what = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
         what = f"a {type(key).__name__}, stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else what
@@ -96,7 +97,7 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     Raises:
         ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
     """
-    _check_typed(key)
+    check_typed(key)
     if key.ndim == 0:
         key = _fold_lanes(key, env_id)
     if key.shape != env_id.shape:
@@ -148,7 +149,7 @@ def stream(key: jax.Array | Stream) -> Stream:
     """A stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
     if isinstance(key, Stream):
         return key
-    _check_typed(key)
+    check_typed(key)
     k0, k1 = _two_words(key)
     return Stream(k0, k1, jnp.zeros_like(k0), jnp.zeros_like(k0))
 

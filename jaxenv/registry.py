@@ -99,8 +99,17 @@ class EnvSpec:
             options, names = _keywords(cls)
         if unknown := [name for name in given if name not in options and name not in names]:
             groups = {"params": names, "constructor arguments": options, "options of make": make_options}
-            raise ValueError(unknown_keyword(self.id, unknown[0], groups))
+            raise ValueError(unknown_keyword(self.id, unknown[0], groups, _WORDS if make_options else {}))
 
+
+# What other libraries call the options of `make`: the error says what to write here.
+_WORDS = {
+    "batch_size": "num_envs",
+    "n_envs": "num_envs",
+    "max_steps_in_episode": "max_episode_steps",
+    "episode_length": "max_episode_steps",
+    "params": "the params themselves, such as gravity=9.8",
+}
 
 _registry: dict[str, EnvSpec] = {}
 
@@ -148,9 +157,12 @@ def spec(id: str) -> EnvSpec:
         ValueError: for an unknown id, suggesting close ones, and for an id of a suite.
     """
     if not isinstance(id, str):
-        raise ValueError(
-            f"id must be the text of a registered id, got {id!r}: jaxenv.register gives an environment an id"
-        )
+        hint = "jaxenv.register gives an environment an id"
+        if isinstance(id, type):
+            hint = f"pass jaxenv.EnvSpec({id.__name__!r}, {id.__name__}), or {hint}"
+        elif isinstance(id, list | tuple):
+            hint = "jaxenv.load takes several ids"
+        raise ValueError(f"id must be the text of a registered id, got {id!r}: {hint}")
     if ":" in id:
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
     if id not in _registry:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import is_concrete, is_integer
 from jaxenv._task_checks import check_specs
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.multitask import Multitask
@@ -147,6 +147,11 @@ def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
         raise ValueError(f"make: max_episode_steps must be a number of steps, 0 for no limit, got {limit}")
     if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
         return env
+    if is_integer(limit) and limit < 0:
+        raise ValueError(f"make: max_episode_steps must be at least 0, which is no limit, got {limit}")
+    if np.ndim(limit) == 1 and np.shape(limit)[0] != env.num_envs:
+        rule = f"one number or one per lane [{env.num_envs}]"
+        raise ValueError(f"make: max_episode_steps must be {rule}, got {np.shape(limit)[0]} numbers")
     try:
         return TimeLimit(env, limit, terminal=terminal)
     except ValueError as fault:

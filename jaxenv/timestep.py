@@ -114,6 +114,12 @@ class TimeStep:
         def __getattr__(self, name: str) -> Any:
             return missing_attribute(self, name, _WORDS)
 
+        def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
+            raise TypeError(
+                "a TimeStep is not a sequence: use its fields, such as timestep.observation, and "
+                "jax.tree.map(lambda x: x[i], timestep) for the row of one lane"
+            )
+
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
         lines = (f"{name!r}: {value!r}" for name, value in fields if not _is_unset(value))

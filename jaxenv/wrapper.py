@@ -1,10 +1,12 @@
 """The base class of wrappers: environments that contain another environment."""
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jaxenv import specs, tree
+from jaxenv._checks import is_concrete
 from jaxenv._names import did_you_mean
 from jaxenv.environment import AutoResetMode, Environment, check_environment
 from jaxenv.random import Clock, Stream
@@ -46,6 +48,17 @@ class Wrapper(Environment):
                 raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
         if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
+
+    def __new__(cls, *args, **kwargs):
+        """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
+        # Copies and unpickling pass no arguments at all.
+        if (kwargs and not args and "env" not in kwargs) or (args and is_concrete(args[0])):
+            names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "env"]
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            got = f"got {reprlib.repr(args[0]) if args else 'none'}"
+            hint = f"in make(wrappers=[...]) write ({cls.__name__!r}, {given})"
+            raise ValueError(f"{cls.__name__}: env must be an environment, {got}: {hint}")
+        return super().__new__(cls)
 
     def __post_init__(self):
         check_environment(type(self).__name__, self.env)

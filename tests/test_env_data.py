@@ -83,10 +83,17 @@ def test_an_environment_without_a_registered_id_is_refused(env):
         ({"num_envs": 0}, "num_envs must be an integer of at least 1, got 0"),
         ({"num_envs": 3}, "lanes"),
         ({"wrappers": [["os:system", {}]]}, "from_data: no wrapper 'os:system'"),
-        ({"more": 1}, "from_data: data must be a dict of id, num_envs, params, wrappers, got"),
+        ({"more": 1}, "from_data: data must be a dict of id, num_envs, params, wrappers: unknown 'more'$"),
     ],
 )
 def test_data_of_another_form_are_refused(change, message):
     data = to_data(jaxenv.make("CartPole-v1", num_envs=2, max_episode_steps=[3, 4]))
     with pytest.raises(ValueError, match=message):
         from_data({**data, **change})
+
+
+def test_a_missing_entry_of_data_is_named():
+    data = to_data(jaxenv.make("CartPole-v1"))
+    del data["wrappers"]
+    with pytest.raises(ValueError, match=r"^from_data: data must be a dict of .*: missing 'wrappers'$"):
+        from_data(data)

@@ -475,3 +475,8 @@ def test_abnormal_is_one_flag_per_lane_and_describes_a_step():
         step(variant(transition=reports(jnp.zeros((3, 1), bool))))
     with pytest.raises(ValueError, match=r"'abnormal' describes a step, return it from transition"):
         step(variant(state_info=lambda self, state: {"abnormal": state["at"] > 9}))
+
+
+def test_an_environment_unpacked_as_env_and_params_is_refused():
+    with pytest.raises(TypeError, match=r"make returns the environment, its params are env\.params$"):
+        _env, _params = jaxenv.make("CartPole-v1")

@@ -48,6 +48,14 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
         ({"wrappers": [5]}, r"make: wrappers\[0\] must be a wrapper class, .* or a function, got 5"),
         ({"wrappers": [("Sticky",)]}, r"make: wrappers\[0\] must be a wrapper class, .*, got \('Sticky',\)"),
         ({"wrappers": [print]}, r"make: wrappers\[0\] must return an environment, got None"),
+        (
+            {"wrappers": "image"},
+            r"make: wrappers must be a .*, such as jaxenv\.wrappers\.preset\('image'\), got 'image'",
+        ),
+        ({"id": ["A-v0"]}, r"id must be the text of a registered id, got \['A-v0'\]: jaxenv\.load takes several ids"),
+        ({"id": Chain}, r"id must be .*: pass jaxenv\.EnvSpec\('Chain', Chain\), or jaxenv\.register gives .*"),
+        ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params themselves, .*; params: .*"),
+        ({"batch_size": 3}, "MountainCar-v0: unknown keyword 'batch_size', use num_envs; params: .*"),
         ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
     ],
 )
@@ -63,16 +71,19 @@ def test_lanes_may_have_different_limits():
 
 
 def test_limits_for_a_different_number_of_lanes_are_refused():
-    with pytest.raises(ValueError, match="duration holds 3 lanes, the batch has 2"):
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps must be one number or one per lane \[2\], got 3"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
 
 
-@pytest.mark.parametrize(
-    ("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number"), (-1, "least 1")]
-)
+@pytest.mark.parametrize(("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number")])
 def test_an_invalid_limit_is_reported_as_max_episode_steps(limit, fault):
     with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
+
+
+def test_a_negative_limit_is_refused_by_the_rule_that_allows_0():
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps must be at least 0, which is no limit, got -1$"):
+        jaxenv.make("MountainCar-v0", max_episode_steps=-1)
 
 
 def test_evaluation_keeps_params_that_a_callable_set():
@@ -182,6 +193,8 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     ("wrapper", "message"),
     [
         ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak', did you mean 'FrameStack'"),
+        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', it is called 'FrameStack' here$"),
+        ("LogWrapper", r"no wrapper 'LogWrapper', it is called 'EpisodeStatistics' here$"),
         ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay, "),
         (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num, axis"),
         (("FrameStack", {"paddin": 4}), "unknown keyword 'paddin', did you mean 'padding'"),

@@ -66,7 +66,7 @@ def test_an_id_cannot_be_registered_twice():
 @pytest.mark.parametrize("id", [None, 4, Chain, Chain()])
 @pytest.mark.parametrize("use", [jaxenv.spec, jaxenv.make, jaxenv.load])
 def test_an_id_must_be_text(use, id):
-    with pytest.raises(ValueError, match=r"id must be the text of a registered id, got .*: jaxenv\.register gives"):
+    with pytest.raises(ValueError, match=r"id must be the text of a registered id, got .*jaxenv\.register gives"):
         use(id)
 
 

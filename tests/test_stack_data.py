@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import tree, wrappers
+from jaxenv import _stack_data, tree, wrappers
 from jaxenv.wrappers import RewardWrapper, from_data, to_data
 
 
@@ -143,3 +143,8 @@ def test_two_classes_of_one_name_are_refused_and_a_new_definition_replaces_the_o
 def test_only_wrapper_classes_are_registered(x):
     with pytest.raises(ValueError, match="register: a wrapper class without abstract methods is required"):
         wrappers.register(x)
+
+
+def test_names_of_other_libraries_lead_to_wrappers_that_exist():
+    assert set(_stack_data._WORDS.values()) <= set(_stack_data._known())
+    assert not set(_stack_data._WORDS) & set(_stack_data._known())

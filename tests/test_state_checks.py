@@ -254,6 +254,12 @@ def test_repeated_keys_are_refused_unless_env_id_is_given():
     assert counting().reset(keys, env_id=jnp.arange(3))[1].env_id.tolist() == [0, 1, 2]
 
 
+def test_params_passed_to_reset_are_refused_with_the_place_where_they_belong():
+    env = jaxenv.make("CartPole-v1")
+    with pytest.raises(ValueError, match=r"^reset: env_id must be integers, got Params\(.*env\.with_params\(\.\.\.\)$"):
+        env.reset(KEY, env.params)
+
+
 @pytest.mark.parametrize("env_id", [3, {"gravity": 9.8}])
 def test_env_id_must_be_an_array_of_lanes(env_id):
     with pytest.raises(ValueError, match=r"^reset: env_id must be integers"):

@@ -67,6 +67,8 @@ def test_a_mask_that_is_not_one_bool_per_lane_is_refused():
     for mask in (jnp.array([True]), jnp.array([1, 0]), jnp.array([[True, False]])):
         with pytest.raises(ValueError, match=r"step_where: mask must be bool\[2\], got"):
             jaxenv.step_where(env, state, timestep, jnp.zeros(2, jnp.int32), mask)
+    with pytest.raises(ValueError, match=r"^step_where: mask must be bool\[2\], got a list$"):
+        jaxenv.step_where(env, state, timestep, jnp.zeros(2, jnp.int32), [True, False])
 
 
 def test_statistics_that_would_learn_from_waiting_lanes_are_refused():

@@ -1,5 +1,6 @@
 """``TimeStep``: views, constructors, and its behaviour as a value and a pytree."""
 
+import collections.abc
 import copy
 import dataclasses
 import pickle
@@ -243,3 +244,11 @@ def test_any_other_missing_name_is_an_ordinary_error():
         TABLE.observatio
     for copied in (copy.copy(TABLE), copy.deepcopy(TABLE), pickle.loads(pickle.dumps(TABLE))):
         np.testing.assert_array_equal(copied.step_type, TABLE.step_type)
+
+
+def test_a_timestep_taken_for_a_sequence_is_refused_with_the_fields_to_use():
+    for use in (lambda: TABLE[0], lambda: TABLE["observation"], lambda: list(TABLE), lambda: 1 in TABLE):
+        with pytest.raises(TypeError, match=r"^a TimeStep is not a sequence: use its fields, such as timestep\.obs"):
+            use()
+    assert np.asarray(TABLE).shape == ()
+    assert not isinstance(TABLE, collections.abc.Iterable | collections.abc.Sequence)

@@ -1,6 +1,9 @@
 """Wrapper: what it forwards, which specs it has, and what a subclass must declare."""
 
+import copy
 import dataclasses
+import pickle
+import re
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ import pytest
 import jaxenv
 from jaxenv import Wrapper, specs
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, LaneWrapper, RewardWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, FrameStack, LaneWrapper, RewardWrapper, TimeLimit
 from tests.wrapper_bases.toys import Return, RewardMean
 
 
@@ -147,3 +150,25 @@ def test_a_reward_wrapper_that_returns_nothing_is_refused():
     env = type("Wrong", (RewardWrapper,), {"reward": lambda self, reward: None})(Counting(np.array([3]), num_envs=3))
     with pytest.raises(ValueError, match="Wrong: the reward must be an array, got None"):
         env.reset(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("build", "given"),
+    [
+        (lambda: FrameStack(num=4), "{'num': 4}"),
+        (lambda: FrameStack(4), "{'num': 4}"),
+        (lambda: FrameStack(4, axis=0), "{'num': 4, 'axis': 0}"),
+    ],
+)
+def test_a_wrapper_built_without_an_environment_says_how_make_takes_it(build, given):
+    with pytest.raises(
+        ValueError,
+        match=rf"^FrameStack: env must be an environment, got .* write \('FrameStack', {re.escape(given)}\)$",
+    ):
+        build()
+
+
+def test_a_wrapper_is_copied_and_pickled():
+    env = FrameStack(Chain(), 4)
+    for copied in (copy.copy(env), copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert copied.num == 4

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import jax
 
 import jaxenv
+from jaxenv._make import OPTIONS
 from jaxenv.cli._arguments import Help, assignment, integer, one_line
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
@@ -36,6 +37,12 @@ def add(commands) -> None:
         help="options and params of the environment: a number, true, false, or N comma-separated numbers, one per lane",
     )
     command.add_argument(
+        "--max-episode-steps",
+        metavar="N",
+        type=integer(0),
+        help="time limit in agent steps, 0 for none (default: the registered one)",
+    )
+    command.add_argument(
         "--autoreset",
         choices=("next_step", "same_step"),
         default="next_step",
@@ -55,10 +62,14 @@ def run(args: argparse.Namespace) -> None:
     params = dict(assignment(text, args.parser) for text in args.set)
     if "self" in params:
         args.parser.error("argument --set: self is not a parameter of an environment")
+    if of_make := [name for name in params if name in OPTIONS]:
+        args.parser.error(f"argument --set: {of_make[0]} is an option of jaxenv.make, which is called in Python")
     try:
         if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
         stack = {"autoreset": args.autoreset, "reset_strategy": args.reset_strategy}
+        if args.max_episode_steps is not None:
+            stack["max_episode_steps"] = args.max_episode_steps
         env = jaxenv.load(args.id, args.num_envs, **stack, **params)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
     except (ImportError, ValueError) as error:
@@ -71,7 +82,8 @@ def run(args: argparse.Namespace) -> None:
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"
     if args.json:
-        given = {n: getattr(args, n) for n in ("id", "num_envs", "num_steps", "seed", "autoreset", "reset_strategy")}
+        options = ("id", "num_envs", "num_steps", "seed", "max_episode_steps", "autoreset", "reset_strategy")
+        given = {option: getattr(args, option) for option in options}
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     print(f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {name}, random actions, seed {args.seed}")

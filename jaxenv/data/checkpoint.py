@@ -161,7 +161,7 @@ def _open(owner: str, path: str | os.PathLike, opened: Any) -> tuple[zipfile.Zip
         ]
         return archive, {name: index[name] for name in ("jaxenv", "jax", "config", "leaves")}
     except Exception:  # a file of other origin fails in a dozen ways
-        raise ValueError(f"{owner}: {path} is not a checkpoint of data.save") from None
+        raise ValueError(f"{owner}: {path} is not a checkpoint of data.save, or it is truncated") from None
 
 
 def _write(archive: zipfile.ZipFile, name: str, x: np.ndarray) -> None:

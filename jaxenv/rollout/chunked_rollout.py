@@ -125,7 +125,13 @@ class ChunkedRollout:
             writers: each is called as ``writer(step, metrics)`` after every chunk, with the steps of all lanes so far
                 and the metrics of the chunk: a `Table`, `CSV`, `TensorBoard`, or any function. Those three are closed
                 at the end.
+
+        Raises:
+            ValueError: if ``writers`` is not a list or tuple of functions, before anything runs.
         """
+        if not isinstance(writers, list | tuple) or not all(map(callable, writers)):
+            rule = "writers must be a list of functions of (step, metrics), such as [rollout.CSV('run.csv')]"
+            raise ValueError(f"ChunkedRollout: {rule}, got {writers!r}")
         with contextlib.ExitStack() as stack:
             for writer in writers:
                 if isinstance(writer, Writer):

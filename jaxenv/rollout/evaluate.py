@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, tree
+from jaxenv import _moments, random, tree
 from jaxenv._checks import check_integer, is_integer, is_real
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment, check_environment
@@ -61,8 +61,8 @@ class Evaluation:
             two). Inside compiled code it has ``value`` and ``valid``.
 
         Raises:
-            ValueError: if ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the episodes are those of
-                several calls (under ``jax.vmap``).
+            ValueError: if ``key`` is not typed, ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the
+                episodes are those of several calls (under ``jax.vmap``).
 
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
@@ -104,6 +104,7 @@ class Evaluation:
             "length_mean": of_at_least(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
         }
         if key is not None:
+            random.check_typed(key)
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
                 summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))

@@ -77,11 +77,14 @@ class CSV(Writer):
         path: the file, in an existing folder.
 
     Raises:
-        ValueError: when called with other names than before or than in the file, or with a metric named ``step``.
+        ValueError: if the folder does not exist; when called with other names than before or than in the file, or with
+            a metric named ``step``.
     """
 
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
+        if not self.path.parent.is_dir():
+            raise ValueError(f"CSV: path must be in an existing folder, there is no {str(self.path.parent)!r}")
         self._file: TextIO | None = None
         self._names: list[str] = []
 

@@ -243,6 +243,7 @@ def make_iteration(
     optimizer = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optax.adam(schedule, eps=1e-5))
 
     def init(key: jax.Array) -> Learner:
+        random.check_typed(key)
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = env.reset(env_key)
         params = network.init(network_key, _flat(timestep.observation))

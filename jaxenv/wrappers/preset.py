@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from jaxenv._checks import check_choice
 
-_PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "default": [("EpisodeStatistics", {})],
     "control": [
         ("EpisodeStatistics", {}),
@@ -35,5 +35,5 @@ def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict
     >>> env
     <AutoReset<FrameStack<EpisodeStatistics<Breakout-MinAtar>>>>
     """
-    check_choice("preset", "name", name, tuple(_PRESETS))
-    return [(wrapper, dict(arguments)) for wrapper, arguments in _PRESETS[name]]
+    check_choice("preset", "name", name, tuple(PRESETS))
+    return [(wrapper, dict(arguments)) for wrapper, arguments in PRESETS[name]]

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._declared import Declared, declared_leaves
+from jaxenv._names import did_you_mean
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
@@ -61,7 +62,8 @@ class ResampleParams(Wrapper):
         extremes: tuple[dict, dict] = ({}, {})
         for name, given in self.distributions:
             if name not in known:
-                raise ValueError(f"ResampleParams: no param {name!r}, the params are {', '.join(known) or '(none)'}")
+                hint = did_you_mean(name, known, otherwise=f"the params are {', '.join(known) or '(none)'}")
+                raise ValueError(f"ResampleParams: no param {name!r}, {hint}")
             if callable(given):
                 continue
             try:

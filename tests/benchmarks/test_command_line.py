@@ -25,7 +25,7 @@ def test_invalid_arguments_exit_with_status_2_and_a_one_line_message(capsys, par
         program.main([part, *arguments])
     assert stopped.value.code == 2
     text = capsys.readouterr().err
-    assert text.startswith(f"python -m benchmarks {part}: ")
+    assert text.startswith(f"jaxenv bench {part}: ")
     assert message in text
     assert text.count("\n") == 1
 
@@ -36,15 +36,22 @@ def test_help_of_every_part_shows_its_options_and_defaults(capsys, part):
         program.main([part, "--help"])
     assert stopped.value.code == 0
     text = capsys.readouterr().out
-    assert text.startswith(f"usage: python -m benchmarks {part}")
+    assert text.startswith(f"usage: jaxenv bench {part}")
     assert ("--folder" if part == "suite" else "--json") in text
     assert "None" not in text
 
 
-@pytest.mark.parametrize(("arguments", "message"), [([], "a part is missing"), (["fly"], "no part 'fly'")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a part is missing"),
+        (["fly"], "no part 'fly'"),
+        (["scalling"], "no part 'scalling', did you mean 'scaling'?"),
+    ],
+)
 def test_missing_or_unknown_part_is_refused(capsys, arguments, message):
     assert program.main(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"python -m benchmarks: {message}; the parts are throughput, ")
+    assert capsys.readouterr().err.startswith(f"jaxenv bench: {message}; the parts are throughput, ")
 
 
 def test_help_lists_the_parts(capsys):

@@ -10,7 +10,7 @@ from tests.cli.commands import refusal
 
 def test_bench_passes_its_arguments_to_the_benchmarks(capsys):
     assert cli.main(["bench", "--help"]) == 0
-    assert "python -m benchmarks PART [options]" in capsys.readouterr().out
+    assert "jaxenv bench PART [options]" in capsys.readouterr().out
     assert "no part 'fly'; the parts are throughput" in refusal(capsys, "bench", "fly", "--json", "a.json")
     assert "argument --num-envs: must be a whole number" in refusal(capsys, "bench", "limit", "--num-envs", "-3")
 
@@ -30,7 +30,7 @@ def test_bench_outside_a_clone_is_refused(capsys, monkeypatch, tmp_path):
 def test_bench_finds_the_clone_that_was_installed_from_elsewhere(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["bench", "--help"]) == 0
-    assert "python -m benchmarks PART [options]" in capsys.readouterr().out
+    assert "jaxenv bench PART [options]" in capsys.readouterr().out
 
 
 def test_bench_runs_in_a_clone_if_the_library_is_installed_from_a_url(capsys, monkeypatch):

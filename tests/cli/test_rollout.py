@@ -56,10 +56,11 @@ def test_chunks_add_up_and_have_at_most_two_lengths(steps, lanes):
 
 
 def test_json_includes_the_arguments_of_the_run(capsys):
-    printed = printed_json(capsys, *CARDS, "--reset-strategy", "compact")
+    printed = printed_json(capsys, *CARDS, "--reset-strategy", "compact", "--max-episode-steps", "1")
     given = {"id": "CardGame-v0", "num_envs": 3, "num_steps": 20, "seed": 5, "autoreset": "next_step"}
     assert given.items() <= printed.items()
     assert (printed["reset_strategy"], printed["params"]) == ("compact", {})
+    assert (printed["max_episode_steps"], printed["length_mean"]) == (1, 1)
     assert printed["device"] == jax.devices()[0].platform
 
 
@@ -132,7 +133,7 @@ def test_nan_and_infinity_become_null_in_json():
         (["CartPole-v1", "--seed", "-1"], "argument --seed: must be an integer from 0 to"),
         (["CartPole-v1", "--autoreset", "never"], "choose from 'next_step', 'same_step'"),
         (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', did you mean 'gravity'"),
-        (["CartPole-v1", "--set", "mode=eval"], "unknown keyword 'mode'; params: gravity"),
+        (["CartPole-v1", "--set", "mode=eval"], "mode is an option of jaxenv.make"),
         (["CartPole-v1", "--set", "num_envs=3"], "argument --set: num_envs is an option of the command: --num-envs 3"),
         (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
         (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
@@ -157,3 +158,8 @@ def test_nan_and_infinity_become_null_in_json():
 )
 def test_wrong_input_to_rollout_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "rollout", *argv)
+
+
+def test_options_of_make_are_refused_as_params_of_an_environment(capsys):
+    assert "option of the command: --max-episode-steps 3" in refusal(capsys, *CARDS, "--set", "max_episode_steps=3")
+    assert "wrappers is an option of jaxenv.make" in refusal(capsys, *CARDS, "--set", "wrappers=FrameStack")

@@ -247,3 +247,11 @@ def test_a_save_replaces_what_a_killed_one_has_left(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
     data.save(tmp_path / "run.npz", jnp.arange(3))
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_a_truncated_file_is_reported_as_one(tmp_path):
+    data.save(tmp_path / "run.npz", {"a": np.zeros(100)})
+    content = (tmp_path / "run.npz").read_bytes()
+    (tmp_path / "run.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"run\.npz is not a checkpoint of data\.save, or it is truncated$"):
+        data.restore(tmp_path / "run.npz", {"a": np.zeros(100)})

@@ -141,6 +141,12 @@ def test_wrong_arguments_are_refused(arguments, message):
         ChunkedRollout(env(), key=jax.random.key(0), **arguments)
 
 
+def test_writers_that_cannot_be_called_are_refused_before_the_run(run):
+    for writers in (print, ["a.csv"], "a.csv", None):
+        with pytest.raises(ValueError, match=r"^ChunkedRollout: writers must be a list of functions"):
+            run(writers)
+
+
 class StateShown(Counting):
     """Counting with its state and its transitions in env_info."""
 

@@ -240,12 +240,13 @@ def test_a_vector_return_is_summarised_per_component():
     [
         ({"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
         ({"level": 1.0}, r"level must be in \(0, 1\), got 1.0"),
+        ({"key": 0}, r"key must be a typed key from jax\.random\.key\(seed\), got 0"),
         ({"level": "x"}, r"level must be in \(0, 1\), got 'x'"),
         ({"level": True}, r"level must be in \(0, 1\), got True"),
     ],
 )
 def test_wrong_arguments_of_summary_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=f"Evaluation: {message}"):
+    with pytest.raises(ValueError, match=message):
         evaluation([1, 2]).summary(**arguments)
 
 

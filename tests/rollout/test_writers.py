@@ -112,6 +112,11 @@ def test_other_columns_are_refused_and_nothing_is_written(tmp_path, reopened):
     assert len(read(path)) == 2
 
 
+def test_a_csv_file_in_a_missing_folder_is_refused_before_a_run(tmp_path):
+    with pytest.raises(ValueError, match=r"^CSV: path must be in an existing folder, there is no '.*absent'$"):
+        CSV(tmp_path / "absent" / "a.csv")
+
+
 # --- TensorBoard -----------------------------------------------------------------------------------------------------
 
 

@@ -139,6 +139,12 @@ def test_two_stacks_of_one_task_are_required():
         ppo.make_iteration(ppo.Config(), env, jaxenv.make("CartPole-v1", 100))
 
 
+def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
+    train = ppo.make_train(ppo.Config(), AutoReset(mock_012(16)), AutoReset(mock_012(100)))
+    with pytest.raises(ValueError, match=r"^key must be a typed key from jax\.random\.key\(seed\), got int32\[\]"):
+        jax.eval_shape(train, 0)
+
+
 def test_settings_may_be_lists_and_are_hashable():
     assert hash(ppo.Config(hidden=[8, 8])) == hash(ppo.Config(hidden=(8, 8)))
 

@@ -145,6 +145,7 @@ def test_integers_include_both_ends_and_tables_are_drawn_elementwise():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: walking(strid=(1, 2)), r"ResampleParams: no param 'strid', did you mean 'stride'\?"),
         (lambda: walking(mass=(1, 2)), "ResampleParams: no param 'mass', the params are stride, spread"),
         (lambda: walking(stride=(2, 1)), r"stride: low must not exceed high, both finite, got \(2, 1\)"),
         (lambda: walking(stride=(0, np.inf)), "stride: low must not exceed high, both finite"),

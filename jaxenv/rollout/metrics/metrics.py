@@ -245,6 +245,9 @@ class Metrics:
 
 
 def _select(timestep: TimeStep, names: tuple[str, ...] | None) -> TimeStep:
+    if not isinstance(timestep, TimeStep):
+        hint = ": pass experience.timestep" if hasattr(timestep, "timestep") else ""
+        raise ValueError(f"Metrics: rows must be a TimeStep, got {type(timestep).__name__}{hint}")
     for name in ("step_type", "reward", "discount"):
         if isinstance(getattr(timestep, name), tuple):
             raise ValueError(f"Metrics: the rows have no {name}, keep it in unroll(fields=...)")

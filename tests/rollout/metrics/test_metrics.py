@@ -1,6 +1,7 @@
 """Metrics: compared with trajectories written down by hand and with a loop over the stored rows, in every mode."""
 
 import dataclasses
+import functools
 import math
 
 import jax
@@ -8,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.rollout import Metrics, to_host
+from jaxenv.rollout import Experience, Metrics, to_host
+from jaxenv.testing import Chain
 from tests.rollout.metrics.play import GAMMA, MODES, STEPS, play
 from tests.rollout.metrics.trajectories import compiled, computed, initial_state, trajectory
 
@@ -240,3 +242,14 @@ def test_a_state_or_totals_of_other_metrics_are_refused():
 def test_a_state_is_initialised_from_one_row():
     with pytest.raises(ValueError, match=r"init takes one row \[B\], got step_type of shape \(6, 3\)"):
         Metrics().init(trajectory(["FML"]))
+
+
+def test_an_experience_or_environment_in_place_of_rows_is_refused():
+    rows = trajectory(["FML"])
+    state = initial_state(Metrics(), rows)
+    update, update_rows = (functools.partial(method, state) for method in (Metrics().update, Metrics().update_rows))
+    for method in (Metrics().init, update, update_rows):
+        with pytest.raises(ValueError, match=r"^Metrics: rows must be a TimeStep, got Experience: pass exp"):
+            method(Experience(rows))
+        with pytest.raises(ValueError, match=r"^Metrics: rows must be a TimeStep, got Chain$"):
+            method(Chain())
