@@ -6,7 +6,7 @@ gathers the marked lanes and starts episodes in those, a block at a time. All th
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_choice
-from jaxenv._declared import Declared, declared_leaves, map_declared
+from jaxenv._merging import merging_batches
 from jaxenv._structure import mismatch
 from jaxenv.environment import Environment, ResetStrategy
 from jaxenv.random import Clock
@@ -60,8 +60,8 @@ def start_episodes(
     """
     strategies = {
         "select": _select,
-        "cond": _merging_batches(_cond),
-        "compact": _merging_batches(functools.partial(_compact, block)),
+        "cond": merging_batches(_cond),
+        "compact": merging_batches(functools.partial(_compact, block)),
     }
     # Gradients stop at the start of an episode, and must not enter a branch or a loop of unknown length.
     arguments = tree.detach((env, mask, *_xla.vary_like(mask, (state, timestep))))
@@ -137,36 +137,3 @@ def _scatter(buffers: Tree, values: Tree, index: jax.Array) -> Tree:
         return buffer.at[index].set(value, mode="drop")
 
     return jax.tree.map(write, buffers, values, is_leaf=lambda node: isinstance(node, Clock))
-
-
-def _merging_batches(start: Callable) -> Callable:
-    """``start`` with a rule for ``vmap`` that treats S batches of B lanes as one batch of S * B lanes.
-
-    JAX's own rule would turn ``cond`` into a selection between both branches, and would run a loop for all batches
-    until the last one is done.
-    """
-    start = jax.custom_batching.custom_vmap(start)
-
-    @start.def_vmap
-    def merge(size, batched, env, *values):
-        lanes = values[0].shape[-1]
-        batched_env, *batched_values = batched
-        is_batched = {flag.path: flag.value for flag in declared_leaves(batched_env)}
-
-        def merged(x, batched):
-            x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
-            return x.reshape(size * lanes, *x.shape[2:])
-
-        def merged_leaf(d: Declared):
-            batched = is_batched[d.path]
-            if not batched and not d.per_lane:
-                return d.value
-            one_per_batch = batched and d.value.ndim == d.rank + 1
-            return jnp.repeat(d.value, lanes, axis=0) if one_per_batch else merged(d.value, batched)
-
-        values = jax.tree.map(merged, values, tuple(batched_values))
-        fresh = start(map_declared(merged_leaf, env), *values)
-        fresh = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), fresh)
-        return fresh, jax.tree.map(lambda _: True, fresh)
-
-    return start

@@ -30,8 +30,8 @@ def _disable_optimizations_unless_numeric(request):
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-# Optimisers, networks and the code in the documentation rely on JAX's default promotion.
-_DEFAULT_PROMOTION = ("tests/training/", "tests/test_docs.py")
+# Optimisers, networks, wrappers of gymnax and the code in the documentation rely on JAX's default promotion.
+_DEFAULT_PROMOTION = ("tests/training/", "tests/interop/", "tests/test_docs.py")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source", "_numeric", "_checks", "_export"},
+    {"_names", "_source", "_numeric", "_checks", "_export", "_library"},
     {"tree"},
     {"_declared", "_xla", "_count", "_structure", "_sum"},
     {"random", "_module"},
@@ -26,7 +26,8 @@ LEVELS = [
     {"_task_checks"},
     {"environment"},
     {"task"},
-    {"wrapper", "elements", "_restart"},
+    {"wrapper", "elements", "_merging"},
+    {"_restart"},
     {"_wrapper_bases", "_stack_data"},
     {"render"},
     {"wrappers"},

@@ -1,8 +1,7 @@
 """Environments of other libraries, one module per library, made by prefix: ``jaxenv.load("gymnax:Catch-bsuite")``.
 
 A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. Its common parts are
-``_library`` (import with an install hint, the settings that foreign code expects), ``_spaces`` (specs from spaces) and
-``_params`` (structs of params, and calls with params per lane).
+``_spaces`` (specs from spaces) and ``_params`` (structs of params, and calls with params per lane).
 """
 
 from jaxenv.suites import gymnax as gymnax

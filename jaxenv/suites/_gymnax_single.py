@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._library import import_library, outside_traces
 from jaxenv._names import did_you_mean
 from jaxenv.suites import _gymnax_tasks
-from jaxenv.suites._library import import_library, outside_traces
 from jaxenv.suites._params import is_numeric, params_struct, values_of
 from jaxenv.suites._spaces import spec_of
 from jaxenv.tree import Tree

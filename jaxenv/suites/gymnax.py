@@ -19,13 +19,13 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import Declared, check_number
+from jaxenv._library import default_types
 from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import Single, own_info
-from jaxenv.suites._library import default_types
 from jaxenv.suites._params import map_lanes, ranks_of, values_of
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree

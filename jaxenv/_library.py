@@ -23,7 +23,7 @@ def import_library(name: str, install: str) -> ModuleType:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise ImportError(f"the {name} suite needs {name}: {install} ({error})") from None
+            raise ImportError(f"{name} is not installed: {install} ({error})") from None
 
 
 @contextlib.contextmanager

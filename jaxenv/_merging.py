@@ -1,0 +1,64 @@
+"""Rules of ``vmap`` for functions of an environment: lanes and batches of lanes become one batch."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv._declared import Declared, declared_leaves, map_declared
+
+
+def merging_batches(function: Callable) -> Callable:
+    """``function(env, lanes, *values)`` with a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
+
+    ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
+    turn ``cond`` into a selection between both branches, and would run a loop for all batches until the last one is
+    done.
+    """
+    function = jax.custom_batching.custom_vmap(function)
+
+    @function.def_vmap
+    def merge(size, batched, env, *values):
+        lanes = values[0].shape[-1]
+        batched_env, *batched_values = batched
+        is_batched = {flag.path: flag.value for flag in declared_leaves(batched_env)}
+
+        def merged(x, batched):
+            x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
+            return x.reshape(size * lanes, *x.shape[2:])
+
+        def merged_leaf(d: Declared):
+            batched = is_batched[d.path]
+            if not batched and not d.per_lane:
+                return d.value
+            one_per_batch = batched and d.value.ndim == d.rank + 1
+            return jnp.repeat(d.value, lanes, axis=0) if one_per_batch else merged(d.value, batched)
+
+        values = jax.tree.map(merged, values, tuple(batched_values))
+        out = function(map_declared(merged_leaf, env), *values)
+        out = jax.tree.map(lambda x: x.reshape(size, lanes, *x.shape[1:]), out)
+        return out, jax.tree.map(lambda _: True, out)
+
+    return function
+
+
+def for_one_lane(function: Callable) -> Callable:
+    """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
+
+    The environment holds no value per lane, but ``vmap`` may run over its leaves as well.
+    """
+    batch = merging_batches(function)
+
+    @jax.custom_batching.custom_vmap
+    def one(env, *values):
+        return jax.tree.map(lambda x: x[0], batch(env, *jax.tree.map(lambda x: x[None], values)))
+
+    @one.def_vmap
+    def together(size, batched, env, *values):
+        def of_all_lanes(x, batched):
+            return x if batched else jnp.broadcast_to(x, (size, *x.shape))
+
+        out = batch(env, *jax.tree.map(of_all_lanes, values, tuple(batched[1:])))
+        return out, jax.tree.map(lambda _: True, out)
+
+    return one

@@ -1,0 +1,302 @@
+"""Environments for trainers that were written for gymnax: one lane, which the trainer vmaps.
+
+Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, params = gymnax.make("CartPole-v1")``.
+"""
+
+import dataclasses
+import functools
+from types import ModuleType
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._checks import check_choice
+from jaxenv._library import import_library
+from jaxenv._make import load
+from jaxenv._merging import for_one_lane
+from jaxenv.environment import Environment
+from jaxenv.interop._spaces import space_of
+from jaxenv.random import Clock, Words
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv.wrappers.autoreset import AutoResetState
+
+API = Literal["1.x", "0.x"]
+
+# Params that gymnax calls by another name.
+_GYMNAX_NAMES = {
+    "CartPole-v0": {"force": "force_mag"},
+    "CartPole-v1": {"force": "force_mag"},
+    "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
+    "Acrobot-v1": {
+        "length_1": "link_length_1",
+        "mass_1": "link_mass_1",
+        "mass_2": "link_mass_2",
+        "com_1": "link_com_pos_1",
+        "com_2": "link_com_pos_2",
+        "inertia": "link_moi",
+        "torque": "available_torque",
+    },
+}
+_NO_LIMIT = np.iinfo(np.int32).max
+
+
+def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
+    """An environment with gymnax's methods, for one lane: ``jax.vmap`` over keys and states makes a batch of it.
+
+    The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
+    in the step that ends one, ``step_env`` does not, and all randomness comes from the keys that are passed in; legacy
+    ``uint32`` keys are accepted too.
+
+    Args:
+        env: an id, or an environment without ``AutoReset`` and without batch state.
+        api: ``"1.x"``: ``step`` returns ``(obs, state, reward, terminated, truncated, info)``, as gymnax 1.0 does.
+            ``"0.x"``: ``(obs, state, reward, done, info)``, as earlier versions and the trainers written for them.
+        **options: options of `jaxenv.load`, if ``env`` is an id.
+
+    Raises:
+        ImportError: without gymnax.
+        ValueError: for an environment that already restarts its lanes, that carries batch state, that has params per
+            lane, or whose specs are no spaces of gymnax.
+
+    >>> import jax
+    >>> env = to_gymnax("CartPole-v1")
+    >>> params = env.default_params.replace(max_steps_in_episode=200)
+    >>> keys = jax.random.split(jax.random.key(0), 8)
+    >>> obs, state = jax.vmap(env.reset, (0, None))(keys, params)
+    >>> action = jax.vmap(env.action_space(params).sample)(keys)
+    >>> obs, state, reward, *_ = jax.vmap(env.step, (0, 0, 0, None))(keys, state, action, params)
+    >>> obs.shape, reward.shape
+    ((8, 4), (8,))
+    """
+    check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
+    if isinstance(env, str):
+        if options.setdefault("autoreset", None) is not None:
+            raise ValueError(
+                f"to_gymnax: step restarts episodes itself, leave out autoreset, got {options['autoreset']!r}"
+            )
+        env = load(env, 1, **options)
+    elif options:
+        raise ValueError(f"to_gymnax: options belong to an id, but env is {env}, got {', '.join(options)}")
+    return GymnaxEnv(env, api)
+
+
+def make(id: str, **options) -> tuple["GymnaxEnv", Any]:
+    """As ``gymnax.make``: the environment of an id and its default params. Takes the arguments of `to_gymnax`."""
+    env = to_gymnax(id, **options)
+    return env, env.default_params
+
+
+@tree.struct
+class GymnaxState:
+    """The state of a `GymnaxEnv`.
+
+    Attributes:
+        inner: the state of the environment for one lane, without the axis of lanes.
+        time: int32, the steps of the episode.
+    """
+
+    inner: Tree
+    time: jax.Array
+
+
+class GymnaxEnv:
+    """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
+
+    def __init__(self, env: Environment, api: API):
+        _check_stack(env)
+        env = env._with_num_envs(1)
+        env.check_lanes(1)
+        if not _limits(env):
+            env = TimeLimit(env, _NO_LIMIT)
+        self._env, self._api = env, api
+        self.observation_space(), self.action_space()  # raises if a spec has no space
+
+    @property
+    def name(self) -> str:
+        """The id."""
+        return self._env.name
+
+    @property
+    def num_actions(self) -> int:
+        """The number of discrete actions, or of components of a continuous action."""
+        spec = self._env.action_spec()
+        return spec.num_values if spec.is_discrete and spec.shape == () else spec.numel
+
+    def observation_space(self, params: Any = None) -> Any:
+        """The space of one observation; params never change it."""
+        return space_of(self._env.observation_spec(), _spaces(), f"to_gymnax: {self._env}: observation")
+
+    def action_space(self, params: Any = None) -> Any:
+        """The space of one action; params never change it."""
+        return space_of(self._env.action_spec(), _spaces(), f"to_gymnax: {self._env}: action")
+
+    @property
+    def default_params(self) -> Any:
+        """The params under gymnax's names, and ``max_steps_in_episode``; ``.replace`` changes some."""
+        values = {self._gymnax_name(name): value for name, value in _params(self._env).items()}
+        values["max_steps_in_episode"] = _limits(self._env)[0].duration
+        return _params_class(tuple(values))(**values)
+
+    def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
+        """Starts an episode: the observation and the state."""
+        state, row = _begin(self._with(params), *self._lane_and_words(key))
+        return row[0], self._state(state)
+
+    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+        """Advances by one step, and starts the next episode if this one ends.
+
+        ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
+        trainers of that time keep every ``info``.
+        """
+        inner, row = _step_and_restart(self._with(params), *self._lane_and_words(key), state.inner, _arrays(action))
+        obs, reward, terminated, truncated, info = row
+        if self._api == "0.x":
+            return obs, self._state(inner), reward, terminated | truncated, {"discount": info["discount"]}
+        return obs, self._state(inner), reward, terminated, truncated, info
+
+    def reset_env(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
+        """The same as `reset`."""
+        return self.reset(key, params)
+
+    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+        """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
+
+        With ``api="0.x"`` the fourth value includes truncation.
+        """
+        inner, row = _step(self._with(params), *self._lane_and_words(key), state.inner, _arrays(action))
+        obs, reward, terminated, truncated, info = row
+        ended = terminated | truncated if self._api == "0.x" else terminated
+        return obs, self._state(inner), reward, ended, info
+
+    def is_truncated(self, state: GymnaxState, params: Any = None) -> jax.Array:
+        """Whether the time limit is reached in a state that ``step_env`` returned."""
+        return state.time >= _limits(self._with(params))[0].duration
+
+    def __repr__(self) -> str:
+        return f"<GymnaxEnv{self._env!r}>"
+
+    def _gymnax_name(self, name: str) -> str:
+        return _GYMNAX_NAMES.get(self.name, {}).get(name, name)
+
+    def _with(self, params: Any) -> Environment:
+        """The environment with gymnax's params."""
+        if params is None:
+            return self._env
+        values = {name: getattr(params, self._gymnax_name(name)) for name in _params(self._env)}
+        env = self._env.with_params(**values) if values else self._env
+        return _with_limit(env, params.max_steps_in_episode)
+
+    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Words]:
+        if hasattr(key, "dtype") and key.dtype == np.uint32 and key.shape == (2,):
+            key = jax.random.wrap_key_data(key)
+        if not hasattr(key, "ndim") or key.ndim:
+            got = f"{key.shape[0]} keys: jax.vmap runs over them" if getattr(key, "ndim", 0) else repr(key)
+            raise ValueError(f"{self}: key must be one key, got {got}")
+        first, second = self._env.lane_words(key[None], jnp.zeros(1, jnp.int32))
+        return jnp.int32(0), (first[0], second[0])
+
+    def _state(self, inner: Tree) -> GymnaxState:
+        return GymnaxState(inner, self._env.clock(inner).step)
+
+
+def _spaces() -> ModuleType:
+    return import_library("gymnax.environments.spaces", "pip install gymnax six")
+
+
+# --- batches of lanes -------------------------------------------------------------------------------------------------
+
+
+@for_one_lane
+def _begin(env, env_id, words):
+    state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
+    return state, _fields(timestep)
+
+
+@for_one_lane
+def _step(env, env_id, words, state, action):
+    state, timestep = env.step(_with_words(state, words), action)
+    return state, _fields(timestep)
+
+
+@for_one_lane
+def _step_and_restart(env, env_id, words, state, action):
+    restarting = AutoReset(env, "same_step")
+    state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
+    return state.inner, _fields(timestep)
+
+
+def _with_words(state: Tree, words: Words) -> Tree:
+    """The state with other key words in its clock: everything that is drawn from now on depends on them."""
+
+    def changed(node):
+        return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
+
+    return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
+
+
+def _arrays(action: Tree) -> Tree:
+    return jax.tree.map(jnp.asarray, action)
+
+
+def _fields(timestep: TimeStep) -> tuple:
+    """Observation, reward, terminated, truncated and info of a batch of rows."""
+    terminated, truncated = timestep.terminated, timestep.truncated
+    own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}
+    info = {"final_observation": timestep.observation, **timestep.env_info, **own}
+    return timestep.observation, timestep.reward, terminated, truncated, info
+
+
+# --- params -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _params_class(names: tuple[str, ...]) -> type:
+    """A struct of params with gymnax's ``replace``."""
+
+    def replace(self, **changes):
+        if unknown := [name for name in changes if name not in names]:
+            raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(names)}")
+        return dataclasses.replace(self, **changes)
+
+    members = {
+        "__annotations__": dict.fromkeys(names, Any),
+        "__doc__": "Params under gymnax's names.",
+        "replace": replace,
+    }
+    return tree.struct(type("GymnaxParams", (), members))
+
+
+def _params(env: Environment) -> dict[str, Any]:
+    """The params of the environment below all wrappers, by name."""
+    params = getattr(env, "params", None)
+    return {} if params is None else {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
+
+
+def _limits(env: Environment) -> list[TimeLimit]:
+    """The time limits of a stack, outermost first."""
+    return [layer for layer in layers(env) if isinstance(layer, TimeLimit)]
+
+
+def _with_limit(env: Any, duration: Any) -> Environment:
+    if isinstance(env, TimeLimit):
+        return tree.rebuild(env, duration=jnp.asarray(duration, jnp.int32))
+    return tree.rebuild(env, env=_with_limit(env.env, duration))
+
+
+def _check_stack(env: Environment) -> None:
+    if not isinstance(env, Environment):
+        raise ValueError(f"to_gymnax: env must be an id or an environment of jaxenv, got {env!r}")
+    if env.autoreset is not None:
+        raise ValueError(f"to_gymnax: step restarts episodes itself, make {env} with autoreset=None")
+    for layer in layers(env):
+        if isinstance(layer, BatchWrapper):
+            raise ValueError(
+                f"to_gymnax: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
+                "use the trainer's own wrapper"
+            )

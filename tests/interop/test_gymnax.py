@@ -1,0 +1,173 @@
+"""`to_gymnax`: environments of this library behind gymnax's methods, for its wrappers and trainers."""
+
+import gymnax as gymnax_itself
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnax.environments import spaces
+from gymnax.wrappers.dm_env import GymnaxToDmEnvWrapper
+from gymnax.wrappers.gym import GymnaxToGymWrapper, GymnaxToVectorGymWrapper
+from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper
+
+import jaxenv
+from jaxenv.interop import gymnax, to_gymnax
+from jaxenv.testing import Counting
+from tests.rows import assert_equal
+
+KEYS = jax.random.split(jax.random.key(0), 4)
+
+
+def started(env, params=None, keys=KEYS):
+    return jax.vmap(env.reset, (0, None))(keys, params)
+
+
+def stepped(env, state, action, params=None, keys=KEYS):
+    return jax.vmap(env.step, (0, 0, 0, None))(keys, state, action, params)
+
+
+def played(env, num_steps, params=None, actions=None):
+    """The results of the steps, ``[T, B, ...]``."""
+    _, state = started(env, params)
+    found = []
+    for t in range(num_steps):
+        action = jnp.ones(4, jnp.int32) if actions is None else actions[t]
+        found.append(stepped(env, state, action, params, jax.vmap(jax.random.fold_in, (0, None))(KEYS, t)))
+        state = found[-1][1]
+    return jax.device_get(jax.tree.map(lambda *x: jnp.stack(x), *found))
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "Breakout-MinAtar"])
+def test_lanes_that_are_vmapped_equal_single_ones(id):
+    env = to_gymnax(id)
+    obs, state = started(env)
+    together = stepped(env, state, jnp.array([0, 1, 1, 0]))
+    for lane in range(4):
+        alone, one = env.reset(KEYS[lane])
+        assert_equal(jax.device_get(alone), np.asarray(obs[lane]))
+        expected = jax.tree.map(lambda x, lane=lane: x[lane], together)
+        assert_equal(
+            jax.device_get(env.step(KEYS[lane], one, int(lane in (1, 2)))), jax.device_get(expected), rtol=1e-6
+        )
+
+
+def test_starts_are_those_of_the_batched_environment():
+    obs, _ = started(to_gymnax("CartPole-v1"))
+    np.testing.assert_array_equal(obs, jaxenv.make("CartPole-v1", 4).reset(KEYS)[1].observation)
+
+
+def test_a_step_that_ends_an_episode_shows_both_observations_and_starts_the_next():
+    env, params = gymnax.make("CartPole-v1")
+    obs, state, _, terminated, truncated, info = played(env, 5, params.replace(max_steps_in_episode=3))
+    assert truncated[:, 0].tolist() == [False, False, True, False, False]
+    assert not terminated.any()
+    assert state.time[:, 0].tolist() == [1, 2, 0, 1, 2]
+    assert np.all(np.abs(obs[2]) <= 0.05)  # the range of starts
+    assert np.all(np.abs(info["final_observation"][2][:, 1]) > 0.3)  # three pushes to the right
+    np.testing.assert_array_equal(info["final_observation"][[0, 1, 3, 4]], obs[[0, 1, 3, 4]])
+
+
+def test_step_env_does_not_restart():
+    env, params = gymnax.make("CartPole-v1")
+    params = params.replace(max_steps_in_episode=1)
+    _, state = env.reset(KEYS[0], params)
+    _, state, _, terminated, _ = env.step_env(KEYS[1], state, 1, params)
+    assert not terminated
+    assert env.is_truncated(state, params)
+    assert env.step_env(KEYS[1], state, 1, params)[1].time == 2
+
+
+def test_the_older_interface_reports_truncation_as_done():
+    env, params = gymnax.make("CartPole-v1", api="0.x")
+    _, _, _, done, info = played(env, 3, params.replace(max_steps_in_episode=3))
+    assert done[:, 0].tolist() == [False, False, True]
+    assert info.keys() == {"discount"}
+    assert info["discount"].all()
+
+
+def test_legacy_keys_are_those_of_typed_keys():
+    env = to_gymnax("CartPole-v1")
+    typed, raw = (started(env, keys=keys)[0] for keys in (KEYS, jax.random.key_data(KEYS)))
+    np.testing.assert_array_equal(typed, raw)
+
+
+def test_all_randomness_comes_from_the_keys_of_the_call():
+    env, params = gymnax.make("CartPole-v1")
+    params = params.replace(max_steps_in_episode=1)
+    _, state = started(env, params)
+    next_starts = [stepped(env, state, jnp.ones(4, jnp.int32), params, keys)[0] for keys in (KEYS, KEYS, KEYS[::-1])]
+    np.testing.assert_array_equal(next_starts[0], next_starts[1])
+    assert not np.any(next_starts[0] == next_starts[2])
+
+
+def test_params_have_the_names_of_gymnax_and_one_value_per_lane_under_vmap():
+    env, params = gymnax.make("CartPole-v1")
+    theirs = gymnax_itself.make("CartPole-v1")[1]
+    shared = {"gravity", "masscart", "masspole", "length", "force_mag", "tau", "max_steps_in_episode"}
+    assert vars(theirs).keys() & vars(params).keys() == shared
+    assert params.max_steps_in_episode == theirs.max_steps_in_episode
+    many = jax.tree.map(lambda x: jnp.broadcast_to(x, (4,)), params).replace(force_mag=jnp.arange(4.0))
+    _, state = started(env)
+    obs = jax.vmap(env.step)(KEYS, state, jnp.ones(4, jnp.int32), many)[0]
+    pushed = obs[:, 1] - started(env)[0][:, 1]
+    np.testing.assert_allclose(pushed[1:] - pushed[:1], 0.0195 * np.arange(1, 4), rtol=0.05)
+
+
+def test_seeds_and_lanes_may_both_be_vmapped():
+    env = to_gymnax("CartPole-v1")
+    keys = jax.random.split(jax.random.key(1), (2, 4))
+    _, state = jax.vmap(lambda k: started(env, keys=k))(keys)
+    both = jax.vmap(lambda s, k: stepped(env, s, jnp.ones(4, jnp.int32), keys=k))(state, keys)
+    for seed in range(2):
+        own = stepped(env, jax.tree.map(lambda x, n=seed: x[n], state), jnp.ones(4, jnp.int32), keys=keys[seed])
+        assert_equal(jax.device_get(jax.tree.map(lambda x, n=seed: x[n], both)), jax.device_get(own), rtol=1e-6)
+
+
+def test_wrappers_of_gymnax_work_around_it():
+    env = LogWrapper(FlattenObservationWrapper(to_gymnax("Catch-bsuite")))
+    out = played(env, 12, actions=jnp.zeros((12, 4), jnp.int32))
+    obs, _, reward, terminated, _, info = out
+    assert obs.shape == (12, 4, 50)
+    ended = info["returned_episode"]
+    np.testing.assert_array_equal(ended, terminated)
+    np.testing.assert_array_equal(info["returned_episode_returns"][ended], reward[ended])
+    step = GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
+    assert step.step(KEYS[0], step.reset(KEYS[0]), 1).discount == 1
+
+
+def test_wrappers_of_gymnax_for_gymnasium_work_around_it():
+    single = GymnaxToGymWrapper(to_gymnax("CartPole-v1"), seed=3)
+    assert single.action_space.n == 2
+    assert single.reset()[0].shape == single.observation_space.shape
+    assert single.step(1)[1] == 1
+    many = GymnaxToVectorGymWrapper(to_gymnax("CartPole-v1"), num_envs=3)
+    assert many.reset()[0].shape == (3, 4)
+    assert many.step(np.ones(3, np.int32))[0].shape == (3, 4)
+
+
+def test_spaces_are_those_of_the_specs():
+    pendulum = to_gymnax("Pendulum-v1")
+    assert isinstance(pendulum.action_space(), spaces.Box)
+    assert pendulum.action_space().low.tolist() == [-2]
+    assert pendulum.num_actions == 1
+    assert isinstance(to_gymnax("CartPole-v1").action_space(), spaces.Discrete)
+    assert to_gymnax("CartPole-v1").num_actions == 2
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: to_gymnax("CartPole-v1", autoreset="next_step"), "step restarts episodes itself, leave out autoreset"),
+        (lambda: to_gymnax(jaxenv.make("CartPole-v1")), "step restarts episodes itself, make .* with autoreset=None"),
+        (lambda: to_gymnax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
+        (lambda: to_gymnax(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
+        (lambda: to_gymnax(5), "env must be an id or an environment of jaxenv, got 5"),
+        (lambda: to_gymnax(Counting([3]), max_episode_steps=3), "options belong to an id, .* got max_episode_steps"),
+        (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),
+        (lambda: to_gymnax("CartPole-v1").default_params.replace(force=1), "no param 'force', the params are gravity"),
+        (lambda: to_gymnax("CartPole-v1").reset(KEYS), "key must be one key, got 4 keys: jax.vmap"),
+    ],
+)
+def test_what_does_not_fit_is_refused(use, message):
+    with pytest.raises(ValueError, match=message):
+        use()
