@@ -144,7 +144,7 @@ def test_an_invalid_argument_raises(make, message):
     [
         (RewardScaling((1, 2)), r"RewardScaling: scale must be one number or have the shape \(\) of the reward, got"),
         (RewardClipping((-1, -1), 1), r"RewardClipping: low must be one number or have the shape \(\) of the reward"),
-        (RewardFunction(jnp.sum), r"RewardFunction: the reward must have shape \(lanes,\) .* for 3 lanes, got \(\)"),
+        (RewardFunction(jnp.sum), r"RewardFunction: the reward must have shape \(3,\), .* got \(\)"),
     ],
 )
 def test_an_argument_that_does_not_fit_the_reward_raises(transformer, message):
