@@ -161,10 +161,7 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes with which specs are derived.
-
-        It is the length of the per-lane leaves, which under ``shard_map`` are those of one shard, or ``num_envs``.
-        """
+        """The number of lanes for which specs are derived: those of the per-lane leaves (one shard's) or ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 
@@ -367,14 +364,14 @@ def _noted(begin: Callable) -> Callable:
     """Decorates ``begin``, which resets, restarts and specs call: the error about a stream as a key gets a note."""
 
     @functools.wraps(begin)
-    def noting(*args, **kwargs):
+    def noted(*args, **kwargs):
         try:
             return begin(*args, **kwargs)
         except TypeError as error:
             random.note_on_streams(error)
             raise
 
-    return noting
+    return noted
 
 
 @functools.lru_cache(maxsize=1024)
