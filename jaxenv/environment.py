@@ -161,7 +161,7 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes for which specs are derived: those of the per-lane leaves (one shard's) or ``num_envs``."""
+        """The number of lanes that specs are derived for: those of the per-lane leaves (of a shard) or ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 
