@@ -388,7 +388,7 @@ def _lane_numbers(env_id: Any) -> jax.Array:
         values = np.asarray(env_id)
         if values.dtype.kind not in "iu":
             hint = ": params belong to the environment, env.with_params(...)" if is_dataclass(env_id) else ""
-            raise ValueError(f"reset: env_id must be integers, got {env_id!r}{hint}")
+            raise ValueError(f"reset: env_id must be integers, got {reprlib.repr(env_id)}{hint}")
         Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
         if len(np.unique(values)) < values.size:
             raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")

@@ -254,6 +254,7 @@ def test_an_unknown_opponent_is_refused():
         jaxenv.make("TicTacToe-v0", opponent="perfect")
 
 
+@pytest.mark.thorough
 def test_a_game_against_an_opponent_has_the_properties_of_an_environment():
     env = jaxenv.make("TicTacToe-v0", num_envs=4, opponent="random")
     names = ["same_tree", "strict_promotion", "lane_independent", "within_specs", "mask_leaves_an_action"]

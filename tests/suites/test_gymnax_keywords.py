@@ -122,7 +122,7 @@ def test_the_mnist_bandit_works_where_the_data_exist(monkeypatch):
 
 def test_without_gymnax_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnax", None)
-    with pytest.raises(ImportError, match="the gymnax suite needs gymnax: pip install gymnax six"):
+    with pytest.raises(ImportError, match="gymnax is not installed: pip install gymnax six"):
         suite.ids()
 
 

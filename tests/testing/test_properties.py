@@ -295,7 +295,6 @@ OUTSIDE = {
     "state of a lane among the statistics of the batch",
     "uncounted repeat adds a reward past the end",
     "salt from the hash of a text",
-    "default drawn on import",
 }
 
 
