@@ -1,7 +1,7 @@
 """Run all tests: ``python -m tests -n 2``; arguments are passed to pytest.
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
-two thirds of the time. XLA reads its flags once per process, so this takes two runs of pytest. Plain ``pytest`` runs
+two thirds of the time. XLA reads its flags once per process, so this takes several runs of pytest. Plain ``pytest`` runs
 the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the notebooks.
 """
 
@@ -14,7 +14,8 @@ import pytest
 
 from tests import numeric
 
-_RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
+_OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
+_RUNS = {"not numeric": _OLDER_EMITTERS, "learners": _OLDER_EMITTERS, "numeric": ""}
 
 
 def main(arguments: list[str]) -> int:
@@ -22,8 +23,15 @@ def main(arguments: list[str]) -> int:
     codes = []
     names_tests = any(pathlib.Path(argument.split("::")[0]).exists() for argument in arguments)
     for marker, flags in _RUNS.items():
+        if marker == "learners" and names_tests:
+            continue
         paths = numeric.PATHS if marker == "numeric" and not names_tests else ()
         environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+        # Learners run in a process of their own: after thousands of other programs one waited forever for XLA:CPU.
+        if marker == "learners":
+            marker, paths = "not numeric", ("tests/training",)
+        elif marker == "not numeric" and not names_tests:
+            paths = ("--ignore=tests/training",)
         command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough and not pages", *arguments, *paths]
         codes.append(subprocess.run(command, env=environment).returncode)
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
