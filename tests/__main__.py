@@ -1,8 +1,9 @@
 """Run all tests: ``python -m tests -n 2``; arguments are passed to pytest.
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
-two thirds of the time. XLA reads its flags once per process, so this takes several runs of pytest. Plain ``pytest`` runs
-the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the notebooks.
+two thirds of the time. XLA reads its flags once per process, so this takes several runs of pytest. Plain ``pytest``
+runs the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the
+notebooks.
 """
 
 import os
