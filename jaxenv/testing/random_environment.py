@@ -88,7 +88,7 @@ def random_environment(
             to, in place of a sampled one.
 
     Raises:
-        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, or a ``reward_fn`` beside a
+        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, or a ``reward_fn`` together with a
             ``reward_spec``.
     """
     if reward_fn is not None and reward_spec is not None:

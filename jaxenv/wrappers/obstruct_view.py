@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._wrapper_bases import LaneWrapper, Leafwise
 from jaxenv.random import Stream
-from jaxenv.wrappers.add_white_noise import is_byte_image, map_images, noisy_spec, white_noise
+from jaxenv.wrappers._image_noise import ImageNoise, show_noise
 
 
-class ObstructView(Leafwise, LaneWrapper):
+class ObstructView(ImageNoise):
     """Covers uint8 images ``[H, W, C]`` by square patches of noise at random places, on every row.
 
     There are ``int(ratio * H * W / width**2)`` patches, so that they would cover the fraction ``ratio`` of the pixels
@@ -42,29 +41,15 @@ class ObstructView(Leafwise, LaneWrapper):
     width: int = tree.static(low=1)
     grayscale: bool = tree.static(default=False)
 
-    kind: ClassVar[str] = "a uint8 image with three axes"
     noop_kwargs: ClassVar[dict[str, Any]] = {"ratio": 0.0}
 
-    def applies(self, spec):
-        return is_byte_image(spec)
-
-    def map_spec(self, spec):
-        return noisy_spec(spec)
-
-    def init(self, timestep, stream):
-        return ()
-
-    def after(self, own, timestep, stream):
-        def cover(x, stream):
-            _, height, width, _ = x.shape
-            count = int(self.ratio * height * width / self.width**2)
-            if not count:
-                return x
-            covered = self._covered(random.fold_in(stream, "patches"), count, height, width)
-            return jnp.where(covered[..., None], white_noise(stream, x.shape[1:], self.grayscale), x)
-
-        observation = map_images(cover, self._marks(), timestep.observation, stream)
-        return own, tree.rebuild(timestep, observation=observation)
+    def with_noise(self, image, stream):
+        height, width = image.shape[1:3]
+        count = int(self.ratio * height * width / self.width**2)
+        if not count:
+            return image
+        replaced = self._covered(random.fold_in(stream, "patches"), count, height, width)
+        return show_noise(image, replaced, stream, self.grayscale)
 
     def _covered(self, stream: Stream, count: int, height: int, width: int) -> jax.Array:
         """The pixels under ``count`` patches, bool ``[B, H, W]``."""

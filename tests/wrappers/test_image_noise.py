@@ -51,7 +51,7 @@ def test_noise_is_uniform_over_all_bytes_and_independent_of_channel_and_row():
     counts = np.bincount(shown.ravel(), minlength=256)
     mean = shown.size / 256
     assert (np.abs(counts - mean) < 6 * np.sqrt(mean)).all()
-    # Bits of a pixel, of the same pixel in the other lane, of the pixel beside it, and of the same pixel a row later.
+    # Bits of a pixel, of the same pixel in the other lane, of the next pixel, and of the same pixel one row later.
     bits = np.unpackbits(shown, axis=-1).astype(np.float32)
     neighbours = [bits[:-1, 0], bits[:-1, 1], np.roll(bits[:-1, 0], 1, axis=2), bits[1:, 0]]
     correlations = np.corrcoef(np.concatenate(neighbours, axis=-1).reshape(-1, 96), rowvar=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._sum import Sum
+from jaxenv.rollout.metrics._sums import LARGEST
 
 
 def check_names(names: Any) -> tuple[str, ...] | None:
@@ -70,7 +71,7 @@ def _entry(env_info: dict[str, Any], name: str) -> Any:
 
 def initial_value(name: str, shape: tuple[int, ...]) -> Sum | jax.Array:
     """The running value of an entry before the first step: a sum, or a maximum."""
-    return jnp.full(shape, np.finfo(np.float32).min) if name.endswith("@max") else Sum.zeros(shape)
+    return jnp.full(shape, -LARGEST) if name.endswith("@max") else Sum.zeros(shape)
 
 
 def add_where(name: str, x: jax.Array, mask: jax.Array, value: Any) -> Sum | jax.Array:

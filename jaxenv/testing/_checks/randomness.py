@@ -29,7 +29,7 @@ from jaxenv.wrappers import FixedResetKey
 def reproducible(subject: Subject) -> str:
     """Equal keys and actions give equal bits, and tracing a function twice gives equal programs.
 
-    This includes a trace in another process, where ``hash`` of text has another seed and modules are imported anew. An
+    This includes a trace in another process, where ``hash`` of text has another seed and modules are imported again. An
     environment that cannot be sent there, such as one defined in a notebook, is traced in this process only.
     """
     one, other = subject.rollout, subject.roll(subject.keys[0], subject.actions[0])
