@@ -4,6 +4,7 @@ No function here changes values: each returns the values that it is given. Remov
 holds, and run ``python -m benchmarks`` before and after.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -38,6 +39,16 @@ def vary_like(reference: jax.Array, values: T) -> T:
         return jax.lax.pcast(x, missing, to="varying") if missing else x
 
     return jax.tree.map(vary, values, is_leaf=tree.is_shared)
+
+
+def in_sequence(function: Callable) -> Callable:
+    """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
+
+    jaxlib 0.10 splits a *batch* of matrices over the threads of XLA:CPU and waits for them on one of these threads. As
+    many such calls at a time as the processor has cores wait for each other forever. Orthogonal weights of several
+    layers, vmapped over seeds, did so on two cores. Single matrices are decomposed on the thread itself.
+    """
+    return jax.custom_batching.sequential_vmap(function)
 
 
 def unshare(values: T) -> T:

@@ -1,9 +1,8 @@
 """Run all tests: ``python -m tests -n 2``; arguments are passed to pytest.
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
-two thirds of the time. XLA reads its flags once per process, so this takes several runs of pytest. Plain ``pytest``
-runs the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the
-notebooks.
+two thirds of the time. XLA reads its flags once per process, so this takes two runs of pytest. Plain ``pytest`` runs
+the same tests in one, with the default flags. ``pytest -m pages`` runs the code of the documentation and the notebooks.
 """
 
 import os
@@ -15,8 +14,7 @@ import pytest
 
 from tests import numeric
 
-_OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
-_RUNS = {"not numeric": _OLDER_EMITTERS, "learners": _OLDER_EMITTERS, "numeric": ""}
+_RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
 
 
 def main(arguments: list[str]) -> int:
@@ -24,15 +22,8 @@ def main(arguments: list[str]) -> int:
     codes = []
     names_tests = any(pathlib.Path(argument.split("::")[0]).exists() for argument in arguments)
     for marker, flags in _RUNS.items():
-        if marker == "learners" and names_tests:
-            continue
         paths = numeric.PATHS if marker == "numeric" and not names_tests else ()
         environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
-        # Learners run in a process of their own: after thousands of other programs one waited forever for XLA:CPU.
-        if marker == "learners":
-            marker, paths = "not numeric", ("tests/training",)
-        elif marker == "not numeric" and not names_tests:
-            paths = ("--ignore=tests/training",)
         command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough and not pages", *arguments, *paths]
         codes.append(subprocess.run(command, env=environment).returncode)
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]

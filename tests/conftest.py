@@ -12,9 +12,6 @@ _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# One process runs thousands of programs. With asynchronous dispatch (jaxlib 0.10.2) one waited forever for a slot in
-# the queue of XLA:CPU while all of its threads were idle.
-jax.config.update("jax_cpu_enable_async_dispatch", False)
 jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 

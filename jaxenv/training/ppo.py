@@ -23,6 +23,7 @@ import jaxenv
 from jaxenv import _export, _source, data, random, rollout, specs, tree
 from jaxenv._checks import Range, check_real
 from jaxenv._declared import check_option
+from jaxenv._xla import in_sequence
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
@@ -429,12 +430,18 @@ class ActorCritic(nn.Module):
     def __call__(self, x):
         def layers(x, num_outputs, scale):
             for width in self.hidden:
-                x = nn.tanh(nn.Dense(width, kernel_init=nn.initializers.orthogonal(np.sqrt(2)))(x))
-            return nn.Dense(num_outputs, kernel_init=nn.initializers.orthogonal(scale))(x)
+                x = nn.tanh(nn.Dense(width, kernel_init=_orthogonal(np.sqrt(2)))(x))
+            return nn.Dense(num_outputs, kernel_init=_orthogonal(scale))(x)
 
         inputs, value = layers(x, self.num_outputs - self.num_log_std, 0.01), layers(x, 1, 1.0)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
         return jnp.concatenate([inputs, jnp.broadcast_to(log_std, (*value.shape, self.num_log_std))], axis=-1), value
+
+
+def _orthogonal(scale: float) -> Any:
+    """Orthogonal weights, which seeds that are vmapped draw one after another."""
+    initializer = nn.initializers.orthogonal(scale)
+    return lambda key, shape, dtype: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
 def _flat(observation: Any) -> jax.Array:

@@ -8,6 +8,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.testing import mock_012, random_environment
+from jaxenv.testing._programs import equations
 from jaxenv.training import ppo
 from jaxenv.wrappers import AutoReset
 
@@ -172,3 +173,15 @@ def test_settings_may_be_lists_and_are_hashable():
 def test_an_environment_that_ppo_cannot_learn_is_refused(env, message):
     with pytest.raises(ValueError, match=message):
         ppo.make_iteration(ppo.Config(), env(), env())
+
+
+# --- seeds -----------------------------------------------------------------------------------------------------------
+
+
+def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
+    # XLA:CPU may wait forever for batches of matrices; see jaxenv/_xla.py.
+    init, _ = ppo.make_iteration(ppo.Config())
+    jaxpr = jax.make_jaxpr(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
+    shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if "qr" in eqn.primitive.name]
+    assert len(shapes) == 6
+    assert all(len(shape) == 2 for shape in shapes), shapes
