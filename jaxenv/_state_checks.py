@@ -5,13 +5,17 @@ one way or another if the state is a wrong one, and the reason is found only the
 """
 
 import functools
+import reprlib
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import INT32_MAX, Range
 from jaxenv._structure import mismatch
 from jaxenv.random import note_on_streams
 from jaxenv.timestep import TimeStep
@@ -83,3 +87,19 @@ def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]
     for (path, shape), (_, x) in zip(*nodes, strict=True):
         if not tree.is_shared(shape):
             yield f"{name}.{tree.path_name(path)}".rstrip("."), shape, x
+
+
+def lane_numbers(env_id: Any) -> jax.Array:
+    """The numbers of lanes as int32 ``[B]``; raises a ``ValueError`` for anything else. Traced values are not read."""
+    if not isinstance(env_id, jax.core.Tracer):
+        values = np.asarray(env_id)
+        if values.dtype.kind not in "iu":
+            hint = ": params belong to the environment, env.with_params(...)" if is_dataclass(env_id) else ""
+            raise ValueError(f"reset: env_id must be integers, got {reprlib.repr(env_id)}{hint}")
+        Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
+        if len(np.unique(values)) < values.size:
+            raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")
+    lanes = jnp.asarray(env_id)
+    if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
+        raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
+    return lanes.astype(jnp.int32)

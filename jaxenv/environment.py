@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _state_checks, _xla, random, specs, tree
-from jaxenv._checks import INT32_MAX, Range
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
+from jaxenv.canvas import check_size
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -92,7 +92,7 @@ class Environment(Module, abc.ABC):
             words = self.lane_words(key, env_id)
             random.check_lane_keys(key, words, self.num_envs)
         else:
-            env_id = _lane_numbers(env_id)
+            env_id = _state_checks.lane_numbers(env_id)
             words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
@@ -176,6 +176,25 @@ class Environment(Module, abc.ABC):
     def _first_shapes(self) -> TimeStep:
         """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
         return self._start_shapes()[1]
+
+    # --- pictures ----------------------------------------------------------------------------------------------------
+
+    @final
+    def render(self, state: Tree, size: int | tuple[int, int] = 128) -> jax.Array:
+        """Pictures of all lanes, uint8 ``[B, H, W, 3]``, in pure JAX.
+
+        Args:
+            state: a state of this stack.
+            size: height and width in pixels, or one number for both.
+
+        Raises:
+            ValueError: for an environment that has no picture, a size outside 8 .. 4096 or the state of another stack.
+        """
+        return _state_checks.explained(type(self).picture_of)(self, state, check_size("render", size))
+
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
+        """The primitive under ``render``; ``size`` is height and width."""
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     # --- lanes and episodes ------------------------------------------------------------------------------------------
 
@@ -380,19 +399,3 @@ def _start_shapes(structure, leaves, num_lanes: int, _x64: bool) -> tuple[Tree, 
     return jax.eval_shape(
         lambda env, *args: env.begin(*args), structure.unflatten(leaves), (word, word), number, number
     )
-
-
-def _lane_numbers(env_id: Any) -> jax.Array:
-    """The numbers of lanes as int32 ``[B]``; raises a ``ValueError`` for anything else. Traced values are not read."""
-    if not isinstance(env_id, jax.core.Tracer):
-        values = np.asarray(env_id)
-        if values.dtype.kind not in "iu":
-            hint = ": params belong to the environment, env.with_params(...)" if is_dataclass(env_id) else ""
-            raise ValueError(f"reset: env_id must be integers, got {reprlib.repr(env_id)}{hint}")
-        Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
-        if len(np.unique(values)) < values.size:
-            raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")
-    lanes = jnp.asarray(env_id)
-    if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
-        raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
-    return lanes.astype(jnp.int32)

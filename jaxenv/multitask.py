@@ -148,6 +148,10 @@ class Multitask(Environment):
         pairs = zip(self.envs, state.task.states, strict=True)
         return _played(state.task.task_id, [env.observation_of(own) for env, own in pairs])
 
+    def picture_of(self, state, size):
+        pairs = zip(self.envs, state.task.states, strict=True)
+        return _played(state.task.task_id, [env.picture_of(own, size) for env, own in pairs])
+
     def info_of_state(self, state):
         infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}

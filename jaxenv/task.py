@@ -13,6 +13,7 @@ from jaxenv import _actions, _describe, _task_checks, _xla, specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import check_number, declared_leaves, map_declared
 from jaxenv._names import did_you_mean
+from jaxenv.canvas import Canvas
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.random import Clock, Stream
 from jaxenv.timestep import StepType, TimeStep, end_abnormal, restart
@@ -78,6 +79,10 @@ class Task(Environment):
     def state_info(self, state: Tree) -> dict[str, Tree]:
         """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
         return {}
+
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
+        """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
         """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
@@ -182,6 +187,9 @@ class Task(Environment):
 
     def observation_of(self, state):
         return self._observation(state.task)
+
+    def picture_of(self, state, size):
+        return self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size)).image()
 
     def info_of_state(self, state):
         return tree.strong(self.state_info(state.task))

@@ -122,6 +122,9 @@ class Wrapper(Environment):
     def observation_of(self, state):
         return self.env.observation_of(self.inner(state))
 
+    def picture_of(self, state, size):
+        return self.env.picture_of(self.inner(state), size)
+
     def info_of_state(self, state):
         return self.env.info_of_state(self.inner(state))
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
 from jaxenv._numeric import sin_cos
+from jaxenv.canvas import BROWN, GREY, INK, ORANGE, PAPER, SAND, mix
 from jaxenv.task import Task, Transition
 
 
@@ -89,6 +90,21 @@ class CartPole(Task):
 
     def observe(self, state):
         return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
+
+    def draw(self, state, canvas):
+        length, reach = 2 * self.params.length, self.position_limit
+        canvas = canvas.view((-reach, reach), (-1.2, 1.8), margin=0.02)
+        canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(
+            0, -0.42, 99, 0.06, BROWN
+        )  # the ground
+        for end in (-reach, reach):
+            canvas = canvas.box(end, -0.3, 0.08, 0.3, BROWN, corner=0.03)
+        canvas = canvas.box(state.x, -0.08, 1.0, 0.44, INK, corner=0.1)
+        for side in (-0.28, 0.28):
+            canvas = canvas.disc(state.x + side, -0.27, 0.13, GREY).disc(state.x + side, -0.27, 0.05, PAPER)
+        sin, cos = sin_cos(state.theta)
+        canvas = canvas.line(state.x, 0.14, state.x + length * sin, 0.14 + length * cos, 0.16, ORANGE)
+        return canvas.disc(state.x, 0.14, 0.06, PAPER)
 
     def observation_spec(self):
         high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import ORANGE, SILVER, SKY, WHITE
 from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
@@ -44,6 +45,12 @@ class State:
 class Breakout(MinAtar):
     """Breakout; see the module docstring."""
 
+    sprites = {
+        "paddle": lambda canvas: canvas.box(0.5, 0.5, 0.98, 0.5, SKY, corner=0.2),
+        "ball": lambda canvas: canvas.disc(0.5, 0.5, 0.34, WHITE),
+        "trail": lambda canvas: canvas.disc(0.5, 0.5, 0.2, SILVER, alpha=0.4),
+        "brick": lambda canvas: canvas.box(0.5, 0.5, 0.92, 0.8, ORANGE, corner=0.12),
+    }
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"
 

@@ -10,7 +10,7 @@ first, are generated together, which takes the fewest blocks of the generator.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice
+from jaxenv.canvas import NIGHT, WHITE, Canvas, mix
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
@@ -57,6 +58,7 @@ class MinAtar(Task):
     dtype: str = tree.static(default="bool")
 
     channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
+    sprites: ClassVar[Mapping[str, Callable[[Canvas], Canvas]]]  # what paints a cell of each channel
     minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order
     step_words: ClassVar[int] = 0  # random words per step, without the one for the sticky action
 
@@ -116,6 +118,12 @@ class MinAtar(Task):
     def observe(self, state):
         return self.board(state.game)
 
+    def draw(self, state, canvas):
+        """Every cell shows the first of its channels, in the order of ``channels``."""
+        board = self.board(state.game)
+        kinds = jnp.where(board.any(axis=-1), jnp.argmax(board, axis=-1).astype(jnp.int32) + 1, 0)
+        return canvas.fill(NIGHT).tiles(kinds, [_floor, *(self.sprites[name] for name in self.channels)])
+
     def observation_spec(self):
         shape = (SIZE, SIZE, len(self.channels))
         if self.dtype == "float32":
@@ -124,6 +132,10 @@ class MinAtar(Task):
 
     def action_spec(self):
         return specs.discrete(len(self.actions), name="action")
+
+
+def _floor(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.92, 0.92, mix(NIGHT, WHITE, 0.05), corner=0.1)
 
 
 def _letter_index(letters: str, action: jax.Array) -> jax.Array:

@@ -1,0 +1,36 @@
+"""The colours of all pictures, float32 ``[3]`` from 0 to 1."""
+
+import numpy as np
+
+
+def rgb(code: str) -> np.ndarray:
+    """The colour of a code such as ``"#3b7dd8"``."""
+    return np.array([int(code[i : i + 2], 16) for i in (1, 3, 5)], np.float32) / np.float32(255)
+
+
+def mix(first: np.ndarray, second: np.ndarray, fraction: float) -> np.ndarray:
+    """A colour between two others: ``fraction`` of the second."""
+    return (first + (second - first) * np.float32(fraction)).astype(np.float32)
+
+
+# Grounds
+PAPER = rgb("#f6f3ec")
+SKY = rgb("#dbe8f3")
+NIGHT = rgb("#171b26")
+# Neutral
+WHITE = rgb("#ffffff")
+SILVER = rgb("#cfd4da")
+GREY = rgb("#8e97a3")
+INK = rgb("#2d3240")
+BLACK = rgb("#0c0e13")
+# Things
+BLUE = rgb("#3a78c9")
+TEAL = rgb("#2f9e97")
+GREEN = rgb("#55a860")
+GOLD = rgb("#efbd43")
+ORANGE = rgb("#ec8537")
+RED = rgb("#dc4c48")
+PINK = rgb("#e284ab")
+PURPLE = rgb("#8a67bd")
+BROWN = rgb("#8b6447")
+SAND = rgb("#dccaa2")
