@@ -7,7 +7,6 @@ import abc
 import functools
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
 import jax

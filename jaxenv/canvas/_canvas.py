@@ -39,8 +39,8 @@ class Canvas:
     """
 
     pixels: jax.Array
-    x: np.ndarray
-    y: np.ndarray
+    x: Any
+    y: Any
     scale: float = tree.static()
 
     # --- from nothing to an image ------------------------------------------------------------------------------------
@@ -168,11 +168,11 @@ class Canvas:
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
         """A filled polygon; ``corner`` widens it by a round border."""
-        corners = [tuple(map(_number, point)) for point in points]
+        corners = [(_number(a), _number(b)) for a, b in points]
         return self._shape(_shapes.polygon(self.x, self.y, corners) - _number(corner), colour, alpha)
 
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
-        """The area under a curve: ``height`` maps x ``[1, 1, W]`` to y, of a shape that broadcasts to it or ``[B, 1, W]``."""
+        """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         y = height(jnp.asarray(self.x))
         step = np.float32(0.5 / self.scale)
         slope = (height(self.x + step) - height(self.x - step)) * np.float32(self.scale)
@@ -193,18 +193,18 @@ class Canvas:
         side = max(min(height // rows, width // columns), 1)
         row, down = _cells(height, rows, side)
         column, across = _cells(width, columns, side)
-        light, share = _sheet(painters, side)
+        lights, shares = _sheet(painters, side)
         # One gather from [K * side * side] for each pixel.
         within = (down[:, None] * side + across[None]).astype(np.int32)
         kind = kinds[:, np.maximum(row, 0)][:, :, np.maximum(column, 0)]
         inside = jnp.asarray((row[:, None] >= 0) & (column[None] >= 0))
         index = kind * np.int32(side * side) + within[None]
-        covered = jnp.where(inside[None], jnp.asarray(share)[index], np.float32(0))
-        light = jnp.where(inside[None, ..., None], jnp.asarray(light)[index], np.float32(0))
+        covered = jnp.where(inside[None], jnp.asarray(shares)[index], np.float32(0))
+        light = jnp.where(inside[None, ..., None], jnp.asarray(lights)[index], np.float32(0))
         return tree.rebuild(self, pixels=self.pixels * (1 - covered[..., None]) + light)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
-        """An image of square cells of one colour, as large as fits, in the middle: uint8 ``[B, R, C, 3]`` or ``[B, R, C]``."""
+        """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``."""
         rows, columns = pixels.shape[1:3]
         height, width = self.pixels.shape[1:3]
         side = max(min(height // rows, width // columns), 1)
@@ -245,7 +245,7 @@ class Canvas:
         align: float = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """An integer, int32 ``[B]`` at least 0, without leading zeros; values beyond ``digits`` digits lose the first ones."""
+        """An integer, int32 ``[B]`` at least 0: its last ``digits`` digits, without leading zeros."""
         advance = height * _font.ADVANCE
         start = x - align * (digits * advance - height * _font.GAP)
         value, canvas = jnp.asarray(value, jnp.int32), self

@@ -38,12 +38,10 @@ def ellipse(x: Any, y: Any, half_width: Any, half_height: Any) -> jax.Array:
 
 def polygon(x: Any, y: Any, corners: Sequence[tuple[Any, Any]]) -> jax.Array:
     """The distance to a polygon."""
-    edges = list(zip(corners, corners[1:] + corners[:1], strict=True))
-    distance, inside = None, None
-    for (a, b), (c, d) in edges:
+    distance, inside = jnp.float32(jnp.inf), jnp.bool_(False)
+    for (a, b), (c, d) in zip(corners, [*corners[1:], corners[0]], strict=True):
         to_edge = segment(x - a, y - b, c - a, d - b)
         # The edge changes sides if a ray to the right crosses it.
         crosses = ((b > y) != (d > y)) & (x < (c - a) * (y - b) / jnp.where(d == b, 1e-12, d - b) + a)
-        distance = to_edge if distance is None else jnp.minimum(distance, to_edge)
-        inside = crosses if inside is None else inside ^ crosses
+        distance, inside = jnp.minimum(distance, to_edge), inside ^ crosses
     return jnp.where(inside, -distance, distance)
