@@ -6,8 +6,10 @@ Each function is in a module of its own, which imports the other library when it
 import importlib
 from typing import Any
 
+# Not lazily: the name of a module that has been imported would stand for the module.
+from jaxenv.interop.batch import batch as batch
+
 _MODULES = {
-    "batch": "jaxenv.interop.batch",
     "host": "jaxenv.interop.host",
     "to_brax": "jaxenv.interop.brax",
     "to_dm_env": "jaxenv.interop.dm_env",
@@ -17,7 +19,7 @@ _MODULES = {
     "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
     "to_stoa": "jaxenv.interop.stoa",
 }
-__all__ = sorted(_MODULES)
+__all__ = sorted(["batch", *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
