@@ -15,15 +15,15 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._checks import check_choice
 from jaxenv._library import import_library
-from jaxenv._make import load
 from jaxenv._merging import for_one_lane
 from jaxenv.environment import Environment
+from jaxenv.interop._lanes import one_lane, typed
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, TimeLimit
 from jaxenv.wrappers.autoreset import AutoResetState
 
 API = Literal["1.x", "0.x"]
@@ -75,14 +75,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     ((8, 4), (8,))
     """
     check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
-    if isinstance(env, str):
-        if options.setdefault("autoreset", None) is not None:
-            raise ValueError(
-                f"to_gymnax: step restarts episodes itself, leave out autoreset, got {options['autoreset']!r}"
-            )
-        env = load(env, 1, **options)
-    elif options:
-        raise ValueError(f"to_gymnax: options belong to an id, but env is {env}, got {', '.join(options)}")
+    env = one_lane("to_gymnax", env, options, "step restarts episodes itself")
     return GymnaxEnv(env, api)
 
 
@@ -109,9 +102,6 @@ class GymnaxEnv:
     """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
 
     def __init__(self, env: Environment, api: API):
-        _check_stack(env)
-        env = env._with_num_envs(1)
-        env.check_lanes(1)
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
         self._env, self._api = env, api
@@ -193,8 +183,7 @@ class GymnaxEnv:
         return _with_limit(env, params.max_steps_in_episode)
 
     def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Words]:
-        if hasattr(key, "dtype") and key.dtype == np.uint32 and key.shape == (2,):
-            key = jax.random.wrap_key_data(key)
+        key = typed(key)
         if not hasattr(key, "ndim") or key.ndim:
             got = f"{key.shape[0]} keys: jax.vmap runs over them" if getattr(key, "ndim", 0) else repr(key)
             raise ValueError(f"{self}: key must be one key, got {got}")
@@ -287,16 +276,3 @@ def _with_limit(env: Any, duration: Any) -> Environment:
     if isinstance(env, TimeLimit):
         return tree.rebuild(env, duration=jnp.asarray(duration, jnp.int32))
     return tree.rebuild(env, env=_with_limit(env.env, duration))
-
-
-def _check_stack(env: Environment) -> None:
-    if not isinstance(env, Environment):
-        raise ValueError(f"to_gymnax: env must be an id or an environment of jaxenv, got {env!r}")
-    if env.autoreset is not None:
-        raise ValueError(f"to_gymnax: step restarts episodes itself, make {env} with autoreset=None")
-    for layer in layers(env):
-        if isinstance(layer, BatchWrapper):
-            raise ValueError(
-                f"to_gymnax: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
-                "use the trainer's own wrapper"
-            )
