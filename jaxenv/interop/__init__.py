@@ -10,9 +10,11 @@ from typing import Any
 from jaxenv.interop.batch import batch as batch
 
 _MODULES = {
+    "from_dm_timestep": "jaxenv.interop.dm_env",
     "host": "jaxenv.interop.host",
     "to_brax": "jaxenv.interop.brax",
     "to_dm_env": "jaxenv.interop.dm_env",
+    "to_dm_timestep": "jaxenv.interop.dm_env",
     "to_gymnasium": "jaxenv.interop.gymnasium",
     "to_gymnasium_vector": "jaxenv.interop.gymnasium",
     "to_gymnax": "jaxenv.interop.gymnax",

@@ -3,10 +3,12 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._make import load
 from jaxenv.environment import Environment
+from jaxenv.random import Words
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
 
@@ -50,3 +52,22 @@ def typed(key: Any) -> Any:
     if getattr(key, "dtype", None) == np.uint32 and key.ndim:
         return jax.random.wrap_key_data(key)
     return key
+
+
+def is_key(key: Any) -> bool:
+    """Whether ``key`` is a typed key or a batch of them."""
+    return hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+
+
+def lane_words(owner: str, env: Environment, key: Any) -> Words:
+    """The key words of one lane for one key, typed or legacy.
+
+    Raises:
+        ValueError: for anything else than one key.
+    """
+    key = typed(key)
+    if not is_key(key) or key.ndim:
+        got = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else repr(key)
+        raise ValueError(f"{owner}: key must be one key, got {got}")
+    first, second = env.lane_words(key[None], jnp.zeros(1, jnp.int32))
+    return first[0], second[0]
