@@ -6,12 +6,10 @@ Each function is in a module of its own, which imports the other library when it
 import importlib
 from typing import Any
 
-# Not lazily: the name of a module that has been imported would stand for the module.
-from jaxenv.interop.batch import batch as batch
-
 _MODULES = {
+    "batch": "jaxenv.interop._batch",
     "from_dm_timestep": "jaxenv.interop.dm_env",
-    "host": "jaxenv.interop.host",
+    "host": "jaxenv.interop._host",
     "to_brax": "jaxenv.interop.brax",
     "to_dm_env": "jaxenv.interop.dm_env",
     "to_dm_timestep": "jaxenv.interop.dm_env",
@@ -21,7 +19,7 @@ _MODULES = {
     "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
     "to_stoa": "jaxenv.interop.stoa",
 }
-__all__ = sorted(["batch", *_MODULES])
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._make import load
 from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
 from jaxenv.random import Words
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
@@ -26,14 +26,9 @@ def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restar
         ValueError: for anything else than an id or an environment, options with an environment, an environment that
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
-    if isinstance(env, str):
-        if options.setdefault("autoreset", None) is not None:
-            raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
-        env = load(env, 1, **options)
-    elif options:
-        raise ValueError(f"{owner}: options belong to an id, but env is {env}, got {', '.join(options)}")
-    if not isinstance(env, Environment):
-        raise ValueError(f"{owner}: env must be an id or an environment of jaxenv, got {env!r}")
+    if isinstance(env, str) and options.setdefault("autoreset", None) is not None:
+        raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+    env = environment_of(owner, env, None, options)
     if env.autoreset is not None:
         raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
     for layer in layers(env):

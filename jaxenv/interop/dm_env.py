@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv._checks import check_integer
 from jaxenv._library import import_library
-from jaxenv._make import load
-from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -42,12 +42,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options) -> "DmEnv":
     >>> env.action_spec().num_values
     2
     """
-    if isinstance(env, str):
-        env = load(env, 1, **options)
-    elif options:
-        raise ValueError(f"to_dm_env: options belong to an id, but env is {env}, got {', '.join(options)}")
-    if not isinstance(env, Environment):
-        raise ValueError(f"to_dm_env: env must be an id or an environment of jaxenv, got {env!r}")
+    env = environment_of("to_dm_env", env, None, options)
     if env.autoreset == "same_step":
         raise ValueError(f"to_dm_env: dm_env returns FIRST rows, make {env} with autoreset='next_step'")
     check_integer("to_dm_env", "seed", seed, 0, 2**32 - 1)
@@ -122,7 +117,9 @@ class DmEnv:
             name: _dm_spec(f"to_dm_env: {env}: {name}", spec)
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         }
-        self._env, self._seed, self._action_spec = env, seed, env.action_spec()
+        self._env, self._seed = env, seed
+        self._is_array = specs.is_spec(env.action_spec())
+        self._actions = HostActions(env.action_spec(), 1, "to_dm_env")
         self._stepper: Stepper | None = Stepper(env, _FIELDS, numpy=True, owner="to_dm_env")
         self._in_episode = False
 
@@ -134,15 +131,16 @@ class DmEnv:
     def step(self, action: Tree) -> Any:
         """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action.
 
-        Discrete actions out of range are clipped.
-
         Raises:
-            ValueError: for an action whose structure, shape or kind of dtype is not that of the spec.
+            ValueError: after ``close``, or for an action whose structure, shape or kind of dtype is not that of the
+                spec, or a discrete one out of range.
         """
         stepper = self._open()
         if not self._in_episode:
             return self.reset()
-        return self._row(stepper.step(_lane_of_actions(self._env, self._action_spec, action)))
+        # A list is an array where the spec is that of one array.
+        batch = np.asarray(action)[None] if self._is_array else jax.tree.map(lambda x: np.asarray(x)[None], action)
+        return self._row(stepper.step(self._actions(batch)))
 
     def observation_spec(self) -> Any:
         """Specs of dm_env for the arrays of an observation."""
@@ -202,20 +200,3 @@ def _dm_spec(owner: str, spec: Tree) -> Any:
     if spec.shape == () and spec.dtype.kind in "iu" and spec.minimum == 0:
         return dm_specs.DiscreteArray(spec.num_values, spec.dtype, name)
     return dm_specs.BoundedArray(spec.shape, spec.dtype, spec.minimum, spec.maximum, name)
-
-
-def _lane_of_actions(owner: Environment, spec: Tree, action: Tree) -> Tree:
-    """The action of one lane as a batch of one, in the dtypes of ``spec``."""
-
-    def checked(path, s: specs.Array, x: Any) -> np.ndarray:
-        x, kinds = np.asarray(x), {"i": "iu", "u": "iu"}.get(s.dtype.kind, s.dtype.kind)
-        if x.shape != s.shape or x.dtype.kind not in kinds:
-            leaf = f"action.{tree.path_name(path)}".rstrip(".")
-            raise ValueError(f"{owner}: {leaf} must be {s.dtype}{list(s.shape)}, got {x.dtype}{list(x.shape)}")
-        if s.dtype.kind in "iu":
-            x = np.clip(x, np.iinfo(s.dtype).min, np.iinfo(s.dtype).max)
-        return x.astype(s.dtype)[None]
-
-    if (fault := mismatch(spec, action, "action")) is not None:
-        raise ValueError(f"{owner}: {fault}")
-    return jax.tree_util.tree_map_with_path(checked, spec, action)
