@@ -27,6 +27,8 @@ def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restar
     if isinstance(env, str):
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+        if options.get("reset_strategy") is not None:
+            raise ValueError(f"{owner}: reset_strategy is that of the environment, leave it out")
         env = load(env, 1, **options)
     elif options:
         raise ValueError(f"{owner}: options belong to an id, but env is {env}, got {', '.join(options)}")
