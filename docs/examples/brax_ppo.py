@@ -17,7 +17,9 @@ from brax.training.agents.ppo import networks, train
 from jaxenv.interop import to_brax
 
 if not hasattr(jax, "device_put_replicated"):  # Brax 0.14 calls what JAX 0.10 removed (google/brax#671)
-    jax.device_put_replicated = lambda x, devices: jax.pmap(lambda _: x, devices=devices)(jnp.arange(len(devices)))
+    jax.device_put_replicated = lambda x, devices: jax.pmap(lambda _: x, axis_name="i", devices=devices)(
+        jnp.arange(len(devices))
+    )
 
 
 def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21, wrap_env: bool = True) -> list:
@@ -33,16 +35,17 @@ def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21, wrap
         num_timesteps,
         episode_length=500,
         wrap_env=wrap_env,
-        num_envs=64,
+        num_envs=128,
         unroll_length=32,
-        batch_size=16,
+        batch_size=32,
         num_minibatches=4,
         num_updates_per_batch=8,
         learning_rate=1e-3,
         discounting=0.99,
-        gae_lambda=0.95,
         clipping_epsilon=0.2,
         entropy_cost=1e-3,
+        max_grad_norm=0.5,
+        reward_scaling=0.1,
         normalize_observations=True,
         network_factory=functools.partial(
             networks.make_ppo_networks,

@@ -26,8 +26,11 @@ def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restar
         ValueError: for anything else than an id or an environment, options with an environment, an environment that
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
-    if isinstance(env, str) and options.setdefault("autoreset", None) is not None:
-        raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+    if isinstance(env, str):
+        if options.setdefault("autoreset", None) is not None:
+            raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+        if options.get("reset_strategy") is not None:
+            raise ValueError(f"{owner}: reset_strategy is that of the environment, leave it out")
     env = environment_of(owner, env, None, options)
     if env.autoreset is not None:
         raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
