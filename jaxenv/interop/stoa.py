@@ -162,13 +162,17 @@ def _spaces() -> ModuleType:
 
 
 # --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
+# jit keeps constants such as lookup tables inside the functions. AutoResetWrapper calls them in a lax.cond, whose rule
+# for vmap would batch them, which functions with a rule of their own do not allow.
 
 
+@jax.jit
 @for_one_lane
 def _begin(env, env_id, words):
     return env.begin(words, env_id, jnp.zeros_like(env_id))
 
 
+@jax.jit
 @for_one_lane
 def _step(env, env_id, state, action):
     return env.step(state, action)

@@ -112,6 +112,28 @@ def test_a_batch_of_keys_is_an_unroll_of_the_batch():
         np.testing.assert_allclose(rows.extras["next_obs"][t], final, rtol=1e-4, atol=1e-6)
 
 
+def test_a_batch_may_be_divided_as_stoix_does():
+    env = to_stoa("CartPole-v1")
+    state, _ = env.reset(jax.random.split(jax.random.PRNGKey(0), 4))
+    action = jnp.array([0, 1, 1, 0])
+    whole = env.step(state, action)
+    halves = jax.tree.map(lambda x: x.reshape(2, 2, *x.shape[1:]), (state, action))
+    divided = jax.vmap(env.step)(*halves)
+    together = jax.tree.map(lambda x: x.reshape(4, *x.shape[2:]), divided)
+    assert_equal(jax.device_get(together), jax.device_get(whole), rtol=1e-6)
+
+
+@pytest.mark.parametrize("id", ["Breakout-MinAtar", "FourRooms-misc"])
+def test_environments_with_lookup_tables_restart_in_stoas_cond(id):
+    env = VmapWrapper(stoa.AutoResetWrapper(stoa.AddRNGKey(to_stoa(id))))
+    state, first = jax.eval_shape(env.reset, jax.random.key_data(KEYS))
+    found = jax.eval_shape(env.step, state, jnp.zeros(4, jnp.int32))
+    assert jax.tree.structure((state, first)) == jax.tree.structure(found)
+    assert [(x.shape, x.dtype) for x in jax.tree.leaves((state, first))] == [
+        (x.shape, x.dtype) for x in jax.tree.leaves(found)
+    ]
+
+
 def test_legacy_keys_are_those_of_typed_keys():
     env = to_stoa("CartPole-v1")
     for keys in (KEYS, KEYS[0]):
