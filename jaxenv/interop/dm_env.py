@@ -119,9 +119,10 @@ class DmEnv:
         }
         self._env, self._seed = env, seed
         self._is_array = specs.is_spec(env.action_spec())
+        self._no_action = jax.tree.map(lambda s: np.zeros((1, *s.shape), s.dtype), env.action_spec())
         self._actions = HostActions(env.action_spec(), 1, "to_dm_env")
         self._stepper: Stepper | None = Stepper(env, _FIELDS, numpy=True, owner="to_dm_env")
-        self._in_episode = False
+        self._ended = False
 
     def reset(self) -> Any:
         """Starts an episode: a ``dm_env.TimeStep``, FIRST. Repeated calls start further ones."""
@@ -136,8 +137,10 @@ class DmEnv:
                 spec, or a discrete one out of range.
         """
         stepper = self._open()
-        if not self._in_episode:
+        if not stepper.started:
             return self.reset()
+        if self._ended:
+            return self._row(stepper.step(self._no_action))
         # A list is an array where the spec is that of one array.
         batch = np.asarray(action)[None] if self._is_array else jax.tree.map(lambda x: np.asarray(x)[None], action)
         return self._row(stepper.step(self._actions(batch)))
@@ -179,7 +182,7 @@ class DmEnv:
 
     def _row(self, fields: tuple) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], fields))
-        self._in_episode = not row.last()
+        self._ended = row.last()
         return row
 
 

@@ -86,6 +86,7 @@ def guess(**options):
     ("make", "properties"),
     [
         (guess, ["x64_invariant", "strict_promotion", "state_round_trip", "lane_independent", "growth_invariant"]),
+        (walk, ["x64_invariant"]),
         *(pytest.param(make, None, marks=pytest.mark.thorough) for make in (cart_pole, walk, guess)),
     ],
 )

@@ -60,7 +60,11 @@ def test_rows_are_those_of_a_batch_of_one_lane():
         assert row.step_type == timestep.step_type[0]
         assert row.reward == (None if row.first() else timestep.reward[0])
         state, timestep = env.step(state, jnp.ones(1, jnp.int32))
-    assert [row.step_type for row in played(to_dm_env("CartPole-v1", max_episode_steps=2), 6)] == [0, 1, 2, 0, 1, 2]
+
+
+def test_the_action_after_last_and_before_an_episode_is_ignored():
+    env = to_dm_env("CartPole-v1", max_episode_steps=2)
+    assert [env.step(action).step_type for action in (None, 1, 1, None, 1, 1, "left")] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_the_discount_tells_termination_from_truncation():
