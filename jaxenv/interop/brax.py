@@ -101,21 +101,21 @@ class BraxEnv:
     @property
     def sys(self) -> Any:
         """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them."""
-        return self._env.params  # type: ignore[attr-defined]
+        return self._env.params
 
     @sys.setter
     def sys(self, params: Any) -> None:
         values = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
         self._env = self._env.with_params(**values)
 
-    def reset(self, key: jax.Array) -> Any:
+    def reset(self, rng: jax.Array) -> Any:
         """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``.
 
         Keys are legacy ``uint32`` ones or typed.
         """
-        key = typed(key)
+        key = typed(rng)
         if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim <= 1):
-            raise ValueError(f"{self}: key must be one key or one per lane, got {key!r}")
+            raise ValueError(f"{self}: rng must be one key or one per lane, got {rng!r}")
         if key.ndim == 1:
             return self._batch_reset(key)
         words = self._env.lane_words(key[None], jnp.zeros(1, jnp.int32))
