@@ -135,7 +135,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("to_gymnax", __doc__)
     parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
-    parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None, repeats=9)
+    parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     return parser.parse_args(arguments)
 
 

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv._checks import check_choice
+from jaxenv import specs, tree
+from jaxenv._checks import check_choice, is_concrete
 from jaxenv._library import import_library
 from jaxenv._make import load
 from jaxenv._merging import for_one_lane
@@ -155,7 +155,9 @@ class GymnaxEnv:
     def default_params(self) -> Any:
         """The params under gymnax's names, and ``max_steps_in_episode``; ``.replace`` changes some."""
         values = {self._gymnax_name(name): value for name, value in _params(self._env).items()}
-        values["max_steps_in_episode"] = _limits(self._env)[0].duration
+        limit = _limits(self._env)[0].duration
+        # A Python number, because programs write loops of this length.
+        values["max_steps_in_episode"] = int(limit) if is_concrete(limit) else limit
         return _params_class(tuple(values))(**values)
 
     @_compiled
@@ -194,8 +196,8 @@ class GymnaxEnv:
 
     @property
     def supports_transition_gradients(self) -> bool:
-        """Whether actions are continuous."""
-        return not self._env.action_spec().is_discrete
+        """Whether an action has continuous parts."""
+        return any(not spec.is_discrete for spec in tree.flatten(self._env.action_spec())[0])
 
     @property
     def transition_gradients_enabled(self) -> bool:
@@ -206,7 +208,7 @@ class GymnaxEnv:
         """A copy whose observations and states let gradients pass, up to the end of an episode.
 
         Raises:
-            ValueError: if actions are discrete.
+            ValueError: if all of an action is discrete.
         """
         if not self.supports_transition_gradients:
             raise ValueError(f"{self}: transition gradients need continuous actions, got {self._env.action_spec()}")
@@ -237,6 +239,9 @@ class GymnaxEnv:
 
     def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
         action = jax.tree.map(jnp.asarray, action)
+        spec = self._env.action_spec()
+        if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
+            action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
         inner, row = step(self._with(params), *self._lane_and_words(key), state.inner, action)
         if self._gradients:
             return inner, row

@@ -110,6 +110,7 @@ def test_params_have_the_names_of_gymnax_and_one_value_per_lane_under_vmap():
     theirs = gymnax_itself.make("CartPole-v1")[1]
     shared = {"gravity", "masscart", "masspole", "length", "force_mag", "tau", "max_steps_in_episode"}
     assert vars(theirs).keys() & vars(params).keys() == shared
+    assert isinstance(params.max_steps_in_episode, int)
     assert params.max_steps_in_episode == theirs.max_steps_in_episode
     many = jax.tree.map(lambda x: jnp.broadcast_to(x, (4,)), params).replace(force_mag=jnp.arange(4.0))
     _, state = started(env)
@@ -176,6 +177,13 @@ def test_calls_outside_compiled_code_are_compiled_once():
         _, state, *_ = env.step(KEYS[1], state, action)
     with jax.no_tracing():
         env.step(KEYS[2], state, 1)
+
+
+def test_an_action_of_one_component_may_be_a_scalar():
+    env = to_gymnax("Pendulum-v1")
+    _, state = env.reset(KEYS[0])
+    scalar, vector = (env.step(KEYS[1], state, action) for action in (0.5, np.array([0.5], np.float32)))
+    assert_equal(jax.device_get(scalar), jax.device_get(vector))
 
 
 def gradients(env):
