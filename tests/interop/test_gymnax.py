@@ -237,6 +237,15 @@ def test_names_of_the_module_are_those_of_gymnax():
         gymnax.register
 
 
+def test_gymnax_makes_an_environment_that_is_registered_with_it(monkeypatch):
+    registration = gymnax_itself.registration
+    monkeypatch.setattr(registration, "_registry", dict(registration._registry))
+    monkeypatch.setattr(registration, "registered_envs", [])
+    gymnax_itself.register("jaxenv/CartPole-v1", functools.partial(to_gymnax, "CartPole-v1"))
+    env, params = gymnax_itself.make("jaxenv/CartPole-v1", max_episode_steps=7)
+    assert (env.name, params.max_steps_in_episode) == ("CartPole-v1", 7)
+
+
 def test_methods_that_read_states_of_gymnax_name_what_to_use():
     env = to_gymnax("CartPole-v1")
     assert env.obs_shape == (4,)
