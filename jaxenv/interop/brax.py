@@ -18,7 +18,7 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import one_lane, typed
+from jaxenv.interop._lanes import is_key, lane_words, one_lane, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, NormalizeAction
@@ -114,12 +114,11 @@ class BraxEnv:
         Keys are legacy ``uint32`` ones or typed.
         """
         key = typed(rng)
-        if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim <= 1):
+        if not is_key(key) or key.ndim > 1:
             raise ValueError(f"{self}: rng must be one key or one per lane, got {rng!r}")
         if key.ndim == 1:
             return self._batch_reset(key)
-        words = self._env.lane_words(key[None], jnp.zeros(1, jnp.int32))
-        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), (words[0][0], words[1][0]))
+        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, key))
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:

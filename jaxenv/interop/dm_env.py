@@ -64,7 +64,7 @@ def to_dm_timestep(timestep: TimeStep) -> Any:
     if np.shape(timestep.step_type) != ():
         row = "jax.tree.map(lambda x: x[i], timestep) is the row of lane i"
         raise ValueError(f"to_dm_timestep: got rows of shape {np.shape(timestep.step_type)}: {row}")
-    return _dm_row(*jax.device_get(tuple(getattr(timestep, name) for name in _FIELDS)))
+    return _dm_row(*jax.device_get(_fields(timestep)))
 
 
 def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> TimeStep:
@@ -94,7 +94,8 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     )
 
 
-_FIELDS = ("step_type", "reward", "discount", "observation")
+def _fields(timestep: TimeStep) -> tuple:
+    return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
 
 
 def _dm_row(step_type: Any, reward: Any, discount: Any, observation: Tree) -> Any:
@@ -121,7 +122,7 @@ class DmEnv:
         self._is_array = specs.is_spec(env.action_spec())
         self._no_action = jax.tree.map(lambda s: np.zeros((1, *s.shape), s.dtype), env.action_spec())
         self._actions = HostActions(env.action_spec(), 1, "to_dm_env")
-        self._stepper: Stepper | None = Stepper(env, _FIELDS, numpy=True, owner="to_dm_env")
+        self._stepper: Stepper | None = Stepper(env, _fields, numpy=True, owner="to_dm_env")
         self._ended = False
 
     def reset(self) -> Any:
@@ -180,8 +181,8 @@ class DmEnv:
             raise ValueError(f"{self} is closed")
         return self._stepper
 
-    def _row(self, fields: tuple) -> Any:
-        row = _dm_row(*jax.tree.map(lambda x: x[0], fields))
+    def _row(self, batch: tuple) -> Any:
+        row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
         self._ended = row.last()
         return row
 
