@@ -15,6 +15,7 @@ PARTS = {
     "compile": "compile time of a rollout, compared with gymnax",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
     "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
+    "to_gymnax": "trainers that vmap one lane, compared with this library's own batched loop and with gymnax",
     "generator": "random words per second, compared with the generators of JAX and Philox",
     "wrappers": "the time that each wrapper adds to a rollout",
     "returns": "returns and advantages, compared with rlax",

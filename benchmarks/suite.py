@@ -14,6 +14,7 @@ RUNS = {
     "-stored": ("throughput", ["lanes", "--store"]),
     "-seeds": ("seeds", []),
     "-resets": ("resets", []),
+    "-to-gymnax": ("to_gymnax", ["lanes"]),
     "-wrappers": ("wrappers", []),
     "-returns": ("returns", []),
     "-replay": ("replay", []),

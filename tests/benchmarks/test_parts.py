@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import generator, ours, resets, wrappers
+from benchmarks import generator, ours, resets, to_gymnax, wrappers
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -117,6 +117,18 @@ def test_each_stack_is_compared_with_its_base(run, monkeypatch):
 
 def test_clipping_is_measured_only_for_continuous_actions():
     assert [wrappers._continuous(id) for id in ("CartPole-v1", "Pendulum-v1")] == [False, True]
+
+
+def test_a_trainer_of_single_lanes_is_compared_with_a_batched_loop_and_with_gymnax(run):
+    (row,) = run("to_gymnax", "--ids", "Catch-bsuite")["rows"]
+    assert row["contestants"].keys() == set(to_gymnax.SIDES)
+    assert row["ratios"].keys() == set(to_gymnax.SIDES) - {"to_gymnax"}
+    speeds = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
+    assert row["ratios"]["gymnax"] == pytest.approx(speeds["to_gymnax"] / speeds["gymnax"])
+    # Every side restarts lanes within the step, so every row is a step, and an episode of Catch has nine.
+    for name, result in row["contestants"].items():
+        assert result["steps"] == [LANES * STEPS], name
+        assert result["episodes"] == [LANES * (STEPS // 9)], name
 
 
 def test_stepping_compares_the_step_with_empty_functions(run):
