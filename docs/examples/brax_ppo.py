@@ -1,4 +1,4 @@
-"""Brax's PPO learns CartPole-v1: ``pip install brax``, then ``python docs/examples/brax_ppo.py [--seed 0] [--wrap-env 0]``.
+"""Brax's PPO learns CartPole-v1: ``pip install brax``, then ``python docs/examples/brax_ppo.py``.
 
 The curve is the mean return of 128 whole episodes of the mode of the policy, which Brax plays in each of its
 evaluations.

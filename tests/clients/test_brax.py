@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from jaxenv import specs
 from jaxenv.interop import to_brax
 from jaxenv.testing import Counting, random_environment
 
-with pytest.warns(DeprecationWarning, match="JAXopt"):  # from a dependency of Brax
+with warnings.catch_warnings(action="ignore"):  # JAXopt, which Brax imports, announces its end
     from brax import envs
 from brax.envs.wrappers import training
 from brax.training import acting
@@ -309,8 +310,11 @@ def around_a_batch():
 @pytest.mark.parametrize("wrap_env", WRAPPED)
 def test_ppo_learns(wrap_env, monkeypatch):
     if not hasattr(jax, "device_put_replicated"):  # Brax 0.14 calls what JAX 0.10 removed
-        copies = lambda x, devices: jax.pmap(lambda _: x, axis_name="i", devices=devices)(jnp.arange(len(devices)))  # noqa: E731
-        monkeypatch.setattr(jax, "device_put_replicated", copies, raising=False)
+
+        def replicated(x, devices):
+            return jax.pmap(lambda _: x, axis_name="i", devices=devices)(jnp.arange(len(devices)))
+
+        monkeypatch.setattr(jax, "device_put_replicated", replicated, raising=False)
     factory = functools.partial(
         networks.make_ppo_networks, policy_hidden_layer_sizes=(64,), value_hidden_layer_sizes=(64,)
     )
@@ -330,6 +334,5 @@ def test_ppo_learns(wrap_env, monkeypatch):
         normalize_observations=True,
         network_factory=factory,
         num_eval_envs=64,
-        log_training_metrics=False,
     )
     assert metrics["eval/episode_reward"] > 100  # a random policy has 22
