@@ -16,6 +16,8 @@ from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", "pip install gymnasium")
+if not hasattr(gymnasium.vector, "AutoresetMode"):
+    raise ImportError(f"gymnasium 1.1 or later is needed, this is {gymnasium.__version__}: pip install -U gymnasium")
 AutoresetMode = gymnasium.vector.AutoresetMode
 
 _MODES = {
