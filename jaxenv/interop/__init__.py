@@ -8,7 +8,7 @@ from typing import Any
 
 _MODULES = {
     "batch": "jaxenv.interop.batch",
-    "host": "jaxenv.interop.host",
+    "host": "jaxenv.interop._host",
     "to_brax": "jaxenv.interop.brax",
     "to_dm_env": "jaxenv.interop.dm_env",
     "to_gymnasium": "jaxenv.interop.gymnasium",
