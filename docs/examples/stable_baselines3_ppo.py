@@ -6,6 +6,7 @@ python docs/examples/stable_baselines3_ppo.py
 import pathlib
 
 import numpy as np
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecMonitor
@@ -34,6 +35,7 @@ class Curve(BaseCallback):
 
 
 def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: int = 0) -> list[tuple[int, float]]:
+    torch.set_num_threads(1)  # more cost time with networks as small as these
     envs = VecMonitor(to_stable_baselines3("CartPole-v1", num_envs=num_envs))
     curve = Curve()
     model = PPO(

@@ -24,6 +24,7 @@ LEARNING_RATE, EPOCHS, NUM_MINIBATCHES = 1e-3, 4, 8
 def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: int = 0) -> list[tuple[int, float]]:
     """Returns the steps so far and the mean return of the episodes that ended, one pair per iteration."""
     torch.manual_seed(seed)
+    torch.set_num_threads(1)  # more cost time with networks as small as these
     # TorchRL starts the next episode of the lanes that ended itself.
     lanes = GymWrapper(
         to_gymnasium_vector("CartPole-v1", num_envs=num_envs, autoreset=None), categorical_action_encoding=True

@@ -66,8 +66,8 @@ class _Lanes:
 
     def __init__(self, env: Environment):
         spaces = import_library("gymnasium.spaces", "pip install gymnasium")
-        self._env, self._actions = env, None
-        self._stepper: Stepper | None = Stepper(env, _FIELDS, True, _OWNER)
+        self._env, self._actions, self._closed = env, None, False
+        self._stepper = Stepper(env, _FIELDS, True, _OWNER)
         self._checked = HostActions(env.action_spec(), env.num_envs, _OWNER)
         observation_space = space_of(env.observation_spec(), spaces, f"{_OWNER}: {env}: observation")
         action_space = space_of(env.action_spec(), spaces, f"{_OWNER}: {env}: action")
@@ -76,13 +76,13 @@ class _Lanes:
     def reset(self) -> Tree:
         if any(self._options):
             raise ValueError(f"set_options: a reset of {self._env} has no options, got {self._options}")
-        stepper = self._open()
-        if self._seeds[0] is None and not stepper.started:
+        self._check_open()
+        if self._seeds[0] is None and not self._stepper.started:
             self.seed()
         if self._seeds[0] is None:
-            row = stepper.restart(np.ones(self.num_envs, bool))
+            row = self._stepper.restart(np.ones(self.num_envs, bool))
         else:  # the seed of a lane is that of the batch, of up to 32 bits, plus the lane
-            row = stepper.start([seed % 2**32 for seed in self._seeds])
+            row = self._stepper.start([seed % 2**32 for seed in self._seeds])
         self._reset_seeds()
         observation, *_, env_info = row
         del env_info["final_observation"]
@@ -90,10 +90,13 @@ class _Lanes:
         return observation
 
     def step_async(self, actions: Tree) -> None:
+        self._check_open()
+        if not self._stepper.started:
+            raise ValueError(f"{_OWNER}: call reset before step")
         self._actions = self._checked(actions)
 
     def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict]]:
-        observation, reward, terminated, truncated, env_info = self._open().step(self._actions)
+        observation, reward, terminated, truncated, env_info = self._stepper.step(self._actions)
         final_observation = env_info.pop("final_observation")
         infos = _by_lane({**env_info, "TimeLimit.truncated": truncated}, self.num_envs)
         ended = terminated | truncated
@@ -104,7 +107,9 @@ class _Lanes:
         return observation, reward, ended, infos
 
     def close(self) -> None:
-        self._stepper = None
+        self._closed = True
+        self._stepper.close()
+        self._env.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list:
         return [self._attribute(lane, attr_name) for lane in self._get_indices(indices)]
@@ -123,10 +128,9 @@ class _Lanes:
             return getattr(self, name, None)
         return getattr(self._env.take(np.array([lane], np.int32)), name)
 
-    def _open(self) -> Stepper:
-        if self._stepper is None:
-            raise ValueError(f"{_OWNER}: {self._env} is closed")
-        return self._stepper
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{_OWNER}: the environment is closed")
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict]:
