@@ -1,12 +1,11 @@
 """Stepping a batch from Python, for loops that run on the host."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._host_actions import HostActions
@@ -14,7 +13,7 @@ from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
-_FIELDS = tuple(TimeStep.__dataclass_fields__)
+_NAMES = tuple(TimeStep.__dataclass_fields__)
 
 
 def host(
@@ -50,11 +49,21 @@ def host(
     (4, 4)
     """
     env = environment_of("host", env_or_id, num_envs, options)
-    names = _FIELDS if fields is None else tuple(fields)
-    if isinstance(fields, str) or (unknown := [name for name in names if name not in _FIELDS]):
+    names = _NAMES if fields is None else tuple(fields)
+    if isinstance(fields, str) or (unknown := [name for name in names if name not in _NAMES]):
         got = fields if isinstance(fields, str) else unknown[0]
-        raise ValueError(f"host: fields must be names out of {', '.join(_FIELDS)}, got {got!r}")
+        raise ValueError(f"host: fields must be names out of {', '.join(_NAMES)}, got {got!r}")
     return Host(env, names, seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fields:
+    """The TimeStep with some of its fields."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, timestep: TimeStep) -> TimeStep:
+        return TimeStep(**{name: getattr(timestep, name) for name in self.names})
 
 
 class Host:
@@ -67,8 +76,8 @@ class Host:
 
     def __init__(self, env: Environment, fields: tuple[str, ...], seed: Seeds):
         self.env, self.timestep = env, TimeStep()
-        self._fields, self._seed, self._closed = fields, seed, False
-        self._stepper = Stepper(env, fields, numpy=False, owner="host")
+        self._seed, self._closed = seed, False
+        self._stepper = Stepper(env, _Fields(fields), numpy=False, owner="host")
         self._stepper.key(seed)  # raises for a wrong seed
         self._actions = HostActions(env.action_spec(), env.num_envs, "host")
 
@@ -92,12 +101,11 @@ class Host:
         """
         self._check_open()
         if mask is None and (seed is not None or not self._stepper.started):
-            self.timestep = self._timestep(self._stepper.start(self._seed if seed is None else seed))
-            return self.timestep
-        if not self._stepper.started:
+            self.timestep = self._stepper.start(self._seed if seed is None else seed)
+        elif not self._stepper.started:
             raise ValueError("host: the first reset starts all lanes, leave out mask")
-        row = self._timestep(self._stepper.restart(np.ones(self.num_envs, bool) if mask is None else mask, seed))
-        self.timestep = row if mask is None else tree.where(jnp.asarray(mask), row, self.timestep)
+        else:
+            self.timestep = self._stepper.restart(np.ones(self.num_envs, bool) if mask is None else mask, seed)
         return self.timestep
 
     def step(self, action: Tree) -> TimeStep:
@@ -113,7 +121,7 @@ class Host:
         self._check_open()
         if not self._stepper.started:
             raise ValueError("host: call reset before step")
-        self.timestep = self._timestep(self._stepper.step(self._actions(action)))
+        self.timestep = self._stepper.step(self._actions(action))
         return self.timestep
 
     def close(self) -> None:
@@ -131,9 +139,6 @@ class Host:
 
     def __repr__(self) -> str:
         return f"<Host{self.env!r}>"
-
-    def _timestep(self, row: tuple) -> TimeStep:
-        return TimeStep(**dict(zip(self._fields, row, strict=True)))
 
     def _check_open(self) -> None:
         if self._closed:

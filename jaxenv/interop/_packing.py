@@ -51,7 +51,7 @@ class Packing:
         leaves = []
         for array, elements, dtype, shape in self._places:
             bits = arrays[array][elements].reshape(shape)
-            leaves.append(bits.astype(bool) if dtype == bool else jax.lax.bitcast_convert_type(bits, dtype))
+            leaves.append(bits.astype(bool) if dtype.kind == "b" else jax.lax.bitcast_convert_type(bits, dtype))
         return self._structure.unflatten(leaves)
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
@@ -65,5 +65,5 @@ class Packing:
 
 def _bits(leaf: jax.Array) -> jax.Array:
     unsigned = np.dtype(f"uint{8 * leaf.dtype.itemsize}")
-    bits = leaf.astype(unsigned) if leaf.dtype == bool else jax.lax.bitcast_convert_type(leaf, unsigned)
+    bits = leaf.astype(unsigned) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, unsigned)
     return bits.reshape(-1)

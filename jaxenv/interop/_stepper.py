@@ -1,7 +1,7 @@
 """Compiled reset and step of a batch for programs that call them from Python; `host` and the adapters build on it."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,63 +24,63 @@ _LARGEST_CONSTANT = 4096
 class Stepper:
     """The state of a batch, and compiled functions that replace it. The state is donated: nobody else sees it.
 
-    ``start``, ``restart`` and ``step`` return the fields of the rows as a tuple, NumPy arrays or arrays of JAX. Each
-    is compiled once; steppers of equal environments share the programs.
+    ``start``, ``restart`` and ``step`` return what ``shown`` makes of the TimeStep. Each is compiled once; steppers of
+    equal environments share the programs.
 
     Args:
         env: any environment.
-        fields: names of attributes of a `TimeStep`, ``terminated`` and ``truncated`` included.
+        shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances that
+            do the same, as a frozen dataclass does.
         numpy: whether to return NumPy arrays, which are writable, instead of arrays of JAX.
         owner: the start of error messages.
     """
 
-    def __init__(self, env: Environment, fields: tuple[str, ...], numpy: bool, owner: str):
+    def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool, owner: str):
         env.check_lanes(env.num_envs)
         self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
         leaves, structure = tree.flatten(env)
         constants = tuple(map(_constant, leaves))
         shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         self._programs = _programs(
-            structure, shapes, constants, env.num_envs, fields, numpy, jax.config.read("jax_enable_x64")
+            structure, shapes, constants, env.num_envs, shown, numpy, jax.config.read("jax_enable_x64")
         )
         self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
         self._state: Any = None
+        self._row: Any = None
 
     @property
     def started(self) -> bool:
         """Whether there is a state."""
         return self._state is not None
 
-    def start(self, seed: Seeds) -> tuple:
+    def start(self, seed: Seeds) -> Tree:
         """``env.reset`` with the keys of ``seed``."""
-        self._state, row = self._programs.start(self._variables, self.key(seed))
-        return self._fields(row)
+        self._state, self._row = self._programs.start(self._variables, self.key(seed))
+        return self._result()
 
-    def restart(self, mask: Any, seed: Seeds | None = None) -> tuple:
-        """``jaxenv.reset_where``: the rows of lanes outside of ``mask`` are those of the start and mean nothing.
+    def restart(self, mask: Any, seed: Seeds | None = None) -> Tree:
+        """``jaxenv.reset_where``: the lanes outside of ``mask`` keep their rows.
 
         Raises:
             ValueError: if ``mask`` is not bool ``[num_envs]``.
         """
         check_mask(self._owner, mask, self._num_envs)
         key = None if seed is None else self.key(seed)
-        self._state, row = self._programs.restart(self._variables, self._state, mask, key)
-        return self._fields(row)
+        self._state, self._row = self._programs.restart(self._variables, self._state, self._row, mask, key)
+        return self._result()
 
-    def step(self, action: Tree) -> tuple:
+    def step(self, action: Tree) -> Tree:
         """``env.step``."""
-        self._state, row = self._programs.step(self._variables, self._state, action)
-        return self._fields(row)
+        self._state, self._row = self._programs.step(self._variables, self._state, action)
+        return self._result()
 
-    def _fields(self, row: tuple) -> tuple:
-        if not self._numpy:
-            return row
-        # Arrays of JAX are read-only, and those of CPUs are views of its memory.
-        return self._programs.row.views([np.array(array) for array in row])
+    def _result(self) -> Tree:
+        # Arrays of JAX are read-only, and so are views of them.
+        return self._programs.row.views([np.array(array) for array in self._row]) if self._numpy else self._row
 
     def close(self) -> None:
         """Frees the state."""
-        self._state = None
+        self._state = self._row = None
 
     def key(self, seed: Seeds) -> jax.Array:
         """The key of a seed, or those of one seed per lane.
@@ -139,7 +139,7 @@ def _programs(
     shapes: tuple,
     constants: tuple,
     num_envs: int,
-    fields: tuple[str, ...],
+    shown: Callable[[TimeStep], Tree],
     numpy: bool,
     _x64: bool,
 ) -> _Programs:
@@ -149,22 +149,22 @@ def _programs(
         rest = iter(variables)
         return structure.unflatten(next(rest) if c is None else jnp.asarray(c.array()) for c in constants)
 
-    def shown(timestep: TimeStep) -> tuple:
-        return tuple(getattr(timestep, name) for name in fields)
-
-    def packed(state: Tree, timestep: TimeStep) -> tuple:
-        return of_state.pack(state), of_row.pack(shown(timestep)) if numpy else shown(timestep)
+    def packed(state: Tree, row: Tree) -> tuple:
+        return of_state.pack(state), of_row.pack(row) if numpy else row
 
     def start(variables: tuple, key: jax.Array):
         lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
-        return packed(*environment(variables).reset(key, lanes))
+        state, timestep = environment(variables).reset(key, lanes)
+        return packed(state, shown(timestep))
 
-    def restart(variables: tuple, state: tuple, mask: jax.Array, key: jax.Array | None):
+    def restart(variables: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
         env = environment(variables)
-        return packed(*reset_where(env, of_state.unpack(state), tree.zeros(first), mask, key))
+        state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
+        return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
     def step(variables: tuple, state: tuple, action: Tree):
-        return packed(*environment(variables).step(of_state.unpack(state), action))
+        state, timestep = environment(variables).step(of_state.unpack(state), action)
+        return packed(state, shown(timestep))
 
     state, first = structure.unflatten(shapes)._start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
