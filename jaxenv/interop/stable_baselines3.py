@@ -52,7 +52,7 @@ def to_stable_baselines3(env_or_id: Environment | str, num_envs: int | None = No
 @functools.cache
 def _vec_env_class() -> type:
     library = import_library("stable_baselines3.common.vec_env", "pip install stable-baselines3")
-    return type("LanesVecEnv", (_Lanes, library.VecEnv), {"__doc__": "The lanes of a batch as a ``VecEnv``."})
+    return type("LanesVecEnv", (_Lanes, library.VecEnv), {"__module__": __name__})
 
 
 class _Row(NamedTuple):
