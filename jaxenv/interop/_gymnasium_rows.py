@@ -74,6 +74,17 @@ def check_render_mode(owner: str, render_mode: Any) -> None:
         raise ValueError(f"{owner}: render_mode must be None, jaxenv does not render, got {render_mode!r}")
 
 
+def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
+    """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there."""
+    spec = registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
+    if spec is None:
+        return None
+    limit = options.get("max_episode_steps")
+    if not isinstance(limit, int):
+        limit = spec.max_episode_steps
+    return dataclasses.replace(spec, kwargs={**spec.kwargs, **options}, max_episode_steps=limit or None)
+
+
 def caster(space: Any, spec: Tree) -> Callable[[Tree], Tree] | None:
     """A function that casts NumPy observations to the dtypes of a space, ``None`` if they have them."""
     dtypes = [leaf.dtype for leaf in leaf_spaces(space)]

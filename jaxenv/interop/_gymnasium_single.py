@@ -8,7 +8,15 @@ import numpy as np
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._gymnasium_rows import Row, check_render_mode, check_reward, leaf_spaces, rows_of, seeds_of
+from jaxenv.interop._gymnasium_rows import (
+    Row,
+    check_render_mode,
+    check_reward,
+    leaf_spaces,
+    rows_of,
+    seeds_of,
+    spec_of_id,
+)
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
@@ -49,7 +57,10 @@ def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **op
         raise ValueError(f"{_OWNER}: the caller restarts episodes, make {env} with autoreset=None")
     if env.num_envs != 1:
         raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
-    return JaxenvEnv(env)
+    single = JaxenvEnv(env)
+    options.pop("autoreset", None)
+    single.spec = spec_of_id(gymnasium.registry, env_or_id, options)
+    return single
 
 
 class JaxenvEnv(gymnasium.Env):

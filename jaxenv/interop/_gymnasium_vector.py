@@ -9,7 +9,7 @@ from jaxenv._checks import check_choice
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, seeds_of
+from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, seeds_of, spec_of_id
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Seeds, Stepper
@@ -57,7 +57,9 @@ def to_gymnasium_vector(
     """
     check_choice(_OWNER, "arrays", arrays, ("numpy", "jax"))
     check_render_mode(_OWNER, render_mode)
-    return JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays)
+    envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays)
+    envs.spec = spec_of_id(gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays})
+    return envs
 
 
 class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
@@ -80,7 +82,8 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
         self._cast = caster(self.single_observation_space, spec) if self._numpy else None
         self._stepper = Stepper(env, rows_of(env), self._numpy, _OWNER)
         self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
-        self._ended: Any = None
+        self._everywhere = np.ones(env.num_envs, bool)
+        self._ended: Any = None  # without restarts, the lanes that must be reset
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
@@ -97,17 +100,16 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
         """
         self._check_open()
         mask = self._mask(options)
-        self._set_random(seed)
         if self._stepper.started and (seed is None or mask is not None):
-            everywhere = np.ones(self.num_envs, bool)
-            row = self._stepper.restart(everywhere if mask is None else mask, seeds_of(seed))
+            row = self._stepper.restart(self._everywhere if mask is None else mask, seeds_of(seed))
         elif mask is None or mask.all():
             row = self._stepper.start(seeds_of(self.np_random_seed if seed is None else seed))
         else:
             raise ValueError(f"{_OWNER}: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes")
-        self._ended = self._flags(row)
+        self._set_random(seed)
+        self._keep_ended(row)
         if mask is None:
-            return self._observation(row), _infos(row.info, np.ones(self.num_envs, bool))
+            return self._observation(row), _infos(row.info, self._everywhere)
         where = np.where if self._numpy else jax.numpy.where
         infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
         return self._observation(row), _infos(infos, mask)
@@ -132,8 +134,8 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
                 f"{_OWNER}: the episode of lane {ended[0]} ended, reset it by reset(options={{'reset_mask': mask}})"
             )
         row = self._stepper.step(self._actions(actions))
-        self._ended = self._flags(row)
-        infos = _infos(row.info, np.ones(self.num_envs, bool))
+        self._keep_ended(row)
+        infos = _infos(row.info, self._everywhere)
         if self.env.autoreset == "same_step":
             infos.update(self._final(row))
         reward = row.reward.astype(np.float64) if self._numpy else row.reward
@@ -151,8 +153,9 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
     def _observation(self, row: Row) -> Tree:
         return row.observation if self._cast is None else self._cast(row.observation)
 
-    def _flags(self, row: Row) -> Any:
-        return row.ended.copy() if self._numpy else row.ended
+    def _keep_ended(self, row: Row) -> None:
+        if self.env.autoreset is None:
+            self._ended = row.ended
 
     def _final(self, row: Row) -> dict[str, Any]:
         """The last observations and infos, in the form of ``SyncVectorEnv``; with arrays of JAX, those of all lanes."""

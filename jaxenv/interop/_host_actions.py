@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
@@ -11,6 +12,7 @@ from jaxenv.tree import Tree
 
 # Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space.
 _KINDS = {"b": "biu", "i": "iu", "u": "iu"}
+_UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
 class HostActions:
@@ -49,35 +51,45 @@ class _Leaf:
 
     def __init__(self, spec: specs.Array, num_lanes: int, name: str):
         self._spec, self._name, self._shape, self._dtype = spec, name, (num_lanes, *spec.shape), spec.dtype
+        self._kinds = _KINDS.get(spec.dtype.kind, "f")
         self._range: tuple[Any, Any] | None = None
-        if spec.dtype == bool:
-            self._range = 0, 1
+        self._highest: int | None = None  # the only bound to check of integers that are seen as unsigned
+        if spec.dtype.kind == "b":
+            self._range, self._highest = (0, 1), 1
         elif spec.is_discrete and isinstance(spec, specs.Bounded):
             low, high = spec.minimum.astype(np.int64), spec.maximum.astype(np.int64)
-            uniform = low.size and np.all(low == low.flat[0]) and np.all(high == high.flat[0])
-            self._range = (int(low.flat[0]), int(high.flat[0])) if uniform else (low, high)
+            self._range = low, high
+            if low.size and not low.any() and np.all(high == high.flat[0]):
+                self._highest = int(high.flat[0])
 
     def __call__(self, action: Any) -> Any:
         if isinstance(action, jax.Array):
             self._check_type(action)
-            return action if action.dtype == self._dtype else action.astype(self._dtype)
-        try:
-            action = np.asarray(action)
-        except ValueError:  # rows of different lengths
-            raise ValueError(f"{self._name} must have shape {self._shape}, got {action!r}") from None
-        self._check_type(action)
-        if self._range is not None:
-            low, high = self._range
-            outside = (action < low) | (action > high)
-            if outside.any():
-                at = tuple(np.argwhere(outside)[0].tolist())
-                raise ValueError(f"{self._name} must fit {self._spec}, got {action[at]} in lane {at[0]}")
+        else:
+            try:
+                action = np.asarray(action)
+            except ValueError:  # rows of different lengths
+                raise ValueError(f"{self._name} must have shape {self._shape}, got {action!r}") from None
+            self._check_type(action)
+            if self._range is not None:
+                self._check_range(action)
         return action if action.dtype == self._dtype else action.astype(self._dtype)
 
     def _check_type(self, action: Any) -> None:
         if action.shape != self._shape:
             rule = f"shape {self._shape} (one {self._spec} per lane)"
             raise ValueError(f"{self._name} must have {rule}, got {action.shape}")
-        kind = "f" if jax.numpy.issubdtype(action.dtype, jax.numpy.floating) else action.dtype.kind
-        if kind not in _KINDS.get(self._dtype.kind, "f"):
+        if action.dtype.kind not in self._kinds and not (
+            self._kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16
+        ):
             raise ValueError(f"{self._name} must be {self._dtype} or of its kind, got {action.dtype}")
+
+    def _check_range(self, action: np.ndarray) -> None:
+        # A negative number is a large one without a sign, so that one pass over the array suffices.
+        if self._highest is not None and action.view(_UNSIGNED[action.itemsize]).max(initial=0) <= self._highest:
+            return
+        low, high = self._range  # type: ignore[misc]
+        outside = np.argwhere((action < low) | (action > high))
+        if len(outside):
+            at = tuple(outside[0].tolist())
+            raise ValueError(f"{self._name} must fit {self._spec}, got {action[at]} in lane {at[0]}")

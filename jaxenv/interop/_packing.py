@@ -1,8 +1,8 @@
-"""Small trees of arrays as a few flat arrays: a call of a compiled function costs about a microsecond per array."""
+"""Small trees of arrays as one array of bytes: a call of a compiled function costs about a microsecond per array."""
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ _LARGEST = 512
 
 
 class Packing:
-    """How the leaves of a small tree share flat arrays, one for each size of element; a large tree stays as it is.
+    """How a small tree becomes one array of bytes; a large one becomes its leaves.
 
     Args:
         shapes: a tree of ``ShapeDtypeStruct``.
@@ -24,46 +24,46 @@ class Packing:
 
     def __init__(self, shapes: Tree):
         leaves, self._structure = jax.tree.flatten(shapes)
-        self._flat = all(not jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
-        self._flat = self._flat and sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) <= _LARGEST
-        # Of each leaf: the number of its array, its elements there, its dtype and its shape.
-        self._places: list[tuple[int, slice, Any, tuple[int, ...]]] = []
-        self._sizes = sorted({leaf.dtype.itemsize for leaf in leaves}) if self._flat else []
-        ends = [0] * len(self._sizes)
-        for leaf in leaves if self._flat else ():
-            array = self._sizes.index(leaf.dtype.itemsize)
-            start, ends[array] = ends[array], ends[array] + math.prod(leaf.shape)
-            self._places.append((array, slice(start, ends[array]), np.dtype(leaf.dtype), leaf.shape))
+        plain = all(not jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
+        sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves]
+        self._flat = plain and sum(sizes) <= _LARGEST
+        # Of each leaf: its first byte, its shape and its dtype. Items of many bytes come first and so are aligned.
+        self._order = sorted(range(len(leaves)), key=lambda i: -leaves[i].dtype.itemsize) if self._flat else []
+        starts = itertools.accumulate((sizes[i] for i in self._order), initial=0)
+        self._places = sorted(
+            (i, start, leaves[i].shape, np.dtype(leaves[i].dtype))
+            for i, start in zip(self._order, starts, strict=False)
+        )
 
     def pack(self, values: Tree) -> tuple[jax.Array, ...]:
         """The arrays of a tree, in a traced function."""
         leaves = jax.tree.leaves(values)
-        if not self._flat:
-            return tuple(leaves)
-        return tuple(
-            jnp.concatenate([_bits(leaf) for leaf in leaves if leaf.dtype.itemsize == size]) for size in self._sizes
-        )
+        return (jnp.concatenate([_to_bytes(leaves[i]) for i in self._order]),) if self._places else tuple(leaves)
 
     def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
         """The tree of the arrays, in a traced function."""
-        if not self._flat:
+        if not self._places:
             return self._structure.unflatten(arrays)
-        leaves = []
-        for array, elements, dtype, shape in self._places:
-            bits = arrays[array][elements].reshape(shape)
-            leaves.append(bits.astype(bool) if dtype.kind == "b" else jax.lax.bitcast_convert_type(bits, dtype))
-        return self._structure.unflatten(leaves)
+        return self._structure.unflatten(
+            [_from_bytes(arrays[0][start:], shape, dtype) for _, start, shape, dtype in self._places]
+        )
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
         """The tree of NumPy arrays: its leaves are views of them."""
-        if not self._flat:
+        if not self._places:
             return self._structure.unflatten(arrays)
+        (packed,) = arrays
         return self._structure.unflatten(
-            [arrays[array][elements].view(dtype).reshape(shape) for array, elements, dtype, shape in self._places]
+            [np.ndarray(shape, dtype, packed, start) for _, start, shape, dtype in self._places]
         )
 
 
-def _bits(leaf: jax.Array) -> jax.Array:
-    unsigned = np.dtype(f"uint{8 * leaf.dtype.itemsize}")
-    bits = leaf.astype(unsigned) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, unsigned)
-    return bits.reshape(-1)
+def _to_bytes(leaf: jax.Array) -> jax.Array:
+    leaf = leaf.astype(np.uint8) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, np.uint8)
+    return leaf.reshape(-1)
+
+
+def _from_bytes(packed: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+    item = (dtype.itemsize,) if dtype.itemsize > 1 else ()
+    items = packed[: math.prod(shape + item)].reshape(shape + item)
+    return items.astype(bool) if dtype.kind == "b" else jax.lax.bitcast_convert_type(items, dtype)

@@ -4,6 +4,7 @@ Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("j
 ``gymnasium.make("jaxenv/CartPole-v1")``.
 """
 
+import contextlib
 from typing import Any
 
 from jaxenv import registry
@@ -44,23 +45,25 @@ def make_single(env_or_id: str, **options) -> JaxenvEnv:
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
     """
     if not registry.spec(env_or_id).terminal_limit:
-        options["max_episode_steps"] = 0
+        options.setdefault("max_episode_steps", 0)
     return to_gymnasium(env_or_id, **options)
 
 
 def _register(spec: registry.EnvSpec) -> None:
-    id = f"jaxenv/{spec.id}"
-    if id in _gymnasium.registry:
+    """Registers an id. Those that Gymnasium does not accept, such as names with spaces, stay out."""
+    if f"jaxenv/{spec.id}" in _gymnasium.registry:
         return
-    _gymnasium.register(
-        id,
-        entry_point=f"{__name__}:make_single",
-        vector_entry_point=f"{__name__}:to_gymnasium_vector",
-        max_episode_steps=None if spec.terminal_limit else spec.max_episode_steps,
-        reward_threshold=spec.reward_threshold,
-        kwargs={"env_or_id": spec.id},
-    )
+    with contextlib.suppress(_gymnasium.error.Error):
+        _gymnasium.register(
+            f"jaxenv/{spec.id}",
+            entry_point=f"{__name__}:make_single",
+            vector_entry_point=f"{__name__}:to_gymnasium_vector",
+            max_episode_steps=None if spec.terminal_limit else spec.max_episode_steps,
+            reward_threshold=spec.reward_threshold,
+            kwargs={"env_or_id": spec.id},
+        )
 
 
 for _id in registry.ids():
     _register(registry.spec(_id))
+registry.listeners.append(_register)
