@@ -26,7 +26,7 @@ RIGHT = np.ones(3, np.int64)
 
 
 def cart_pole():
-    return to_stable_baselines3("CartPole-v1", 3, max_episode_steps=10)
+    return to_stable_baselines3("CartPole-v1", 3, max_episode_steps=8)
 
 
 def counting(shows="number"):
@@ -43,9 +43,9 @@ def played(envs, num_steps, action=RIGHT):
 
 
 def test_steps_are_those_of_single_environments_in_a_dummy_vec_env():
-    theirs = vec_env.DummyVecEnv([lambda: to_gymnasium("CartPole-v1", max_episode_steps=10)] * 3)
+    theirs = vec_env.DummyVecEnv([lambda: to_gymnasium("CartPole-v1", max_episode_steps=8)] * 3)
     ends = []
-    for step, their_step in zip(played(cart_pole(), 25), played(theirs, 25), strict=True):
+    for step, their_step in zip(played(cart_pole(), 40), played(theirs, 40), strict=True):
         for found, expected in zip(step[:3], their_step[:3], strict=True):
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -107,8 +107,8 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
 def test_wrappers_of_stable_baselines3_work_around_it():
     envs = vec_env.VecCheckNan(vec_env.VecMonitor(cart_pole(), info_keywords=("time_limit_reached",)))
     episodes = [info["episode"] for step in played(envs, 20) for info in step[3] if "episode" in info]
-    assert {e["l"] for e in episodes} <= {8, 9, 10}
-    assert all(e["r"] == e["l"] and e["time_limit_reached"] == (e["l"] == 10) for e in episodes)
+    assert {e["l"] for e in episodes} <= {7, 8}
+    assert all(e["r"] == e["l"] and e["time_limit_reached"] <= (e["l"] == 8) for e in episodes)
     stacked = played(vec_env.VecFrameStack(cart_pole(), 2), 10)
     for obs, _, ended, infos in stacked:
         assert obs.shape == (3, 8)
@@ -147,7 +147,7 @@ def test_ppo_learns_and_is_evaluated(tmp_path):
     model = PPO("MlpPolicy", envs, n_steps=8, batch_size=8)
     model.learn(48, callback=EvalCallback(evaluation, eval_freq=8, log_path=tmp_path, verbose=0))
     assert (tmp_path / "evaluations.npz").exists()
-    assert 1 <= evaluate_policy(model, evaluation)[0] <= 10
+    assert 1 <= evaluate_policy(model, evaluation)[0] <= 8
 
 
 @pytest.mark.parametrize(
