@@ -1,7 +1,4 @@
-"""PPO of stable-baselines3 on CartPole-v1.
-
-python docs/examples/stable_baselines3_ppo.py
-"""
+"""PPO of stable-baselines3 on CartPole-v1."""
 
 import pathlib
 
@@ -13,11 +10,9 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 from jaxenv.interop import to_stable_baselines3
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "stable_baselines3_ppo.csv"
-
 
 class Curve(BaseCallback):
-    """Collects the steps so far and the mean return of the episodes that ended, one pair per rollout."""
+    """Collects the steps so far and the mean return of the episodes that ended, one point per rollout."""
 
     def __init__(self):
         super().__init__()
@@ -35,6 +30,7 @@ class Curve(BaseCallback):
 
 
 def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: int = 0) -> list[tuple[int, float]]:
+    """Returns the points of the curve."""
     torch.set_num_threads(1)  # more cost time with networks as small as these
     envs = VecMonitor(to_stable_baselines3("CartPole-v1", num_envs=num_envs))
     curve = Curve()
@@ -55,5 +51,6 @@ def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: 
 
 if __name__ == "__main__":
     curve = train()
-    np.savetxt(RESULTS, curve, "%d,%.2f", header="steps,return", comments="")
+    path = pathlib.Path(__file__).parent / "results" / "stable_baselines3_ppo.csv"
+    np.savetxt(path, curve, "%d,%.2f", header="steps,return", comments="")
     print(f"{curve[-1][0]} steps, return {curve[-1][1]:.1f}")

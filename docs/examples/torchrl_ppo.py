@@ -1,7 +1,4 @@
-"""TorchRL's PPO on CartPole-v1: its GymWrapper, collector, advantages and loss.
-
-python docs/examples/torchrl_ppo.py
-"""
+"""PPO of TorchRL on CartPole-v1: its GymWrapper, collector, advantages and loss."""
 
 import pathlib
 
@@ -17,7 +14,6 @@ from torchrl.objectives.value import GAE
 
 from jaxenv.interop import to_gymnasium_vector
 
-RESULTS = pathlib.Path(__file__).parent / "results" / "torchrl_ppo.csv"
 LEARNING_RATE, EPOCHS, NUM_MINIBATCHES = 1e-3, 4, 8
 
 
@@ -25,11 +21,8 @@ def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: 
     """Returns the steps so far and the mean return of the episodes that ended, one pair per iteration."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # more cost time with networks as small as these
-    # TorchRL starts the next episode of the lanes that ended itself.
-    lanes = GymWrapper(
-        to_gymnasium_vector("CartPole-v1", num_envs=num_envs, autoreset=None), categorical_action_encoding=True
-    )
-    env = TransformedEnv(lanes, RewardSum())
+    lanes = to_gymnasium_vector("CartPole-v1", num_envs=num_envs, autoreset=None)  # TorchRL restarts episodes itself
+    env = TransformedEnv(GymWrapper(lanes, categorical_action_encoding=True), RewardSum())
     env.set_seed(seed)
 
     def network(num_outputs: int) -> nn.Module:
@@ -44,7 +37,8 @@ def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: 
     )
     critic = ValueOperator(network(1), in_keys=["observation"])
     advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
-    loss = ClipPPOLoss(actor, critic, entropy_coeff=0.01, critic_coeff=0.25, loss_critic_type="l2", normalize_advantage=True)
+    coefficients = {"entropy_coeff": 0.01, "critic_coeff": 0.25}
+    loss = ClipPPOLoss(actor, critic, loss_critic_type="l2", normalize_advantage=True, **coefficients)
     optimizer = torch.optim.Adam(loss.parameters(), LEARNING_RATE, eps=1e-5)
     frames = num_envs * length
     iterations = num_steps // frames
@@ -72,4 +66,5 @@ def train(num_steps: int = 300_000, num_envs: int = 32, length: int = 64, seed: 
 if __name__ == "__main__":
     curve = train()
     print(f"{curve[-1][0]} steps, return {curve[-1][1]:.1f}")
-    np.savetxt(RESULTS, curve, "%d,%.2f", header="steps,return", comments="")
+    path = pathlib.Path(__file__).parent / "results" / "torchrl_ppo.csv"
+    np.savetxt(path, curve, "%d,%.2f", header="steps,return", comments="")
