@@ -97,11 +97,11 @@ class JaxenvEnv(gymnasium.Env):
         self._check_open()
         if options:
             raise ValueError(f"{_OWNER}: reset has no options, got {next(iter(options))!r}")
-        super().reset(seed=seed)
         if seed is None and self._stepper.started:
             row = self._stepper.restart(np.ones(1, bool))
         else:
             row = self._stepper.start([seeds_of(self.np_random_seed if seed is None else seed)])
+        super().reset(seed=None if seed is None else int(seed))
         self._ended = False
         return self._observation(row), _info(row)
 

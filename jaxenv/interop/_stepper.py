@@ -42,7 +42,7 @@ class Stepper:
         constants = tuple(map(_constant, leaves))
         shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         self._programs = _programs(
-            structure, shapes, constants, env.num_envs, shown, numpy, jax.config.read("jax_enable_x64")
+            structure, shapes, constants, env.num_envs, shown, numpy, _device(), jax.config.read("jax_enable_x64")
         )
         self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
         self._state: Any = None
@@ -141,6 +141,7 @@ def _programs(
     num_envs: int,
     shown: Callable[[TimeStep], Tree],
     numpy: bool,
+    device: jax.Device,
     _x64: bool,
 ) -> _Programs:
     """The programs of an environment. Its small leaves are constants: an argument costs time in every call."""
@@ -168,4 +169,13 @@ def _programs(
 
     state, first = structure.unflatten(shapes)._start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
-    return _Programs(jax.jit(start), jax.jit(restart, donate_argnums=1), jax.jit(step, donate_argnums=1), of_row)
+    # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
+    place = jax.sharding.SingleDeviceSharding(device)
+    compiled = functools.partial(jax.jit, in_shardings=place, out_shardings=place)
+    return _Programs(compiled(start), compiled(restart, donate_argnums=1), compiled(step, donate_argnums=1), of_row)
+
+
+def _device() -> jax.Device:
+    """The device on which JAX puts new arrays."""
+    (device,) = jnp.zeros(()).devices()
+    return device
