@@ -1,7 +1,5 @@
 """`to_stable_baselines3`, next to stable-baselines3's own vector environments, and its PPO."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -177,11 +175,3 @@ def test_options_and_a_closed_environment_are_refused():
     for use in (envs.reset, lambda: envs.step(RIGHT)):
         with pytest.raises(ValueError, match="to_stable_baselines3: the environment is closed"):
             use()
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch):
-    module = sys.modules["jaxenv.interop.stable_baselines3"]
-    module._vec_env_class.cache_clear()
-    monkeypatch.setitem(sys.modules, "stable_baselines3.common.vec_env", None)
-    with pytest.raises(ImportError, match="pip install stable-baselines3"):
-        to_stable_baselines3("CartPole-v1")
