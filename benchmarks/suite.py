@@ -20,6 +20,7 @@ RUNS = {
     "-generator": ("generator", ["lanes"]),
     "-compile": ("compile", []),
     "-stepping": ("stepping", []),
+    "-host": ("host", []),
     "-scaling": ("scaling", ["--plot"]),
     "-limit": ("limit", []),
 }

@@ -1,6 +1,5 @@
-"""Small trees of arrays as one array of bytes: a call of a compiled function costs about a microsecond per array."""
+"""Small trees of arrays as a few flat ones: a call of a compiled function costs about a microsecond per array."""
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ _LARGEST = 512
 
 
 class Packing:
-    """How a small tree becomes one array of bytes; a large one becomes its leaves.
+    """How a small tree becomes one flat array per size of element; a large tree becomes its leaves.
 
     Args:
         shapes: a tree of ``ShapeDtypeStruct``.
@@ -25,45 +24,46 @@ class Packing:
     def __init__(self, shapes: Tree):
         leaves, self._structure = jax.tree.flatten(shapes)
         plain = all(not jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
-        sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves]
-        self._flat = plain and sum(sizes) <= _LARGEST
-        # Of each leaf: its first byte, its shape and its dtype. Items of many bytes come first and so are aligned.
-        self._order = sorted(range(len(leaves)), key=lambda i: -leaves[i].dtype.itemsize) if self._flat else []
-        starts = itertools.accumulate((sizes[i] for i in self._order), initial=0)
-        self._places = sorted(
-            (i, start, leaves[i].shape, np.dtype(leaves[i].dtype))
-            for i, start in zip(self._order, starts, strict=False)
-        )
+        self._flat = plain and sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) <= _LARGEST
+        self._sizes = sorted({leaf.dtype.itemsize for leaf in leaves}) if self._flat else []
+        # Of each leaf: its array, its first element there, its shape and its dtype.
+        self._places: list[tuple[int, int, tuple[int, ...], np.dtype]] = []
+        ends = [0] * len(self._sizes)
+        for leaf in leaves if self._flat else ():
+            array = self._sizes.index(leaf.dtype.itemsize)
+            self._places.append((array, ends[array], leaf.shape, np.dtype(leaf.dtype)))
+            ends[array] += math.prod(leaf.shape)
 
     def pack(self, values: Tree) -> tuple[jax.Array, ...]:
         """The arrays of a tree, in a traced function."""
         leaves = jax.tree.leaves(values)
-        return (jnp.concatenate([_to_bytes(leaves[i]) for i in self._order]),) if self._places else tuple(leaves)
+        if not self._flat:
+            return tuple(leaves)
+        sizes = [[_bits(leaf) for leaf in leaves if leaf.dtype.itemsize == size] for size in self._sizes]
+        return tuple(map(jnp.concatenate, sizes))
 
     def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
         """The tree of the arrays, in a traced function."""
-        if not self._places:
+        if not self._flat:
             return self._structure.unflatten(arrays)
-        return self._structure.unflatten(
-            [_from_bytes(arrays[0][start:], shape, dtype) for _, start, shape, dtype in self._places]
-        )
+        leaves = []
+        for array, start, shape, dtype in self._places:
+            bits = arrays[array][start : start + math.prod(shape)].reshape(shape)
+            leaves.append(bits.astype(bool) if dtype.kind == "b" else jax.lax.bitcast_convert_type(bits, dtype))
+        return self._structure.unflatten(leaves)
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
         """The tree of NumPy arrays: its leaves are views of them."""
-        if not self._places:
+        if not self._flat:
             return self._structure.unflatten(arrays)
-        (packed,) = arrays
         return self._structure.unflatten(
-            [np.ndarray(shape, dtype, packed, start) for _, start, shape, dtype in self._places]
+            [np.ndarray(shape, dtype, arrays[i], start * dtype.itemsize) for i, start, shape, dtype in self._places]
         )
 
 
-def _to_bytes(leaf: jax.Array) -> jax.Array:
-    leaf = leaf.astype(np.uint8) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, np.uint8)
-    return leaf.reshape(-1)
-
-
-def _from_bytes(packed: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-    item = (dtype.itemsize,) if dtype.itemsize > 1 else ()
-    items = packed[: math.prod(shape + item)].reshape(shape + item)
-    return items.astype(bool) if dtype.kind == "b" else jax.lax.bitcast_convert_type(items, dtype)
+def _bits(leaf: jax.Array) -> jax.Array:
+    # Integers of the same size: cutting elements into bytes is arithmetic, which makes XLA:CPU take the program for an
+    # expensive one and run it on another thread.
+    unsigned = np.dtype(f"uint{8 * leaf.dtype.itemsize}")
+    bits = leaf.astype(unsigned) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, unsigned)
+    return bits.reshape(-1)

@@ -126,6 +126,16 @@ def test_stepping_compares_the_step_with_empty_functions(run):
     assert (row["num_calls"], row["arrays"]) == (STEPS, 17)
 
 
+def test_loops_over_single_environments_are_compared_at_one_lane_only(run):
+    (row,) = run("host")["rows"]
+    both = {"jax.jit(env.step)", "host", "to_gymnasium_vector", "to_gymnasium_vector, jax"}
+    both |= {"gymnasium, vector", "gymnasium, sync"}
+    assert row["contestants"].keys() == both
+    assert set(program.module_of("host").loops(1)) == both | {"to_gymnasium", "gymnasium"}
+    result = row["contestants"]["host"]
+    assert result["steps_per_second"] == pytest.approx(LANES * 1e6 / result["microseconds_per_call"])
+
+
 @pytest.mark.filterwarnings("ignore")  # from the imports of rlax
 @pytest.mark.parametrize("kind", ["gae", "td_lambda", "n_step_return", "vtrace"])
 def test_returns_agree_with_rlax_at_valid_transitions(kind):

@@ -1,4 +1,4 @@
-"""`Packing`: small trees of arrays as one array of bytes."""
+"""`Packing`: small trees of arrays as a few flat ones."""
 
 import jax
 import jax.numpy as jnp
@@ -24,17 +24,17 @@ def test_leaves_of_all_dtypes_survive():
         "short": jnp.array([-300], jnp.int16),
     }
     packing = Packing(shapes(values))
-    (packed,) = jax.jit(packing.pack)(values)
-    assert packed.dtype == np.uint8
-    for found in (jax.jit(packing.unpack)((packed,)), packing.views([np.array(packed)])):
+    packed = jax.jit(packing.pack)(values)
+    assert [x.dtype for x in packed] == [np.uint8, np.uint16, np.uint32]
+    for found in (jax.jit(packing.unpack)(packed), packing.views([np.array(x) for x in packed])):
         assert_equal(jax.device_get(found), jax.device_get(values))
 
 
-def test_views_are_aligned_and_writable():
+def test_views_are_writable():
     values = {"a": jnp.array([True]), "b": jnp.array([1.5, 2.5])}
     packing = Packing(shapes(values))
     views = packing.views([np.array(x) for x in packing.pack(values)])
-    assert all(view.flags.writeable and view.flags.aligned for view in views.values())
+    assert all(view.flags.writeable for view in views.values())
 
 
 @pytest.mark.parametrize("values", [{"key": jax.random.key(0)}, {"large": jnp.zeros(129)}, {}])
