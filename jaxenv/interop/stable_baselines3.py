@@ -4,8 +4,10 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
@@ -141,7 +143,7 @@ class _Lanes:
     def _attribute(self, lane: int, name: str) -> Any:
         if name in _OF_GYMNASIUM:
             return getattr(self, name, None)
-        return getattr(self._env.take(np.array([lane], np.int32)), name)
+        return getattr(self._env.take(jnp.array([lane])), name)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -166,5 +168,5 @@ def _rows(values: Tree) -> list:
     """The values of single lanes from arrays ``[B, ...]``."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)
-    leaves, structure = jax.tree.flatten(values)
+    leaves, structure = tree.flatten(values)
     return [structure.unflatten(row) for row in zip(*map(_rows, leaves), strict=True)]

@@ -17,7 +17,7 @@ import jaxenv
 import jaxenv.interop.gymnasium
 from docs.examples import stable_baselines3_ppo
 from jaxenv.interop import to_gymnasium, to_stable_baselines3
-from jaxenv.testing import Counting
+from jaxenv.testing import Counting, every_kind
 from jaxenv.wrappers import AutoReset, TimeLimit
 
 RIGHT = np.ones(3, np.int64)
@@ -31,6 +31,10 @@ def counting(shows="number"):
     """Episodes of 2 steps end in lane 0, those of lane 1 are cut after 3."""
     task = Counting(np.array([[2], [9]]), num_envs=2, stride=10, shows=shows)
     return to_stable_baselines3(AutoReset(TimeLimit(task, 3), "same_step"))
+
+
+def vector_reward():
+    return next(env for env in every_kind() if env.reward_spec().shape)
 
 
 def played(envs, num_steps, action=RIGHT):
@@ -153,6 +157,7 @@ def test_ppo_learns_and_is_evaluated(tmp_path):
     [
         (lambda: to_stable_baselines3("CartPole-v1", autoreset="next_step"), "with autoreset='same_step', got 'next_"),
         (lambda: to_stable_baselines3(jaxenv.make("CartPole-v1", autoreset=None)), "'same_step', got None"),
+        (lambda: to_stable_baselines3(AutoReset(vector_reward(), "same_step")), "a reward must be one number"),
         (lambda: to_stable_baselines3(5), "to_stable_baselines3: env must be an environment, got 5"),
         (lambda: cart_pole().step(RIGHT), "to_stable_baselines3: call reset before step"),
         (lambda: played(cart_pole(), 1, RIGHT[:2]), r"action must have shape \(3,\)"),
