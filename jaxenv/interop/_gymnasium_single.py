@@ -1,10 +1,11 @@
 """One lane as an environment of Gymnasium."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
+from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
@@ -63,14 +64,14 @@ def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **op
     return single
 
 
-class JaxenvEnv(gymnasium.Env):
+class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
     """The environment that `to_gymnasium` returns.
 
     Attributes:
         env: the environment of jaxenv, one lane.
     """
 
-    metadata = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, env: Environment):
         check_reward(_OWNER, env)
@@ -135,7 +136,7 @@ class JaxenvEnv(gymnasium.Env):
 
     def _observation(self, row: Row) -> Tree:
         """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
-        leaves, structure = jax.tree.flatten(row.observation)
+        leaves, structure = tree.flatten(row.observation)
         return structure.unflatten(
             [
                 int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)

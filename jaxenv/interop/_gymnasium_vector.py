@@ -16,6 +16,8 @@ from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", "pip install gymnasium")
+if not hasattr(gymnasium.vector, "AutoresetMode"):
+    raise ImportError(f"gymnasium 1.1 or later is needed, this is {gymnasium.__version__}: pip install -U gymnasium")
 AutoresetMode = gymnasium.vector.AutoresetMode
 
 _MODES = {
@@ -62,7 +64,7 @@ def to_gymnasium_vector(
     return envs
 
 
-class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
+class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     """The vector environment that `to_gymnasium_vector` returns.
 
     Attributes:
@@ -192,7 +194,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):
         if isinstance(seed, int | np.integer):
             super().reset(seed=int(seed))
         elif isinstance(seed, list | tuple | np.ndarray) and all(isinstance(s, int | np.integer) for s in seed):
-            self._np_random, self._np_random_seed = np.random.default_rng(seed), tuple(map(int, seed))  # type: ignore
+            self._np_random, self._np_random_seed = np.random.default_rng(seed), tuple(map(int, seed))
 
     def _check_open(self) -> None:
         if self.closed:

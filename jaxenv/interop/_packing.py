@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,8 @@ class Packing:
     """
 
     def __init__(self, shapes: Tree):
-        leaves, self._structure = jax.tree.flatten(shapes)
+        self._structure: Any = jax.tree.structure(shapes)
+        leaves = jax.tree.leaves(shapes)
         plain = all(not jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
         self._flat = plain and sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) <= _LARGEST
         self._sizes = sorted({leaf.dtype.itemsize for leaf in leaves}) if self._flat else []

@@ -88,7 +88,7 @@ class Stepper:
         Raises:
             ValueError: unless the seeds are integers in [0, 2**32), one or ``num_envs`` of them.
         """
-        if is_integer(seed):
+        if isinstance(seed, int | np.integer):
             _check_seed(self._owner, seed)
             return jax.random.key(int(seed))
         if isinstance(seed, str) or not hasattr(seed, "__len__"):
