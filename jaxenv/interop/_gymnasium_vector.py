@@ -74,7 +74,8 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     def __init__(self, env: Environment, arrays: str):
         check_reward(_OWNER, env)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
-        self.metadata = {"render_modes": [], "autoreset_mode": _MODES[env.autoreset], "jax": not self._numpy}
+        self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
         spec = env.observation_spec()
         self.single_observation_space = space_of(spec, gymnasium.spaces, f"{_OWNER}: observation")
         self.single_action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")

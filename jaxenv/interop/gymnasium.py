@@ -8,6 +8,7 @@ import contextlib
 from typing import Any
 
 from jaxenv import registry
+from jaxenv._make import OPTIONS
 from jaxenv.interop import _spaces
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
 from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
@@ -43,7 +44,16 @@ def make_single(env_or_id: str, **options) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
+
+    Raises:
+        TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
+            ``render_mode`` or ``frameskip``, and leave out those that raise this error.
     """
+    for name in options:
+        try:
+            registry.spec(env_or_id).check_keywords([name] if name not in OPTIONS else [])
+        except ValueError as error:
+            raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
     if not registry.spec(env_or_id).terminal_limit:
         options.setdefault("max_episode_steps", 0)
     return to_gymnasium(env_or_id, **options)

@@ -141,6 +141,12 @@ def test_options_reach_the_environment():
     assert gymnasium.make_vec("jaxenv.interop.gymnasium:jaxenv/CartPole-v1", num_envs=2).num_envs == 2
 
 
+@pytest.mark.parametrize("keyword", ["render_mode", "frameskip"])
+def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
+    with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{keyword}'"):
+        gymnasium.make("jaxenv/CartPole-v1", **{keyword: "rgb_array"})
+
+
 def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again():
     env = to_gymnasium("CartPole-v1", gravity=5.0, max_episode_steps=7)
     assert env.spec.max_episode_steps == 7

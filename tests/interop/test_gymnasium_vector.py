@@ -47,6 +47,7 @@ def as_numpy(tree):
 def test_restarts_follow_gymnasiums_tables(mode, observations, rewards, terminations, arrays):
     envs = counting(mode, arrays=arrays)
     assert envs.metadata["autoreset_mode"] is MODES[mode]
+    assert envs.autoreset_mode is MODES[mode]  # where SyncVectorEnv has it, and TorchRL reads it
     assert envs.reset(seed=0)[0].tolist() == [0, 0, 0]
     rows = [envs.step(np.array([1, 2, 3])) for _ in range(4)]
     assert [row[0].tolist() for row in rows] == observations
