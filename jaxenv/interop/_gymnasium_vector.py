@@ -72,6 +72,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     """
 
     def __init__(self, env: Environment, arrays: str):
+        self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
         check_reward(_OWNER, env)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
@@ -86,6 +87,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
         self._everywhere = np.ones(env.num_envs, bool)
         self._ended: Any = None  # without restarts, the lanes that must be reset
+        self.closed = False
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
