@@ -289,7 +289,6 @@ def _step_and_restart(env, env_id, words, state, action):
 
 def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
-
     words = _xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
     def changed(node):
