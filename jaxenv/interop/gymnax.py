@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import _xla, specs, tree
 from jaxenv._checks import check_choice, is_concrete
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
@@ -273,6 +273,7 @@ def _step_and_restart(env, env_id, words, state, action):
 
 def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
+    words = _xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
     def changed(node):
         return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
