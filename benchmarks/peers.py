@@ -11,6 +11,7 @@ import numpy as np
 
 import jaxenv
 from benchmarks.measure import Contestant, Row, jax_contestant
+from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 
 
 class Unavailable(Exception):
@@ -23,21 +24,7 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     Raises:
         Unavailable: If gymnax cannot be imported, lacks the id, or differs in a constant that both sides name.
     """
-    try:
-        import gymnax
-    except ImportError as error:
-        raise Unavailable(f"gymnax cannot be imported: {error}") from None
-    theirs, options = _GYMNAX_IDS.get(id, (id, {}))
-    if theirs not in gymnax.registered_envs:
-        raise Unavailable(f"gymnax has no {id}")
-    if theirs == "MNISTBandit-bsuite":
-        raise Unavailable(f"gymnax downloads the images of {theirs}")
-    env, params = gymnax.make(theirs, **options)
-    limit = jaxenv.spec(id).max_episode_steps
-    if limit is not None:
-        params = params.replace(max_steps_in_episode=limit)
-    if difference := _difference(jaxenv.spec(id).make(), params, _GYMNAX_NAMES.get(id, {})):
-        raise Unavailable(f"gymnax has a different {id}: {difference}")
+    env, params = gymnax_env(id)
     sample = jax.vmap(env.action_space(params).sample)
     reset = jax.vmap(env.reset, in_axes=(0, None))
     advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
@@ -62,6 +49,30 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
         return (state, *act(key)), row
 
     return jax_contestant("gymnax", start, step, num_envs, num_steps, store)
+
+
+def gymnax_env(id: str) -> tuple[Any, Any]:
+    """Returns gymnax's environment of an id and its params, with the time limit of this library.
+
+    Raises:
+        Unavailable: If gymnax cannot be imported, lacks the id, or differs in a constant that both sides name.
+    """
+    try:
+        import gymnax
+    except ImportError as error:
+        raise Unavailable(f"gymnax cannot be imported: {error}") from None
+    theirs, options = _GYMNAX_IDS.get(id, (id, {}))
+    if theirs not in gymnax.registered_envs:
+        raise Unavailable(f"gymnax has no {id}")
+    if theirs == "MNISTBandit-bsuite":
+        raise Unavailable(f"gymnax downloads the images of {theirs}")
+    env, params = gymnax.make(theirs, **options)
+    limit = jaxenv.spec(id).max_episode_steps
+    if limit is not None:
+        params = params.replace(max_steps_in_episode=limit)
+    if difference := _difference(jaxenv.spec(id).make(), params, CONSTANT_NAMES.get(id, {})):
+        raise Unavailable(f"gymnax has a different {id}: {difference}")
+    return env, params
 
 
 def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
@@ -211,22 +222,7 @@ _GYMNAX_IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "FrozenLake8x8-v1": ("FrozenLake-misc", {"map_name": "8x8"}),
 }
 
-# Name of a constant -> name in the peer, where they differ.
-_GYMNAX_NAMES = {
-    "CartPole-v1": {"force": "force_mag", "position_limit": "x_threshold", "angle_limit": "theta_threshold_radians"},
-    "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
-    "Acrobot-v1": {
-        "length_1": "link_length_1",
-        "mass_1": "link_mass_1",
-        "mass_2": "link_mass_2",
-        "com_1": "link_com_pos_1",
-        "com_2": "link_com_pos_2",
-        "inertia": "link_moi",
-        "max_rate_1": "max_vel_1",
-        "max_rate_2": "max_vel_2",
-    },
-}
-_GYMNASIUM_NAMES = _GYMNAX_NAMES["CartPole-v1"]
+_GYMNASIUM_NAMES = CONSTANT_NAMES["CartPole-v1"]  # gymnax took its names from Gymnasium
 
 
 def _difference(env: jaxenv.Environment, theirs: Any, names: dict[str, str]) -> str:

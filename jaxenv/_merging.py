@@ -1,5 +1,6 @@
 """Rules of ``vmap`` for functions of an environment: lanes and batches of lanes become one batch."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -45,13 +46,17 @@ def merging_batches(function: Callable) -> Callable:
 def for_one_lane(function: Callable) -> Callable:
     """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
 
-    The environment holds no value per lane, but ``vmap`` may run over its leaves as well.
+    The environment holds no value per lane, but ``vmap`` may run over its leaves as well. Derivatives are
+    computed lane by lane, under JAX's own rule.
     """
     batch = merging_batches(function)
 
+    def alone(function, env, *values):
+        return jax.tree.map(lambda x: x[0], function(env, *jax.tree.map(lambda x: x[None], values)))
+
     @jax.custom_batching.custom_vmap
     def one(env, *values):
-        return jax.tree.map(lambda x: x[0], batch(env, *jax.tree.map(lambda x: x[None], values)))
+        return alone(batch, env, *values)
 
     @one.def_vmap
     def together(size, batched, env, *values):
@@ -61,4 +66,14 @@ def for_one_lane(function: Callable) -> Callable:
         out = batch(env, *jax.tree.map(of_all_lanes, values, tuple(batched[1:])))
         return out, jax.tree.map(lambda _: True, out)
 
-    return one
+    @jax.custom_jvp
+    def differentiable(env, *values):
+        return one(env, *values)
+
+    @differentiable.defjvp
+    def tangents_by_own_rules(primals, tangents):
+        # JAX has no reverse mode for functions with a rule for vmap, so derivatives are those of one lane's code.
+        _, out = jax.jvp(functools.partial(alone, function), primals, tangents)
+        return one(*primals), out
+
+    return differentiable

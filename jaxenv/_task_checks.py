@@ -114,7 +114,7 @@ def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
     return jax.eval_shape(checked, task, state, action, Stream(word, word, word, word))
 
 
-def check_arrays(task: "Task", method: str, name: str, values: Tree) -> None:
+def check_arrays(task: "Task | str", method: str, name: str, values: Tree) -> None:
     """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
     if values is None:
         raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")

@@ -83,3 +83,14 @@ def computed_once(values: T) -> T:
         return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(jnp.bitwise_not, x), values)
 
     return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)
+
+
+def separate_if_one_lane(words: T) -> T:
+    """Computes the random words of a single lane apart from their consumers; the identity for more lanes.
+
+    In a loop over the cells of one lane's image these words are constant, and LLVM's vectoriser (jaxlib 0.10.2) tries
+    to prove that. It has no memory, so the time doubles with every addition of the generator: compiling the ``reset``
+    of one lane of Breakout took six minutes.
+    """
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(words))
+    return computed_once(words) if traced and jnp.shape(jax.tree.leaves(words)[0])[:1] == (1,) else words

@@ -23,6 +23,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._checks import Range, check_integer, check_order, is_concrete, is_integer
+from jaxenv._xla import separate_if_one_lane
 
 Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -247,15 +248,14 @@ def _check_shape(shape: Any) -> None:
 
 def _check_stream(stream: Any) -> None:
     if not isinstance(stream, Stream):
-        raise ValueError(
-            f"random: draws need a Stream, got {type(stream).__name__}; random.stream(key) makes one from a JAX key"
-        )
+        got = type(stream).__name__
+        raise ValueError(f"random: draws need a Stream, got {got}; random.stream(key) makes one from a JAX key")
 
 
 def _block(stream: Stream, number: Any) -> Words:
     _check_stream(stream)
     tweak = np.uint32((number * _GOLDEN) & 0xFFFFFFFF) if isinstance(number, int) else number * np.uint32(_GOLDEN)
-    return threefry2x32(stream.k0 + tweak, stream.k1, stream.c0, stream.c1)
+    return separate_if_one_lane(threefry2x32(stream.k0 + tweak, stream.k1, stream.c0, stream.c1))
 
 
 # --- distributions ---------------------------------------------------------------------------------------------------

@@ -112,6 +112,8 @@ _WORDS = {
 }
 
 _registry: dict[str, EnvSpec] = {}
+# Called with each new entry, by adapters that list the ids in the registry of another library.
+listeners: list[Callable[[EnvSpec], None]] = []
 
 
 def register(
@@ -142,6 +144,8 @@ def register(
     if id in _registry:
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
+    for listener in listeners:
+        listener(_registry[id])
     return _registry[id]
 
 

@@ -39,24 +39,25 @@ from jaxenv.wrappers import (
 def add_guards(env: Environment, clip_action: bool = True) -> Environment:
     """Adds ``GuardNonFinite`` if actions are continuous or ``env`` can diverge, and ``ClipAction`` if they have bounds.
 
-    ``clip_action=False`` leaves out ``ClipAction``.
+    ``clip_action=False`` leaves out ``ClipAction``. A stack that has one of them gets no second one.
     """
     if isinstance(env.unwrapped, Task):
         check_specs(env.unwrapped)
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     diverges = bool(continuous) or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge)
-    if diverges and not _is_guarded(env):
+    if diverges and not _has(env, GuardNonFinite):
         env = GuardNonFinite(env)
-    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous):
+    bounded = any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous)
+    if clip_action and bounded and not _has(env, ClipAction):
         env = ClipAction(env)
     return env
 
 
-def _is_guarded(env: Environment) -> bool:
-    """Whether ``env``, or each of its tasks, has a ``GuardNonFinite``."""
+def _has(env: Environment, guard: type[Wrapper]) -> bool:
+    """Whether ``env``, or each of its tasks, has a wrapper of this class."""
     tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
-    guarded = bool(tasks) and all(map(_is_guarded, tasks))
-    return guarded or any(isinstance(level, GuardNonFinite) for level in layers(env))
+    all_tasks = bool(tasks) and all(_has(task, guard) for task in tasks)
+    return all_tasks or any(isinstance(level, guard) for level in layers(env))
 
 
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:

@@ -31,7 +31,7 @@ def _disable_optimizations_unless_numeric(request):
 
 
 # Optimisers, networks, wrappers of gymnax and the code in the documentation rely on JAX's default promotion.
-_DEFAULT_PROMOTION = ("tests/training/", "tests/interop/", "tests/test_docs.py")
+_DEFAULT_PROMOTION = ("tests/training/", "tests/interop/", "tests/clients/", "tests/test_docs.py")
 
 
 @pytest.fixture(autouse=True, scope="module")

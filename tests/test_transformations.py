@@ -28,7 +28,7 @@ def each(actions, num_steps):
 # --- vmap and grad ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reset", ["cond", "compact"])
+@pytest.mark.parametrize("reset", [pytest.param("cond", marks=pytest.mark.thorough), "compact"])
 def test_vmap_over_seeds_equals_a_loop_over_them(reset):
     env = jaxenv.make("CartPole-v1", num_envs=5, reset_strategy=reset, max_episode_steps=9)
     keys = jax.random.split(jax.random.key(0), 3)
@@ -39,7 +39,7 @@ def test_vmap_over_seeds_equals_a_loop_over_them(reset):
         assert_equal(jax.device_get(jax.tree.map(lambda x, i=i: x[i], together)), alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize("reset", ["cond", "compact"])
+@pytest.mark.parametrize("reset", [pytest.param("cond", marks=pytest.mark.thorough), "compact"])
 def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
     env = jaxenv.make("CartPole-v1", num_envs=4, reset_strategy=reset, max_episode_steps=9)
     gravities = jnp.array([3.0, 9.8, 20.0])
@@ -56,7 +56,7 @@ def test_vmap_over_environments_with_different_params_equals_a_loop(reset):
     [
         pytest.param("CartPole-v1", "force", 10.0, "select", marks=pytest.mark.thorough),
         pytest.param("CartPole-v1", "force", 10.0, "cond", marks=pytest.mark.thorough),
-        ("CartPole-v1", "force", 10.0, "compact"),
+        pytest.param("CartPole-v1", "force", 10.0, "compact", marks=pytest.mark.thorough),
         ("Pendulum-v1", "mass", 1.0, "select"),
     ],
 )
@@ -122,7 +122,7 @@ def exported(function, *arguments):
     return lambda *x: jax.device_get(again.call(*x))
 
 
-@pytest.mark.parametrize("name", ["same step, compact", "dict spaces"])
+@pytest.mark.parametrize("name", [pytest.param("same step, compact", marks=pytest.mark.thorough), "dict spaces"])
 def test_reset_step_and_unroll_survive_export_to_all_platforms(name):
     env, actions, rows = rows_of(name)
     key = jax.random.key(0)

@@ -6,7 +6,19 @@ Each function is in a module of its own, which imports the other library when it
 import importlib
 from typing import Any
 
-_MODULES = {"to_gymnax": "jaxenv.interop.gymnax"}
+_MODULES = {
+    "batch": "jaxenv.interop._batch",
+    "from_dm_timestep": "jaxenv.interop.dm_env",
+    "host": "jaxenv.interop._host",
+    "to_brax": "jaxenv.interop.brax",
+    "to_dm_env": "jaxenv.interop.dm_env",
+    "to_dm_timestep": "jaxenv.interop.dm_env",
+    "to_gymnasium": "jaxenv.interop.gymnasium",
+    "to_gymnasium_vector": "jaxenv.interop.gymnasium",
+    "to_gymnax": "jaxenv.interop.gymnax",
+    "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
+    "to_stoa": "jaxenv.interop.stoa",
+}
 __all__ = sorted(_MODULES)
 
 
@@ -17,4 +29,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "gymnax"]
+    return sorted({*__all__, *(module.rpartition(".")[2] for module in _MODULES.values())})

@@ -3,8 +3,10 @@
 Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, params = gymnax.make("CartPole-v1")``.
 """
 
+import copy
 import dataclasses
 import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
 
@@ -12,38 +14,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv._checks import check_choice
+from jaxenv import _xla, specs, tree
+from jaxenv._checks import check_choice, is_concrete
 from jaxenv._library import import_library
-from jaxenv._make import load
 from jaxenv._merging import for_one_lane
+from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
+from jaxenv.interop._gymnax_names import CONSTANT_NAMES
+from jaxenv.interop._lanes import lane_words, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
+from jaxenv.registry import ids
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, TimeLimit
 from jaxenv.wrappers.autoreset import AutoResetState
 
 API = Literal["1.x", "0.x"]
 
-# Params that gymnax calls by another name.
-_GYMNAX_NAMES = {
-    "CartPole-v0": {"force": "force_mag"},
-    "CartPole-v1": {"force": "force_mag"},
-    "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
-    "Acrobot-v1": {
-        "length_1": "link_length_1",
-        "mass_1": "link_mass_1",
-        "mass_2": "link_mass_2",
-        "com_1": "link_com_pos_1",
-        "com_2": "link_com_pos_2",
-        "inertia": "link_moi",
-        "torque": "available_torque",
-    },
-}
 _NO_LIMIT = np.iinfo(np.int32).max
+# Methods of gymnax's environments that read its states -> where the same value is found here.
+_ELSEWHERE = {
+    "get_obs": "the observation that reset and step return",
+    "observe": "the observation that reset and step return",
+    "is_terminal": "the value terminated that step and step_env return",
+    "is_terminated": "the value terminated that step and step_env return",
+    "discount": 'info["discount"]',
+    "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
+}
+_INSTALL = "pip install gymnax six"
+_compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
@@ -75,14 +76,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     ((8, 4), (8,))
     """
     check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
-    if isinstance(env, str):
-        if options.setdefault("autoreset", None) is not None:
-            raise ValueError(
-                f"to_gymnax: step restarts episodes itself, leave out autoreset, got {options['autoreset']!r}"
-            )
-        env = load(env, 1, **options)
-    elif options:
-        raise ValueError(f"to_gymnax: options belong to an id, but env is {env}, got {', '.join(options)}")
+    env = one_lane("to_gymnax", env, options, "step restarts episodes itself")
     return GymnaxEnv(env, api)
 
 
@@ -90,6 +84,15 @@ def make(id: str, **options) -> tuple["GymnaxEnv", Any]:
     """As ``gymnax.make``: the environment of an id and its default params. Takes the arguments of `to_gymnax`."""
     env = to_gymnax(id, **options)
     return env, env.default_params
+
+
+def __getattr__(name: str) -> Any:
+    """The other names of the module ``gymnax``: the ids that `make` takes, and gymnax's own spaces and wrappers."""
+    if name == "registered_envs":
+        return ids()
+    if name in ("environments", "wrappers"):
+        return import_library(f"gymnax.{name}", _INSTALL)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @tree.struct
@@ -109,12 +112,9 @@ class GymnaxEnv:
     """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
 
     def __init__(self, env: Environment, api: API):
-        _check_stack(env)
-        env = env._with_num_envs(1)
-        env.check_lanes(1)
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
-        self._env, self._api = env, api
+        self._env, self._api, self._gradients = env, api, False
         self.observation_space(), self.action_space()  # raises if a spec has no space
 
     @property
@@ -128,6 +128,11 @@ class GymnaxEnv:
         spec = self._env.action_spec()
         return spec.num_values if spec.is_discrete and spec.shape == () else spec.numel
 
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """The shape of one observation that is an array."""
+        return self.observation_space().shape
+
     def observation_space(self, params: Any = None) -> Any:
         """The space of one observation; params never change it."""
         return space_of(self._env.observation_spec(), _spaces(), f"to_gymnax: {self._env}: observation")
@@ -140,21 +145,25 @@ class GymnaxEnv:
     def default_params(self) -> Any:
         """The params under gymnax's names, and ``max_steps_in_episode``; ``.replace`` changes some."""
         values = {self._gymnax_name(name): value for name, value in _params(self._env).items()}
-        values["max_steps_in_episode"] = _limits(self._env)[0].duration
+        limit = _limits(self._env)[0].duration
+        # A Python number, because programs write loops of this length.
+        values["max_steps_in_episode"] = int(limit) if is_concrete(limit) else limit
         return _params_class(tuple(values))(**values)
 
+    @_compiled
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
         """Starts an episode: the observation and the state."""
         state, row = _begin(self._with(params), *self._lane_and_words(key))
         return row[0], self._state(state)
 
+    @_compiled
     def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
         trainers of that time keep every ``info``.
         """
-        inner, row = _step_and_restart(self._with(params), *self._lane_and_words(key), state.inner, _arrays(action))
+        inner, row = self._stepped(_step_and_restart, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         if self._api == "0.x":
             return obs, self._state(inner), reward, terminated | truncated, {"discount": info["discount"]}
@@ -164,25 +173,51 @@ class GymnaxEnv:
         """The same as `reset`."""
         return self.reset(key, params)
 
+    @_compiled
     def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
         With ``api="0.x"`` the fourth value includes truncation.
         """
-        inner, row = _step(self._with(params), *self._lane_and_words(key), state.inner, _arrays(action))
+        inner, row = self._stepped(_step, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         ended = terminated | truncated if self._api == "0.x" else terminated
         return obs, self._state(inner), reward, ended, info
+
+    @property
+    def supports_transition_gradients(self) -> bool:
+        """Whether an action has continuous parts."""
+        return any(not spec.is_discrete for spec in tree.flatten(self._env.action_spec())[0])
+
+    @property
+    def transition_gradients_enabled(self) -> bool:
+        """Whether gradients pass through observations and states; through rewards they always do."""
+        return self._gradients
+
+    def with_transition_gradients(self) -> "GymnaxEnv":
+        """A copy whose observations and states let gradients pass, up to the end of an episode.
+
+        Raises:
+            ValueError: if all of an action is discrete.
+        """
+        if not self.supports_transition_gradients:
+            raise ValueError(f"{self}: transition gradients need continuous actions, got {self._env.action_spec()}")
+        changed = copy.copy(self)
+        changed._gradients = True
+        return changed
 
     def is_truncated(self, state: GymnaxState, params: Any = None) -> jax.Array:
         """Whether the time limit is reached in a state that ``step_env`` returned."""
         return state.time >= _limits(self._with(params))[0].duration
 
+    def __getattr__(self, name: str) -> Any:
+        return missing_attribute(self, name, _ELSEWHERE)
+
     def __repr__(self) -> str:
         return f"<GymnaxEnv{self._env!r}>"
 
     def _gymnax_name(self, name: str) -> str:
-        return _GYMNAX_NAMES.get(self.name, {}).get(name, name)
+        return CONSTANT_NAMES.get(self.name, {}).get(name, name)
 
     def _with(self, params: Any) -> Environment:
         """The environment with gymnax's params."""
@@ -192,21 +227,26 @@ class GymnaxEnv:
         env = self._env.with_params(**values) if values else self._env
         return _with_limit(env, params.max_steps_in_episode)
 
+    def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
+        action = jax.tree.map(jnp.asarray, action)
+        spec = self._env.action_spec()
+        if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
+            action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
+        inner, row = step(self._with(params), *self._lane_and_words(key), state.inner, action)
+        if self._gradients:
+            return inner, row
+        obs, reward, *flags, info = row
+        return tree.detach(inner), (tree.detach(obs), reward, *flags, tree.detach(info))
+
     def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Words]:
-        if hasattr(key, "dtype") and key.dtype == np.uint32 and key.shape == (2,):
-            key = jax.random.wrap_key_data(key)
-        if not hasattr(key, "ndim") or key.ndim:
-            got = f"{key.shape[0]} keys: jax.vmap runs over them" if getattr(key, "ndim", 0) else repr(key)
-            raise ValueError(f"{self}: key must be one key, got {got}")
-        first, second = self._env.lane_words(key[None], jnp.zeros(1, jnp.int32))
-        return jnp.int32(0), (first[0], second[0])
+        return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _state(self, inner: Tree) -> GymnaxState:
         return GymnaxState(inner, self._env.clock(inner).step)
 
 
 def _spaces() -> ModuleType:
-    return import_library("gymnax.environments.spaces", "pip install gymnax six")
+    return import_library("gymnax.environments.spaces", _INSTALL)
 
 
 # --- batches of lanes -------------------------------------------------------------------------------------------------
@@ -233,15 +273,12 @@ def _step_and_restart(env, env_id, words, state, action):
 
 def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
+    words = _xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
     def changed(node):
         return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
 
     return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
-
-
-def _arrays(action: Tree) -> Tree:
-    return jax.tree.map(jnp.asarray, action)
 
 
 def _fields(timestep: TimeStep) -> tuple:
@@ -287,16 +324,3 @@ def _with_limit(env: Any, duration: Any) -> Environment:
     if isinstance(env, TimeLimit):
         return tree.rebuild(env, duration=jnp.asarray(duration, jnp.int32))
     return tree.rebuild(env, env=_with_limit(env.env, duration))
-
-
-def _check_stack(env: Environment) -> None:
-    if not isinstance(env, Environment):
-        raise ValueError(f"to_gymnax: env must be an id or an environment of jaxenv, got {env!r}")
-    if env.autoreset is not None:
-        raise ValueError(f"to_gymnax: step restarts episodes itself, make {env} with autoreset=None")
-    for layer in layers(env):
-        if isinstance(layer, BatchWrapper):
-            raise ValueError(
-                f"to_gymnax: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
-                "use the trainer's own wrapper"
-            )

@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import generator, ours, resets, wrappers
+from benchmarks import generator, ours, resets, to_gymnax, wrappers
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -119,11 +119,33 @@ def test_clipping_is_measured_only_for_continuous_actions():
     assert [wrappers._continuous(id) for id in ("CartPole-v1", "Pendulum-v1")] == [False, True]
 
 
+def test_a_trainer_of_single_lanes_is_compared_with_a_batched_loop_and_with_gymnax(run):
+    (row,) = run("to_gymnax", "--ids", "Catch-bsuite")["rows"]
+    assert row["contestants"].keys() == set(to_gymnax.SIDES)
+    assert row["ratios"].keys() == set(to_gymnax.SIDES) - {"to_gymnax"}
+    speeds = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
+    assert row["ratios"]["gymnax"] == pytest.approx(speeds["to_gymnax"] / speeds["gymnax"])
+    # Every side restarts lanes within the step, so every row is a step, and an episode of Catch has nine.
+    for name, result in row["contestants"].items():
+        assert result["steps"] == [LANES * STEPS], name
+        assert result["episodes"] == [LANES * (STEPS // 9)], name
+
+
 def test_stepping_compares_the_step_with_empty_functions(run):
     (row,) = run("stepping", "--ids", "CartPole-v1")["rows"]
     assert row["contestants"].keys() == {"jaxenv", "same state", "same state and row"}
     assert all(result["microseconds_per_call"] > 0 for result in row["contestants"].values())
     assert (row["num_calls"], row["arrays"]) == (STEPS, 17)
+
+
+def test_loops_over_single_environments_are_compared_at_one_lane_only(run):
+    (row,) = run("host")["rows"]
+    both = {"jax.jit(env.step)", "host", "to_gymnasium_vector", "to_gymnasium_vector, jax"}
+    both |= {"gymnasium, vector", "gymnasium, sync"}
+    assert row["contestants"].keys() == both
+    assert set(program.module_of("host").loops(1)) == both | {"to_gymnasium", "gymnasium"}
+    result = row["contestants"]["host"]
+    assert result["steps_per_second"] == pytest.approx(LANES * 1e6 / result["microseconds_per_call"])
 
 
 @pytest.mark.filterwarnings("ignore")  # from the imports of rlax

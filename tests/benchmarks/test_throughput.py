@@ -118,7 +118,7 @@ def test_result_file_records_settings_machine_and_versions(run):
 
 
 def test_peer_with_different_constants_is_not_compared(monkeypatch):
-    monkeypatch.setitem(peers._GYMNAX_NAMES, "CartPole-v1", {"length": "masspole"})
+    monkeypatch.setitem(peers.CONSTANT_NAMES, "CartPole-v1", {"length": "masspole"})
     with pytest.raises(
         peers.Unavailable, match=r"gymnax has a different CartPole-v1: masspole is 0\.1, but length is 0\.5 in jaxenv"
     ):

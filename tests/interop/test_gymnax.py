@@ -1,17 +1,21 @@
 """`to_gymnax`: environments of this library behind gymnax's methods, for its wrappers and trainers."""
 
+import functools
+
 import gymnax as gymnax_itself
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnax.environments import spaces
+from gymnax.experimental import RolloutWrapper
+from gymnax.wrappers import LegacyStepAPIWrapper
 from gymnax.wrappers.dm_env import GymnaxToDmEnvWrapper
 from gymnax.wrappers.gym import GymnaxToGymWrapper, GymnaxToVectorGymWrapper
-from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper
+from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper, StickyActionWrapper
 
 import jaxenv
-from jaxenv.interop import gymnax, to_gymnax
+from jaxenv.interop import gymnax, gymnax_v0, to_gymnax
 from jaxenv.testing import Counting
 from tests.rows import assert_equal
 
@@ -64,7 +68,7 @@ def test_a_step_that_ends_an_episode_shows_both_observations_and_starts_the_next
     assert state.time[:, 0].tolist() == [1, 2, 0, 1, 2]
     assert np.all(np.abs(obs[2]) <= 0.05)  # the range of starts
     assert np.all(np.abs(info["final_observation"][2][:, 1]) > 0.3)  # three pushes to the right
-    np.testing.assert_array_equal(info["final_observation"][[0, 1, 3, 4]], obs[[0, 1, 3, 4]])
+    np.testing.assert_allclose(info["final_observation"][[0, 1, 3, 4]], obs[[0, 1, 3, 4]], atol=1e-6)
 
 
 def test_step_env_does_not_restart():
@@ -77,8 +81,9 @@ def test_step_env_does_not_restart():
     assert env.step_env(KEYS[1], state, 1, params)[1].time == 2
 
 
-def test_the_older_interface_reports_truncation_as_done():
-    env, params = gymnax.make("CartPole-v1", api="0.x")
+@pytest.mark.parametrize("make", [functools.partial(gymnax.make, api="0.x"), gymnax_v0.make])
+def test_the_older_interface_reports_truncation_as_done(make):
+    env, params = make("CartPole-v1")
     _, _, _, done, info = played(env, 3, params.replace(max_steps_in_episode=3))
     assert done[:, 0].tolist() == [False, False, True]
     assert info.keys() == {"discount"}
@@ -105,12 +110,24 @@ def test_params_have_the_names_of_gymnax_and_one_value_per_lane_under_vmap():
     theirs = gymnax_itself.make("CartPole-v1")[1]
     shared = {"gravity", "masscart", "masspole", "length", "force_mag", "tau", "max_steps_in_episode"}
     assert vars(theirs).keys() & vars(params).keys() == shared
+    assert isinstance(params.max_steps_in_episode, int)
     assert params.max_steps_in_episode == theirs.max_steps_in_episode
     many = jax.tree.map(lambda x: jnp.broadcast_to(x, (4,)), params).replace(force_mag=jnp.arange(4.0))
     _, state = started(env)
     obs = jax.vmap(env.step)(KEYS, state, jnp.ones(4, jnp.int32), many)[0]
     pushed = obs[:, 1] - started(env)[0][:, 1]
     np.testing.assert_allclose(pushed[1:] - pushed[:1], 0.0195 * np.arange(1, 4), rtol=0.05)
+
+
+SAME_IDS = [id for id in jaxenv.ids() if id in gymnax_itself.registered_envs and id != "MNISTBandit-bsuite"]
+
+
+@pytest.mark.parametrize("id", SAME_IDS)
+def test_a_param_under_a_name_of_gymnax_has_its_shape_and_its_value(id):
+    mine, theirs = (vars(make(id)[1]) for make in (gymnax.make, gymnax_itself.make))
+    for name in mine.keys() & theirs.keys() - {"max_steps_in_episode"}:
+        assert np.shape(mine[name]) == np.shape(theirs[name]), name
+        np.testing.assert_allclose(mine[name], theirs[name], rtol=1e-6)
 
 
 def test_seeds_and_lanes_may_both_be_vmapped():
@@ -133,6 +150,111 @@ def test_wrappers_of_gymnax_work_around_it():
     np.testing.assert_array_equal(info["returned_episode_returns"][ended], reward[ended])
     step = GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
     assert step.step(KEYS[0], step.reset(KEYS[0]), 1).discount == 1
+
+
+def test_wrappers_of_gymnax_that_change_steps_work_around_it():
+    env = LegacyStepAPIWrapper(StickyActionWrapper(to_gymnax("CartPole-v1"), 1.0))  # always repeats action 0
+    _, state = env.reset(KEYS[0])
+    obs, state, reward, done, _ = env.step(KEYS[1], state, 1)
+    assert obs[1] < -0.1
+    assert (reward, done, state.last_action) == (1, False, 0)
+
+
+def test_rollouts_of_gymnax_last_as_long_as_the_params_say():
+    def push_right(policy_params, obs, key):
+        return jnp.int32(1)
+
+    env = to_gymnax("CartPole-v1")
+    rollout = RolloutWrapper(push_right, env=env, env_params=env.default_params.replace(max_steps_in_episode=12))
+    *_, returned = rollout.batch_rollout(KEYS, None)
+    assert np.all((returned >= 8) & (returned <= 12))
+
+
+def test_calls_outside_compiled_code_are_compiled_once():
+    env = to_gymnax("CartPole-v1")
+    _, state = env.reset(KEYS[0])
+    for action in (0, 1):
+        _, state, *_ = env.step(KEYS[1], state, action)
+    with jax.no_tracing():
+        env.step(KEYS[2], state, 1)
+
+
+def test_an_action_of_one_component_may_be_a_scalar():
+    env = to_gymnax("Pendulum-v1")
+    _, state = env.reset(KEYS[0])
+    scalar, vector = (env.step(KEYS[1], state, action) for action in (0.5, np.array([0.5], np.float32)))
+    assert_equal(jax.device_get(scalar), jax.device_get(vector))
+
+
+def gradients(env):
+    """Of the last entry of an observation and of the reward, over the action of Pendulum in a given state."""
+    _, state = env.reset(KEYS[0])
+
+    def observed(action):
+        obs, _, reward, *_ = env.step(KEYS[1], state, action)
+        return obs[2], reward
+
+    _, pull_back = jax.vjp(observed, jnp.array([0.4]))
+    return [pull_back(tuple(map(jnp.float32, one)))[0].item() for one in ((1, 0), (0, 1))]
+
+
+def test_gradients_stop_at_observations_unless_they_are_asked_for():
+    env = to_gymnax("Pendulum-v1")
+    np.testing.assert_allclose(gradients(env), [0, -0.0008], rtol=1e-4)  # the reward contains -0.001 u^2
+    np.testing.assert_allclose(gradients(env.with_transition_gradients()), [0.15, -0.0008], rtol=1e-4)  # 3 dt / (m l^2)
+    assert not env.transition_gradients_enabled
+    with pytest.raises(ValueError, match="transition gradients need continuous actions, got"):
+        to_gymnax("CartPole-v1").with_transition_gradients()
+
+
+def test_a_rollout_of_vmapped_lanes_has_gradients_in_the_policy_and_in_the_params():
+    env = to_gymnax("Pendulum-v1").with_transition_gradients()
+
+    def total(gain, length):
+        params = env.default_params.replace(l=length)
+        obs, state = started(env, params)
+        reward = jnp.float32(0)
+        for _ in range(2):
+            obs, state, rewards, *_ = stepped(env, state, gain * obs[:, :1], params)
+            reward += rewards.sum()
+        return reward
+
+    at = (jnp.float32(0.3), jnp.float32(1.0))
+    found = jax.jit(jax.grad(total, (0, 1)))(*at)
+    for i, step in enumerate(np.eye(2, dtype=np.float32) * 1e-2):
+        above, below = (total(*(x + sign * dx for x, dx in zip(at, step, strict=True))) for sign in (1, -1))
+        np.testing.assert_allclose(found[i], (above - below) / 2e-2, rtol=2e-2)
+
+
+def test_names_of_the_module_are_those_of_gymnax():
+    assert gymnax.registered_envs == jaxenv.ids()
+    assert gymnax.environments.spaces is spaces
+    assert gymnax.wrappers.LogWrapper is LogWrapper
+    assert gymnax_v0.environments.spaces is spaces
+    with pytest.raises(AttributeError, match=r"the wrappers of gymnax 1\.x take six values"):
+        gymnax_v0.wrappers.LogWrapper
+    with pytest.raises(AttributeError, match="has no attribute 'register'"):
+        gymnax.register
+
+
+def test_gymnax_makes_an_environment_that_is_registered_with_it(monkeypatch):
+    registration = gymnax_itself.registration
+    monkeypatch.setattr(registration, "_registry", dict(registration._registry))
+    monkeypatch.setattr(registration, "registered_envs", [])
+    gymnax_itself.register("jaxenv/CartPole-v1", functools.partial(to_gymnax, "CartPole-v1"))
+    env, params = gymnax_itself.make("jaxenv/CartPole-v1", max_episode_steps=7)
+    assert (env.name, params.max_steps_in_episode) == ("CartPole-v1", 7)
+
+
+def test_methods_that_read_states_of_gymnax_name_what_to_use():
+    env = to_gymnax("CartPole-v1")
+    assert env.obs_shape == (4,)
+    with pytest.raises(AttributeError, match="no attribute 'get_obs': use the observation that reset and step return"):
+        env.get_obs(None)
+    with pytest.raises(AttributeError, match="no attribute 'is_terminal': use the value terminated"):
+        env.is_terminal(None)
+    with pytest.raises(AttributeError, match="'GymnaxEnv' object has no attribute 'fly'"):
+        env.fly()
 
 
 def test_wrappers_of_gymnax_for_gymnasium_work_around_it():
@@ -161,7 +283,7 @@ def test_spaces_are_those_of_the_specs():
         (lambda: to_gymnax(jaxenv.make("CartPole-v1")), "step restarts episodes itself, make .* with autoreset=None"),
         (lambda: to_gymnax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
         (lambda: to_gymnax(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
-        (lambda: to_gymnax(5), "env must be an id or an environment of jaxenv, got 5"),
+        (lambda: to_gymnax(5), "to_gymnax: env must be an environment, got 5"),
         (lambda: to_gymnax(Counting([3]), max_episode_steps=3), "options belong to an id, .* got max_episode_steps"),
         (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),
         (lambda: to_gymnax("CartPole-v1").default_params.replace(force=1), "no param 'force', the params are gravity"),

@@ -83,9 +83,12 @@ def not_applicable(report: Report) -> set[str]:
 
 
 def ids_and_modes():
-    """Every id in every mode; modes other than ``next_step`` are mostly left to thorough runs."""
+    """Every id in every mode; further ids of a class and modes other than ``next_step`` are left to thorough runs."""
+    classes = set()
     for id in jaxenv.ids():
-        yield id, "next_step"
+        entry = jaxenv.spec(id).entry_point
+        yield pytest.param(id, "next_step", marks=[pytest.mark.thorough] * (entry in classes))
+        classes.add(entry)
         if id in ("Breakout-MinAtar", "CartPole-v1"):
             yield from ((id, "same_step"), (id, None))
         elif not id.endswith("MinAtar"):  # all games of MinAtar restart alike
@@ -203,7 +206,7 @@ def thorough(name, make):
         thorough("CardGame-v0", lambda: jaxenv.make("CardGame-v0")),
         thorough("Pendulum-v1", lambda: jaxenv.make("Pendulum-v1")),
         thorough("TicTacToe-v0", lambda: jaxenv.make("TicTacToe-v0")),
-        pytest.param(dict_spaces, id="dict spaces"),
+        thorough("dict spaces", dict_spaces),
         thorough("episodes of one step", Bandit),
         pytest.param(lambda: wrappers.AutoReset(Walk(), "same_step", "compact"), id="AutoReset same_step"),
         thorough("FixedResetKey", lambda: wrappers.FixedResetKey(Walk(), jax.random.key(3))),

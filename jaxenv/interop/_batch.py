@@ -1,0 +1,254 @@
+"""A batch of lanes from functions that were written for one lane."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv._library import default_types
+from jaxenv._make import make
+from jaxenv._structure import mismatch
+from jaxenv._task_checks import check_arrays
+from jaxenv.environment import Environment
+from jaxenv.registry import EnvSpec
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Static, Tree
+
+
+def batch(
+    reset: Callable,
+    step: Callable,
+    *,
+    action: Tree,
+    observation: Tree = None,
+    num_envs: int = 1,
+    name: str = "batch",
+    **options,
+) -> Environment:
+    """A batched environment of two pure functions that were written for one lane.
+
+    The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
+    ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
+
+    Args:
+        reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
+        step: ``step(state, action, key) -> (state, observation, reward, terminated)``, or with a fifth value, a dict of
+            arrays for ``env_info``. ``reward`` is a float ``()``, or ``(R,)`` with R of at least 2; ``terminated`` is a
+            bool ``()``.
+        action: the spec of an action, or a tree of specs.
+        observation: the spec of the observation; by default that of what ``reset`` returns, without bounds.
+        num_envs: number of lanes that ``reset(key)`` makes.
+        name: the name of the environment.
+        **options: options of `jaxenv.make`: ``max_episode_steps``, ``autoreset``, ``wrappers`` and others.
+
+    Both functions get a typed key of their own at every call. It depends on the key of the lane, the episode and the
+    step, not on the number of lanes.
+
+    Raises:
+        ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a
+            state or an observation whose structure, shapes or dtypes differ from those of ``reset``; or for an option
+            that ``make`` refuses.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> def reset(key):
+    ...     position = jax.random.uniform(key)
+    ...     return position, position[None]
+    >>> def step(position, action, key):
+    ...     position = position + 0.1 * (action - 1)
+    ...     return position, position[None], -jnp.abs(position), jnp.abs(position) > 2
+    >>> env = batch(reset, step, action=jaxenv.specs.discrete(3), num_envs=8, max_episode_steps=50, name="Track-v0")
+    >>> env
+    <AutoReset<TimeLimit<Track-v0>>>
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, jnp.ones(8, jnp.int32))
+    >>> timestep.observation.shape
+    (8, 1)
+    """
+    lane = _checked_lane(name, reset, step, action, observation)
+    return make(EnvSpec(name, lambda num_envs: SingleLane(lane, num_envs=num_envs)), num_envs, **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lane:
+    """Functions of one lane that fit each other, with what was found by tracing them.
+
+    Attributes:
+        reset: the function that starts an episode.
+        step: the function that advances by one step.
+        action: the spec of the action.
+        observation: the spec of the observation.
+        key_kinds: a tree like the state, with the kind of each typed key and ``""`` for other arrays.
+    """
+
+    reset: Callable
+    step: Callable
+    action: Static
+    observation: Static
+    key_kinds: Static
+
+
+@tree.struct
+class State:
+    """The state of the functions, typed keys as their words, and the last observation, every leaf ``[B, ...]``."""
+
+    inner: Tree
+    observation: Tree
+
+
+class SingleLane(Task):
+    """A task whose hooks vmap functions of one lane. Elsewhere in this library code is written over the batch."""
+
+    lane: Lane = tree.static()
+
+    def initial(self, stream):
+        inner, observation = _over_lanes(self.lane.reset, random.jax_keys(stream))
+        return State(inner, observation)
+
+    def transition(self, state, action, stream):
+        def step(inner, action, key):
+            return self.lane.step(_keys(self.lane.key_kinds.value, inner), action, key)
+
+        inner, observation, *rest = _over_lanes(step, state.inner, action, random.jax_keys(stream))
+        return Transition(State(inner, observation), *rest)
+
+    def observe(self, state):
+        return state.observation
+
+    def observation_spec(self):
+        return self.lane.observation.value
+
+    def action_spec(self):
+        return self.lane.action.value
+
+
+def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
+    """The results of a function of one lane for all lanes, the state with the words of its keys."""
+    # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
+    with default_types():
+        state, *rest = jax.vmap(lambda *arguments: function(*arguments))(*arguments)
+        return tree.strong((_words(state), *rest))
+
+
+# --- typed keys in the state ------------------------------------------------------------------------------------------
+# Their words are ordinary arrays: states are saved, exported and compared like those of every other task.
+
+
+def _is_key(x: Any) -> bool:
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _words(state: Tree) -> Tree:
+    return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, state)
+
+
+def _keys(kinds: Tree, state: Tree) -> Tree:
+    return jax.tree.map(lambda kind, x: jax.random.wrap_key_data(x, impl=kind) if kind else x, kinds, state)
+
+
+# --- checks of the functions, in their own terms ----------------------------------------------------------------------
+
+
+def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, observation: Tree) -> Lane:
+    for name, function in (("reset", reset), ("step", step)):
+        if not callable(function):
+            raise ValueError(f"{owner}: {name} must be a function, got {function!r}")
+        try:
+            hash(function)
+        except TypeError:
+            raise ValueError(f"{owner}: {name} must be hashable, wrap it in a function, got {function!r}") from None
+    _check_spec(owner, "action", action)
+    key_kinds, state, found = _checked_reset(owner, reset)
+    _check_step(owner, step, state, found, action)
+    if observation is None:
+        observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
+    _check_spec(owner, "observation", observation)
+    _check_equal(f"{owner}: spec of ", "observation", observation, found)
+    return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
+
+
+def _check_spec(owner: str, name: str, spec: Tree) -> None:
+    if spec is None or not all(map(specs.is_spec, jax.tree.leaves(spec))):
+        rule = "must be a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
+        raise ValueError(f"{owner}: {name} {rule}, got {spec!r}")
+
+
+def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
+    """The kinds of the keys in the state, and the shapes of state and observation."""
+    kinds = None
+
+    def checked(key):
+        nonlocal kinds
+        state, observation = _values(owner, "reset", reset(key), "(state, observation)", 2)
+        check_arrays(owner, "reset", "state", state)
+        check_arrays(owner, "reset", "observation", observation)
+        kinds = jax.tree.map(lambda x: str(jax.random.key_impl(x)) if _is_key(x) else "", state)
+        return state, observation
+
+    shapes = _shapes(checked)
+    return kinds, *shapes
+
+
+def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, action: Tree) -> None:
+    def checked(state, action, key):
+        values = "(state, observation, reward, terminated), or these and a dict"
+        out = _values(owner, "step", step(state, action, key), values, 4, 5)
+        for name, x in zip(("state", "observation"), out, strict=False):
+            check_arrays(owner, "step", name, x)
+        reward, terminated = out[2:4]
+        shape = jnp.shape(reward)
+        if not _has_dtype(reward, jnp.floating) or len(shape) > 1 or shape in ((0,), (1,)):
+            rule = "a float of shape (), or (R,) with R of at least 2 for a vector reward"
+            raise ValueError(f"{owner}.step: reward must be {rule}, got {_shown(reward)}")
+        if not _has_dtype(terminated, jnp.bool_) or jnp.shape(terminated) != ():
+            raise ValueError(f"{owner}.step: terminated must be a bool of shape (), got {_shown(terminated)}")
+        info = out[4] if out[4:] else {}
+        if not isinstance(info, dict):
+            raise ValueError(f"{owner}.step: the fifth value must be a dict for env_info, got {_shown(info)}")
+        check_arrays(owner, "step", "env_info", info)
+        return out[:2]
+
+    action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), action)
+    found = _shapes(checked, state, action)
+    for name, expected, given in zip(("state", "observation"), (state, observation), found, strict=True):
+        _check_equal(f"{owner}.step: ", name, given, expected)
+
+
+def _shapes(function: Callable, *arguments: Tree) -> Tree:
+    """Shapes and dtypes of the results, without weak types, for further arguments and a key."""
+    with default_types():
+        found = jax.eval_shape(lambda *given: function(*given, jax.random.key(0, impl="threefry2x32")), *arguments)
+    return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), found)
+
+
+def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> tuple:
+    if not isinstance(out, tuple | list) or len(out) not in counts:
+        got = f"{len(out)} values" if isinstance(out, tuple | list) else f"one value, {_shown(out)}"
+        raise ValueError(f"{owner}.{method}: must return {expected}, got {got}")
+    return tuple(out)
+
+
+def _check_equal(owner: str, name: str, given: Tree, expected: Tree) -> None:
+    """Raises a ``ValueError`` unless structures, shapes and dtypes are equal; the message names the leaf."""
+    if (fault := mismatch(expected, given, name)) is not None:
+        raise ValueError(f"{owner}{fault}, as reset returns it")
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(given), strict=True):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            leaf = f"{name}.{tree.path_name(path)}".rstrip(".")
+            raise ValueError(f"{owner}{leaf} must be {_shown(a)}, as reset returns it, got {_shown(b)}")
+
+
+def _has_dtype(x: Any, kind: Any) -> bool:
+    return isinstance(x, bool | int | float | np.ndarray | np.generic | jax.Array) and jnp.issubdtype(
+        jnp.result_type(x), kind
+    )
+
+
+def _shown(x: Any) -> str:
+    if hasattr(x, "dtype") or isinstance(x, bool | int | float):
+        dtype = x.dtype if hasattr(x, "dtype") else jnp.result_type(x)
+        return f"{dtype}{list(jnp.shape(x))}"
+    return f"a {type(x).__name__}"

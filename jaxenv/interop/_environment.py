@@ -1,0 +1,29 @@
+"""The argument ``env_or_id`` of adapters."""
+
+from typing import Any
+
+from jaxenv._make import load
+from jaxenv.environment import Environment, check_environment
+
+
+def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
+    """The environment of an id with the options of `jaxenv.load`, or the given one.
+
+    Args:
+        owner: the start of error messages.
+        env_or_id: an id, a sequence of ids, an `EnvSpec`, or an environment.
+        num_envs: number of lanes, ``None`` for 1 or those of the environment.
+        options: options of `jaxenv.load`.
+
+    Raises:
+        ValueError: for options or another number of lanes with an environment.
+    """
+    if not isinstance(env_or_id, Environment):
+        if not isinstance(env_or_id, str | list | tuple) and not hasattr(env_or_id, "entry_point"):
+            check_environment(owner, env_or_id)
+        return load(env_or_id, 1 if num_envs is None else num_envs, **options)
+    if options:
+        raise ValueError(f"{owner}: options belong to an id, but env is {env_or_id}, got {', '.join(options)}")
+    if num_envs is not None and num_envs != env_or_id.num_envs:
+        raise ValueError(f"{owner}: num_envs must be that of env, {env_or_id.num_envs}, got {num_envs}")
+    return env_or_id

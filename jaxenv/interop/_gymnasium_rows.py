@@ -1,0 +1,115 @@
+"""What the adapters for Gymnasium show of a TimeStep, and NumPy observations in the types of a space."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.environment import Environment
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+
+class Row(NamedTuple):
+    """The values that Gymnasium's ``step`` returns, for a batch of lanes."""
+
+    observation: Tree
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: dict[str, Tree]
+    ended: Any
+    final_observation: Tree = ()
+    final_info: Any = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The function from a TimeStep to a `Row`.
+
+    Attributes:
+        same_step: whether the row that ends an episode shows the next one.
+        of_state: in ``same_step`` mode, the names of the infos that describe the state, which is that of the next
+            episode. All others describe the transition, and so belong to the episode that ended.
+    """
+
+    same_step: bool
+    of_state: frozenset[str]
+
+    def __call__(self, timestep: TimeStep) -> Row:
+        terminated, truncated = timestep.terminated, timestep.truncated
+        ended, info = terminated | truncated, dict(timestep.env_info)
+        row = Row(timestep.observation, timestep.reward, terminated, truncated, info, ended)
+        if not self.same_step:
+            return row
+        final_observation = info.pop("final_observation")
+        transition = {name: value for name, value in info.items() if name not in self.of_state}
+        zeros = tree.zeros(transition)
+        info.update(tree.where(ended, zeros, transition))
+        return row._replace(
+            info=info, final_observation=final_observation, final_info=tree.where(ended, transition, zeros)
+        )
+
+
+def rows_of(env: Environment) -> Rows:
+    """The `Rows` of an environment."""
+    if env.autoreset != "same_step":
+        return Rows(False, frozenset())
+    state, _ = env._start_shapes()
+    return Rows(True, frozenset(jax.eval_shape(env.info_of_state, state)))
+
+
+def check_reward(owner: str, env: Environment) -> None:
+    """Raises a ``ValueError`` for vector rewards."""
+    if shape := env.reward_spec().shape:
+        raise ValueError(f"{owner}: a reward must be one number, {env} has {shape[0]}: wrap it in ScalarizeReward")
+
+
+def check_render_mode(owner: str, render_mode: Any) -> None:
+    """Raises a ``ValueError`` for a render mode."""
+    if render_mode is not None:
+        raise ValueError(f"{owner}: render_mode must be None, jaxenv does not render, got {render_mode!r}")
+
+
+def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
+    """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there."""
+    spec = registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
+    if spec is None:
+        return None
+    limit = options.get("max_episode_steps")
+    if not isinstance(limit, int):
+        limit = spec.max_episode_steps
+    return dataclasses.replace(spec, kwargs={**spec.kwargs, **options}, max_episode_steps=limit or None)
+
+
+def caster(space: Any, spec: Tree) -> Callable[[Tree], Tree] | None:
+    """A function that casts NumPy observations to the dtypes of a space, ``None`` if they have them."""
+    dtypes = [leaf.dtype for leaf in leaf_spaces(space)]
+    if all(dtype == leaf.dtype for dtype, leaf in zip(dtypes, jax.tree.leaves(spec), strict=True)):
+        return None
+    structure = tree.structure(spec)
+
+    def cast(observation: Tree) -> Tree:
+        leaves = zip(jax.tree.leaves(observation), dtypes, strict=True)
+        return structure.unflatten([x.astype(dtype, copy=False) for x, dtype in leaves])
+
+    return cast
+
+
+def leaf_spaces(space: Any) -> list[Any]:
+    """The spaces of arrays in a space, in the order of the leaves of its samples."""
+    if hasattr(space, "spaces"):
+        inside = space.spaces
+        inside = [inside[name] for name in sorted(inside)] if hasattr(inside, "keys") else inside
+        return [leaf for inner in inside for leaf in leaf_spaces(inner)]
+    return [space]
+
+
+def seeds_of(seed: Any) -> Any:
+    """Seeds of Gymnasium, integers of any size, as integers below 2**32; smaller ones stay as they are."""
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        return int(seed) if seed < 2**32 else int(np.random.SeedSequence(int(seed)).generate_state(1)[0])
+    return [seeds_of(one) for one in seed] if isinstance(seed, list | tuple | np.ndarray) else seed

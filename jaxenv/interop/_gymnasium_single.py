@@ -1,0 +1,154 @@
+"""One lane as an environment of Gymnasium."""
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._library import import_library
+from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._gymnasium_rows import (
+    Row,
+    check_render_mode,
+    check_reward,
+    leaf_spaces,
+    rows_of,
+    seeds_of,
+    spec_of_id,
+)
+from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._spaces import space_of
+from jaxenv.interop._stepper import Stepper
+from jaxenv.tree import Tree
+
+gymnasium = import_library("gymnasium", "pip install gymnasium")
+_OWNER = "to_gymnasium"
+
+
+def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **options) -> "JaxenvEnv":
+    """One lane as a ``gymnasium.Env``.
+
+    Args:
+        env_or_id: an environment of one lane made with ``autoreset=None``, or an id.
+        render_mode: ``None``: there is no rendering.
+        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
+
+    Raises:
+        ImportError: without Gymnasium.
+        ValueError: for an environment that restarts its lanes itself, has more than one, or has vector rewards.
+
+    >>> env = to_gymnasium("CartPole-v1")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, terminated, truncated, info = env.step(0)
+    >>> reward, terminated, truncated
+    (1.0, False, False)
+    """
+    check_render_mode(_OWNER, render_mode)
+    if not isinstance(env_or_id, Environment):
+        if options.setdefault("autoreset", None) is not None:
+            raise ValueError(
+                f"{_OWNER}: the caller restarts episodes, leave out autoreset, got {options['autoreset']!r}"
+            )
+        if options.pop("num_envs", 1) != 1:
+            raise ValueError(f"{_OWNER}: a gymnasium.Env is one lane, leave out num_envs")
+    env = environment_of(_OWNER, env_or_id, None, options)
+    if env.autoreset is not None:
+        raise ValueError(f"{_OWNER}: the caller restarts episodes, make {env} with autoreset=None")
+    if env.num_envs != 1:
+        raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
+    single = JaxenvEnv(env)
+    options.pop("autoreset", None)
+    single.spec = spec_of_id(gymnasium.registry, env_or_id, options)
+    return single
+
+
+class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
+    """The environment that `to_gymnasium` returns.
+
+    Attributes:
+        env: the environment of jaxenv, one lane.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(self, env: Environment):
+        check_reward(_OWNER, env)
+        self.env = env
+        self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
+        self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
+        self._stepper = Stepper(env, rows_of(env), numpy=True, owner=_OWNER)
+        self._actions = HostActions(env.action_spec(), 1, _OWNER)
+        self._leaves = leaf_spaces(self.observation_space)
+        self._ended = self._closed = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+        """Starts an episode.
+
+        Args:
+            seed: the key ``jax.random.key(seed)``. Without it the next episode starts, so that the first seed
+                determines all of them; the first reset without a seed takes ``np_random_seed``.
+            options: none are known.
+
+        Raises:
+            ValueError: for a wrong seed, or an option.
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        if options:
+            raise ValueError(f"{_OWNER}: reset has no options, got {next(iter(options))!r}")
+        if seed is None and self._stepper.started:
+            row = self._stepper.restart(np.ones(1, bool))
+        else:
+            row = self._stepper.start([seeds_of(self.np_random_seed if seed is None else seed)])
+        super().reset(seed=None if seed is None else int(seed))
+        self._ended = False
+        return self._observation(row), _info(row)
+
+    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
+        """Advances by one step.
+
+        Raises:
+            ValueError: for an action of another shape or kind, or a discrete one out of range.
+            gymnasium.error.ResetNeeded: before the first ``reset``, or after the end of an episode.
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        if not self._stepper.started or self._ended:
+            why = "the episode ended, call reset" if self._ended else "call reset before step"
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: {why}")
+        row = self._stepper.step(self._actions(jax.tree.map(lambda x: np.asarray(x)[None], action)))
+        self._ended = bool(row.ended[0])
+        terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
+        return self._observation(row), float(row.reward[0]), terminated, truncated, _info(row)
+
+    def render(self) -> None:
+        """Raises ``NotImplementedError``: there is no rendering."""
+        raise NotImplementedError(f"{_OWNER}: jaxenv does not render")
+
+    def close(self) -> None:
+        """Frees the state."""
+        if not self._closed:
+            self._closed = True
+            self._stepper.close()
+            self.env.close()
+
+    def _observation(self, row: Row) -> Tree:
+        """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
+        leaves, structure = tree.flatten(row.observation)
+        return structure.unflatten(
+            [
+                int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
+                for x, space in zip(leaves, self._leaves, strict=True)
+            ]
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed")
+
+
+def _info(row: Row) -> dict[str, Any]:
+    # Vector environments of Gymnasium make an array of Python's bool, but of NumPy's an array of objects.
+    return jax.tree.map(lambda x: bool(x[0]) if x.dtype.kind == "b" and x.ndim == 1 else x[0], row.info)

@@ -1,0 +1,212 @@
+"""A batch of lanes as a vector environment of Gymnasium."""
+
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from jaxenv._checks import check_choice
+from jaxenv._library import import_library
+from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, seeds_of, spec_of_id
+from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._spaces import space_of
+from jaxenv.interop._stepper import Seeds, Stepper
+from jaxenv.tree import Tree
+
+gymnasium = import_library("gymnasium", "pip install gymnasium")
+if not hasattr(gymnasium.vector, "AutoresetMode"):
+    raise ImportError(f"gymnasium 1.1 or later is needed, this is {gymnasium.__version__}: pip install -U gymnasium")
+AutoresetMode = gymnasium.vector.AutoresetMode
+
+_MODES = {
+    "next_step": AutoresetMode.NEXT_STEP,
+    "same_step": AutoresetMode.SAME_STEP,
+    None: AutoresetMode.DISABLED,
+}
+_OWNER = "to_gymnasium_vector"
+
+
+def to_gymnasium_vector(
+    env_or_id: Environment | str,
+    num_envs: int | None = None,
+    *,
+    arrays: Literal["numpy", "jax"] = "numpy",
+    render_mode: None = None,
+    **options,
+) -> "JaxenvVectorEnv":
+    """A batch as a ``gymnasium.vector.VectorEnv``.
+
+    Args:
+        env_or_id: an environment, or an id.
+        num_envs: number of lanes of an id, 1 by default.
+        arrays: ``"numpy"``: writable NumPy arrays, rewards float64, as Gymnasium's own vector environments return.
+            ``"jax"``: arrays of JAX, which other libraries read through DLPack without a copy; rewards are float32.
+        render_mode: ``None``: there is no rendering.
+        **options: options of `jaxenv.load`, if ``env_or_id`` is an id. ``autoreset`` sets the autoreset mode:
+            ``"next_step"``, ``"same_step"`` or ``None``, Gymnasium's ``DISABLED``.
+
+    Raises:
+        ImportError: without Gymnasium.
+        ValueError: for an environment with vector rewards, or whose specs are no spaces.
+
+    >>> envs = to_gymnasium_vector("CartPole-v1", num_envs=3)
+    >>> observations, infos = envs.reset(seed=0)
+    >>> observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
+    >>> observations.shape, rewards.dtype
+    ((3, 4), dtype('float64'))
+    """
+    check_choice(_OWNER, "arrays", arrays, ("numpy", "jax"))
+    check_render_mode(_OWNER, render_mode)
+    envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays)
+    envs.spec = spec_of_id(gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays})
+    return envs
+
+
+class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
+    """The vector environment that `to_gymnasium_vector` returns.
+
+    Attributes:
+        env: the environment of jaxenv.
+    """
+
+    def __init__(self, env: Environment, arrays: str):
+        self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
+        check_reward(_OWNER, env)
+        self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
+        self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
+        spec = env.observation_spec()
+        self.single_observation_space = space_of(spec, gymnasium.spaces, f"{_OWNER}: observation")
+        self.single_action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, env.num_envs)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, env.num_envs)
+        self._cast = caster(self.single_observation_space, spec) if self._numpy else None
+        self._stepper = Stepper(env, rows_of(env), self._numpy, _OWNER)
+        self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
+        self._everywhere = np.ones(env.num_envs, bool)
+        self._ended: Any = None  # without restarts, the lanes that must be reset
+        self.closed = False
+
+    def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+        """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
+
+        Args:
+            seed: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
+                episodes of the lanes start, so that the first seed determines all of them; the first reset without a
+                seed takes ``np_random_seed``.
+            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy.
+
+        Raises:
+            ValueError: for a wrong seed or mask, or an unknown option.
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        mask = self._mask(options)
+        if self._stepper.started and (seed is None or mask is not None):
+            row = self._stepper.restart(self._everywhere if mask is None else mask, seeds_of(seed))
+        elif mask is None or mask.all():
+            row = self._stepper.start(seeds_of(self.np_random_seed if seed is None else seed))
+        else:
+            raise ValueError(f"{_OWNER}: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes")
+        self._set_random(seed)
+        self._keep_ended(row)
+        if mask is None:
+            return self._observation(row), _infos(row.info, self._everywhere)
+        where = np.where if self._numpy else jax.numpy.where
+        infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
+        return self._observation(row), _infos(infos, mask)
+
+    def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict]:
+        """Advances every lane by one step.
+
+        Args:
+            actions: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the same kind are cast. Discrete actions of
+                NumPy must lie within the space; those of JAX, and continuous ones, are clipped to it.
+
+        Raises:
+            ValueError: for actions of another shape or kind, or discrete ones out of range.
+            gymnasium.error.ResetNeeded: before the first ``reset``, or where a lane's episode ended (``DISABLED``).
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        if not self._stepper.started:
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before step")
+        if self.env.autoreset is None and (ended := np.flatnonzero(self._ended)).size:
+            raise gymnasium.error.ResetNeeded(
+                f"{_OWNER}: the episode of lane {ended[0]} ended, reset it by reset(options={{'reset_mask': mask}})"
+            )
+        row = self._stepper.step(self._actions(actions))
+        self._keep_ended(row)
+        infos = _infos(row.info, self._everywhere)
+        if self.env.autoreset == "same_step":
+            infos.update(self._final(row))
+        reward = row.reward.astype(np.float64) if self._numpy else row.reward
+        return self._observation(row), reward, row.terminated, row.truncated, infos
+
+    def render(self) -> None:
+        """Raises ``NotImplementedError``: there is no rendering."""
+        raise NotImplementedError(f"{_OWNER}: jaxenv does not render")
+
+    def close_extras(self, **kwargs) -> None:
+        """Frees the state."""
+        self._stepper.close()
+        self.env.close()
+
+    def _observation(self, row: Row) -> Tree:
+        return row.observation if self._cast is None else self._cast(row.observation)
+
+    def _keep_ended(self, row: Row) -> None:
+        if self.env.autoreset is None:
+            self._ended = row.ended
+
+    def _final(self, row: Row) -> dict[str, Any]:
+        """The last observations and infos, in the form of ``SyncVectorEnv``; with arrays of JAX, those of all lanes."""
+        if not self._numpy:
+            return {
+                "final_obs": row.final_observation,
+                "final_info": _infos(row.final_info, row.ended),
+                "_final_obs": row.ended,
+                "_final_info": row.ended,
+            }
+        if not row.ended.any():
+            return {}
+        observation = row.final_observation if self._cast is None else self._cast(row.final_observation)
+        final = np.full(self.num_envs, None, object)
+        for lane in np.flatnonzero(row.ended):
+            final[lane] = jax.tree.map(lambda x, lane=lane: x[lane], observation)
+        info = _infos(row.final_info, row.ended)
+        return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
+
+    def _mask(self, options: dict[str, Any] | None) -> np.ndarray | None:
+        if not options:
+            return None
+        if unknown := [name for name in options if name != "reset_mask"]:
+            raise ValueError(f"{_OWNER}: the only option of reset is reset_mask, got {unknown[0]!r}")
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
+            got = f"{mask.dtype}{list(mask.shape)}" if hasattr(mask, "dtype") else f"a {type(mask).__name__}"
+            raise ValueError(f"{_OWNER}: reset_mask must be a NumPy array bool[{self.num_envs}], got {got}")
+        if not mask.any():
+            raise ValueError(f"{_OWNER}: reset_mask must name a lane, got {mask}")
+        return mask
+
+    def _set_random(self, seed: Seeds | None) -> None:
+        if isinstance(seed, int | np.integer):
+            super().reset(seed=int(seed))
+        elif isinstance(seed, list | tuple | np.ndarray) and all(isinstance(s, int | np.integer) for s in seed):
+            self._np_random, self._np_random_seed = np.random.default_rng(seed), tuple(map(int, seed))
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed")
+
+
+def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:
+    """Infos in Gymnasium's form: beside each entry, under its name with ``_`` in front, the lanes that have it."""
+    infos: dict[str, Any] = {}
+    for name, value in info.items():
+        infos[name] = _infos(value, mask) if isinstance(value, dict) else value
+        infos[f"_{name}"] = mask.copy() if isinstance(mask, np.ndarray) else mask
+    return infos

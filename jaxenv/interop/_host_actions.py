@@ -1,0 +1,95 @@
+"""Checks and casts of actions that come from outside of JAX."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._structure import mismatch
+from jaxenv.tree import Tree
+
+# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space.
+_KINDS = {"b": "biu", "i": "iu", "u": "iu"}
+_UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
+
+
+class HostActions:
+    """Checks a batch of actions, of NumPy or JAX, and casts it to the dtypes of the spec.
+
+    A compiled step never sees other dtypes or shapes, so it is compiled once. Discrete actions of NumPy must lie within
+    the spec. Those of JAX are not read, since that would wait for them: the environment clips them.
+
+    Args:
+        spec: the action spec.
+        num_lanes: the number of lanes.
+        owner: the start of error messages.
+    """
+
+    def __init__(self, spec: Tree, num_lanes: int, owner: str):
+        self._spec, self._owner = spec, owner
+        leaves, self._structure = tree.flatten_with_path(spec)
+        self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
+
+    def __call__(self, action: Tree) -> Tree:
+        """The cast actions.
+
+        Raises:
+            ValueError: for another structure, shape or kind of dtype, or for a discrete action out of range.
+        """
+        if isinstance(self._spec, specs.Array):
+            return self._leaves[0](action)
+        if (fault := mismatch(self._spec, action, "action")) is not None:
+            raise ValueError(f"{self._owner}: {fault}, as in the action spec")
+        leaves = jax.tree.leaves(action)
+        return self._structure.unflatten([check(x) for check, x in zip(self._leaves, leaves, strict=True)])
+
+
+class _Leaf:
+    """Checks and casts the actions of one spec."""
+
+    def __init__(self, spec: specs.Array, num_lanes: int, name: str):
+        self._spec, self._name, self._shape, self._dtype = spec, name, (num_lanes, *spec.shape), spec.dtype
+        self._kinds = _KINDS.get(spec.dtype.kind, "f")
+        self._range: tuple[Any, Any] | None = None
+        self._highest: int | None = None  # the only bound to check of integers that are seen as unsigned
+        if spec.dtype.kind == "b":
+            self._range, self._highest = (0, 1), 1
+        elif spec.is_discrete and isinstance(spec, specs.Bounded):
+            low, high = spec.minimum.astype(np.int64), spec.maximum.astype(np.int64)
+            self._range = low, high
+            if low.size and not low.any() and np.all(high == high.flat[0]):
+                self._highest = int(high.flat[0])
+
+    def __call__(self, action: Any) -> Any:
+        if isinstance(action, jax.Array):
+            self._check_type(action)
+        else:
+            try:
+                action = np.asarray(action)
+            except ValueError:  # rows of different lengths
+                raise ValueError(f"{self._name} must have shape {self._shape}, got {action!r}") from None
+            self._check_type(action)
+            if self._range is not None:
+                self._check_range(action)
+        return action if action.dtype == self._dtype else action.astype(self._dtype)
+
+    def _check_type(self, action: Any) -> None:
+        if action.shape != self._shape:
+            rule = f"shape {self._shape} (one {self._spec} per lane)"
+            raise ValueError(f"{self._name} must have {rule}, got {action.shape}")
+        if action.dtype.kind not in self._kinds and not (
+            self._kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16
+        ):
+            raise ValueError(f"{self._name} must be {self._dtype} or of its kind, got {action.dtype}")
+
+    def _check_range(self, action: np.ndarray) -> None:
+        # A negative number is a large one without a sign, so that one pass over the array suffices.
+        if self._highest is not None and action.view(_UNSIGNED[action.itemsize]).max(initial=0) <= self._highest:
+            return
+        low, high = self._range  # type: ignore[misc]
+        outside = np.argwhere((action < low) | (action > high))
+        if len(outside):
+            at = tuple(outside[0].tolist())
+            raise ValueError(f"{self._name} must fit {self._spec}, got {action[at]} in lane {at[0]}")

@@ -1,0 +1,71 @@
+"""Stacks and keys for adapters whose lanes restart outside the stack."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.random import Words
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import BatchWrapper
+
+
+def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restarts: str) -> Environment:
+    """The stack of one lane, without restarts, of an id or an environment.
+
+    Args:
+        owner: the start of error messages.
+        env: an id, or an environment.
+        options: options of `jaxenv.load`, for an id.
+        restarts: what starts the next episode, for the error about an environment that does it itself.
+
+    Raises:
+        ValueError: for anything else than an id or an environment, options with an environment, an environment that
+            restarts its lanes, carries state of the whole batch or has params per lane.
+    """
+    if isinstance(env, str):
+        if options.setdefault("autoreset", None) is not None:
+            raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+        if options.get("reset_strategy") is not None:
+            raise ValueError(f"{owner}: reset_strategy is that of the environment, leave it out")
+    env = environment_of(owner, env, None, options)
+    if env.autoreset is not None:
+        raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
+    for layer in layers(env):
+        if isinstance(layer, BatchWrapper):
+            raise ValueError(
+                f"{owner}: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
+                "use the trainer's own wrapper"
+            )
+    env = env._with_num_envs(1)
+    env.check_lanes(1)
+    return env
+
+
+def typed(key: Any) -> Any:
+    """Typed keys of legacy ``uint32`` ones; other values pass through."""
+    if getattr(key, "dtype", None) == np.uint32 and key.ndim:
+        return jax.random.wrap_key_data(key)
+    return key
+
+
+def is_key(key: Any) -> bool:
+    """Whether ``key`` is a typed key or a batch of them."""
+    return hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+
+
+def lane_words(owner: str, env: Environment, key: Any) -> Words:
+    """The key words of one lane for one key, typed or legacy.
+
+    Raises:
+        ValueError: for anything else than one key.
+    """
+    key = typed(key)
+    if not is_key(key) or key.ndim:
+        got = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else repr(key)
+        raise ValueError(f"{owner}: key must be one key, got {got}")
+    first, second = env.lane_words(key[None], jnp.zeros(1, jnp.int32))
+    return first[0], second[0]

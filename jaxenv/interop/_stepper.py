@@ -1,0 +1,181 @@
+"""Compiled reset and step of a batch for programs that call them from Python; `host` and the adapters build on it."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._checks import check_mask, is_integer
+from jaxenv.environment import Environment
+from jaxenv.interop._packing import Packing
+from jaxenv.reset_where import reset_where
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+Seeds = int | Sequence[int] | np.ndarray
+# The largest leaf of an environment that becomes a constant of its programs, in bytes.
+_LARGEST_CONSTANT = 4096
+
+
+class Stepper:
+    """The state of a batch, and compiled functions that replace it. The state is donated: nobody else sees it.
+
+    ``start``, ``restart`` and ``step`` return what ``shown`` makes of the TimeStep. Each is compiled once; steppers of
+    equal environments share the programs.
+
+    Args:
+        env: any environment.
+        shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances that
+            do the same, as a frozen dataclass does.
+        numpy: whether to return NumPy arrays, which are writable, instead of arrays of JAX.
+        owner: the start of error messages.
+    """
+
+    def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool, owner: str):
+        env.check_lanes(env.num_envs)
+        self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
+        leaves, structure = tree.flatten(env)
+        constants = tuple(map(_constant, leaves))
+        shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        self._programs = _programs(
+            structure, shapes, constants, env.num_envs, shown, numpy, _device(), jax.config.read("jax_enable_x64")
+        )
+        self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
+        self._state: Any = None
+        self._row: Any = None
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a state."""
+        return self._state is not None
+
+    def start(self, seed: Seeds) -> Tree:
+        """``env.reset`` with the keys of ``seed``."""
+        self._state, self._row = self._programs.start(self._variables, self.key(seed))
+        return self._result()
+
+    def restart(self, mask: Any, seed: Seeds | None = None) -> Tree:
+        """``jaxenv.reset_where``: the lanes outside of ``mask`` keep their rows.
+
+        Raises:
+            ValueError: if ``mask`` is not bool ``[num_envs]``.
+        """
+        check_mask(self._owner, mask, self._num_envs)
+        key = None if seed is None else self.key(seed)
+        self._state, self._row = self._programs.restart(self._variables, self._state, self._row, mask, key)
+        return self._result()
+
+    def step(self, action: Tree) -> Tree:
+        """``env.step``."""
+        self._state, self._row = self._programs.step(self._variables, self._state, action)
+        return self._result()
+
+    def _result(self) -> Tree:
+        # Arrays of JAX are read-only, and so are views of them.
+        return self._programs.row.views([np.array(array) for array in self._row]) if self._numpy else self._row
+
+    def close(self) -> None:
+        """Frees the state."""
+        self._state = self._row = None
+
+    def key(self, seed: Seeds) -> jax.Array:
+        """The key of a seed, or those of one seed per lane.
+
+        Raises:
+            ValueError: unless the seeds are integers in [0, 2**32), one or ``num_envs`` of them.
+        """
+        if isinstance(seed, int | np.integer):
+            _check_seed(self._owner, seed)
+            return jax.random.key(int(seed))
+        if isinstance(seed, str) or not hasattr(seed, "__len__"):
+            raise ValueError(f"{self._owner}: seed must be an integer or one per lane, got {seed!r}")
+        if len(seed) != self._num_envs:
+            raise ValueError(f"{self._owner}: seed must be one integer or {self._num_envs}, got {len(seed)} of them")
+        for one in seed:
+            _check_seed(self._owner, one)
+        return jax.vmap(jax.random.key)(np.array(seed, np.uint32))
+
+
+def _check_seed(owner: str, seed: Any) -> None:
+    if not is_integer(seed) or not 0 <= seed < 2**32:
+        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {seed!r}")
+
+
+class _Programs(NamedTuple):
+    start: Any
+    restart: Any
+    step: Any
+    row: Packing
+
+
+class _Constant(NamedTuple):
+    """A leaf as bytes, so that equal environments share their programs."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def array(self) -> np.ndarray:
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+
+def _constant(leaf: Any) -> _Constant | None:
+    """A leaf of an environment as a constant; ``None`` if it stays an argument."""
+    if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.extended):
+        return None
+    array = np.asarray(jnp.asarray(leaf))
+    if array.nbytes > _LARGEST_CONSTANT or array.dtype.kind == "V":  # bfloat16 has no name that NumPy knows
+        return None
+    return _Constant(array.dtype.str, array.shape, array.tobytes())
+
+
+@functools.lru_cache(maxsize=256)
+def _programs(
+    structure: Any,
+    shapes: tuple,
+    constants: tuple,
+    num_envs: int,
+    shown: Callable[[TimeStep], Tree],
+    numpy: bool,
+    device: jax.Device,
+    _x64: bool,
+) -> _Programs:
+    """The programs of an environment. Its small leaves are constants: an argument costs time in every call."""
+
+    def environment(variables: tuple) -> Environment:
+        rest = iter(variables)
+        return structure.unflatten(next(rest) if c is None else jnp.asarray(c.array()) for c in constants)
+
+    def packed(state: Tree, row: Tree) -> tuple:
+        return of_state.pack(state), of_row.pack(row) if numpy else row
+
+    def start(variables: tuple, key: jax.Array):
+        lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
+        state, timestep = environment(variables).reset(key, lanes)
+        return packed(state, shown(timestep))
+
+    def restart(variables: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
+        env = environment(variables)
+        state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
+        return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
+
+    def step(variables: tuple, state: tuple, action: Tree):
+        state, timestep = environment(variables).step(of_state.unpack(state), action)
+        return packed(state, shown(timestep))
+
+    state, first = structure.unflatten(shapes)._start_shapes()
+    of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
+    # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
+    place = jax.sharding.SingleDeviceSharding(device)
+    compiled = functools.partial(jax.jit, in_shardings=place, out_shardings=place)
+    return _Programs(compiled(start), compiled(restart, donate_argnums=1), compiled(step, donate_argnums=1), of_row)
+
+
+def _device() -> jax.Device:
+    """The device on which JAX puts new arrays."""
+    (device,) = jnp.zeros(()).devices()
+    return device

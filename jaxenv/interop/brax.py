@@ -1,0 +1,249 @@
+"""Environments for the trainers of Brax, in its ``Env`` and ``State`` protocol.
+
+``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on an environment of this
+library.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._library import import_library
+from jaxenv._merging import for_one_lane
+from jaxenv._restart import start_episodes
+from jaxenv.environment import Environment
+from jaxenv.interop._lanes import is_key, lane_words, one_lane, typed
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrappers import AutoReset, NormalizeAction
+
+# What Brax's AutoResetWrapper restores at the end of an episode.
+_FIRST = ("first_pipeline_state", "first_obs")
+
+
+def to_brax(env: Environment | str, **options) -> "BraxEnv":
+    """An environment with Brax's methods, for ``train`` of its agents.
+
+    Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
+    is the trainer's ``episode_length``, which replaces that of the environment. Every episode has a start of its own,
+    although Brax's ``AutoResetWrapper`` by itself repeats the first one.
+
+    With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
+    time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and
+    ``info["final_observation"]`` is the observation before that.
+
+    An action is a vector of numbers in [-1, 1], as Brax's policies draw it. A continuous action is mapped onto its
+    bounds. For a discrete action of n values the vector has n numbers, and the index of the largest one is the action.
+    An observation is a float32 vector: its arrays are flattened and joined, and a single integer becomes a one-hot
+    vector. A dict stays a dict of such vectors, from which Brax's networks select by ``policy_obs_key`` and
+    ``value_obs_key``; an entry whose name starts with ``pixels/`` keeps its shape.
+
+    Args:
+        env: an id, or an environment without ``AutoReset`` and without batch state.
+        **options: options of `jaxenv.load`, if ``env`` is an id.
+
+    Raises:
+        ImportError: without brax.
+        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
+            vector reward, or whose action Brax's policies cannot express.
+    """
+    env = one_lane("to_brax", env, options, "episodes restart outside the environment")
+    _brax().Env.register(BraxEnv)
+    return BraxEnv(env)
+
+
+class BraxEnv:
+    """The environment that `to_brax` returns; its methods are those of ``brax.envs.Env``."""
+
+    def __init__(self, env: Environment):
+        if env.reward_spec().shape:
+            raise ValueError(f"to_brax: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        leaves = jax.tree.leaves(env.action_spec())
+        for spec in leaves:
+            if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):
+                raise ValueError(
+                    "to_brax: an action must be made of single integers and of floats, all with finite bounds, "
+                    f"got {env.action_spec()}"
+                )
+        # Policies may be unbounded: distribution_type="normal".
+        self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
+
+    @property
+    def observation_size(self) -> int | dict[str, tuple[int, ...]]:
+        """The length of the observation; for a dict the shape of each entry."""
+        spec = self._env.observation_spec()
+        obs = jax.eval_shape(lambda: _vectors(spec, specs.zeros(spec, 1)))
+        if isinstance(obs, dict):
+            return {name: x.shape[1:] for name, x in obs.items()}
+        return obs.shape[1]
+
+    @property
+    def action_size(self) -> int:
+        """The length of the action."""
+        return specs.flattened(self._env.action_spec(), dtype=np.float32).numel
+
+    @property
+    def backend(self) -> str:
+        """The name of this library."""
+        return "jaxenv"
+
+    @property
+    def unwrapped(self) -> "BraxEnv":
+        """The environment itself."""
+        return self
+
+    @property
+    def sys(self) -> Any:
+        """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them."""
+        return self._env.params
+
+    @sys.setter
+    def sys(self, params: Any) -> None:
+        values = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
+        self._env = self._env.with_params(**values)
+
+    def reset(self, rng: jax.Array) -> Any:
+        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``.
+
+        Keys are legacy ``uint32`` ones or typed.
+        """
+        key = typed(rng)
+        if not is_key(key) or key.ndim > 1:
+            raise ValueError(f"{self}: rng must be one key or one per lane, got {rng!r}")
+        if key.ndim == 1:
+            return self._batch_reset(key)
+        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, key))
+        return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        """Advances by one step. One lane that is done stays done without reward; a batch starts the next episodes.
+
+        Raises:
+            ValueError: at trace time, if the action is not made of ``action_size`` floats per lane, or if Brax's
+                wrappers restart the lanes of a batch, which restarts them itself.
+        """
+        wanted = (*state.done.shape, self.action_size)
+        if not (jnp.issubdtype(jnp.result_type(action), jnp.floating) and jnp.shape(action) == wanted):
+            got = f"{jnp.result_type(action)}{list(jnp.shape(action))}"
+            raise ValueError(f"{self}: action must be floats {list(wanted)} in [-1, 1], got {got}")
+        restarts = all(name in state.info for name in _FIRST)
+        if state.done.ndim:
+            if restarts:
+                raise ValueError(f"{self}: a batch restarts its lanes itself, put VmapWrapper inside AutoResetWrapper")
+            return self._batch_step(state, action)
+        lane = self._env.clock(state.pipeline_state).env_id
+        first = tuple(state.info[name] for name in _FIRST) if restarts else ()
+        stepped, (obs, reward, metrics), ended, first = _step(self._env, lane, state.pipeline_state, action, first)
+        # EpisodeWrapper repeats actions beyond the end of an episode.
+        reward = jnp.where(state.done > 0, np.float32(0), reward)
+        done = jnp.maximum(state.done, ended)
+        info = {**state.info, **dict(zip(_FIRST, first, strict=False))}
+        return _brax().State(stepped, obs, reward, done, {**state.metrics, **metrics}, info)
+
+    def __repr__(self) -> str:
+        return f"<BraxEnv{self._env!r}>"
+
+    # --- a batch of lanes with its own episodes ----------------------------------------------------------------------
+
+    @property
+    def _restarting(self) -> AutoReset:
+        return AutoReset(self._env, "same_step")
+
+    def _batch_reset(self, keys: jax.Array) -> Any:
+        state, timestep = self._restarting.reset(keys)
+        obs, reward, metrics = _fields(self._env, timestep)
+        none = {name: jnp.zeros_like(reward) for name in ("steps", "truncation", "episode_done")}
+        info = {
+            **none,
+            "episode_metrics": dict.fromkeys(["sum_reward", "length", *metrics], jnp.zeros_like(reward)),
+            "final_observation": jax.tree.map(jnp.copy, obs),
+        }
+        return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, info)
+
+    def _batch_step(self, state: Any, action: jax.Array) -> Any:
+        spec = self._env.action_spec()
+        inner, timestep = self._restarting.step(state.pipeline_state, specs.unflatten(spec, action))
+        obs, reward, metrics = _fields(self._env, timestep)
+        done = timestep.is_last().astype(jnp.float32)
+        continues = 1 - state.info["episode_done"]
+        steps = continues * state.info["steps"] + 1
+        added = {"sum_reward": reward, "length": jnp.ones_like(reward), **metrics}
+        sums = state.info["episode_metrics"]
+        info = {
+            **state.info,
+            "steps": steps,
+            "truncation": timestep.truncated.astype(jnp.float32),
+            "episode_done": done,
+            "episode_metrics": {name: continues * sums[name] + value for name, value in added.items()},
+            "final_observation": _vectors(self._env.observation_spec(), timestep.env_info["final_observation"]),
+        }
+        return _brax().State(inner, obs, reward, done, {**state.metrics, **metrics}, info)
+
+
+def _brax() -> ModuleType:
+    return import_library("brax.envs.base", "pip install 'brax>=0.14'")
+
+
+# --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
+
+
+@for_one_lane
+def _begin(env, env_id, words):
+    state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
+    return state, _fields(env, timestep)
+
+
+@for_one_lane
+def _step(env, env_id, state, action, first):
+    stepped, timestep = env.step(state, specs.unflatten(env.action_spec(), action))
+    # The time limit is that of Brax's EpisodeWrapper, which calls every other end a termination.
+    limited = timestep.truncated & timestep.env_info.get("time_limit_reached", np.False_)
+    ended = (timestep.is_last() & ~limited).astype(jnp.float32)
+    return stepped, _fields(env, timestep), ended, _next_start(env, first, stepped, timestep) if first else ()
+
+
+def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
+    """State and observation of the next episode, given what AutoResetWrapper would restore.
+
+    The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
+    first step of the current one.
+    """
+    used = env.clock(first[0]).episode == env.clock(state).episode
+    fresh, row = start_episodes(env, used, state, timestep, env.reset_strategy, block=64)
+    return tree.where(used, (fresh, _vectors(env.observation_spec(), row.observation)), first)
+
+
+# --- what Brax sees ---------------------------------------------------------------------------------------------------
+
+
+def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:
+    """Observation, reward and metrics of a batch of rows; metrics are the entries of ``env_info`` of one number."""
+    numbers = {
+        name: value.astype(jnp.float32)
+        for name, value in timestep.env_info.items()
+        if hasattr(value, "ndim") and value.ndim == 1
+    }
+    return _vectors(env.observation_spec(), timestep.observation), timestep.reward, numbers
+
+
+def _vectors(spec: Tree, observation: Tree) -> Any:
+    """An observation ``[B, ...]`` as float32 vectors ``[B, n]``."""
+    if isinstance(spec, Mapping):
+        return {name: _entry(name, spec[name], observation[name]) for name in spec}
+    return specs.flatten(spec, observation, dtype=np.float32)
+
+
+def _entry(name: str, spec: Tree, value: Tree) -> jax.Array:
+    if name.startswith("pixels/") and specs.is_spec(spec):
+        return value.astype(jnp.float32)
+    return specs.flatten(spec, value, dtype=np.float32)
+
+
+def _is_choice(spec: specs.Array) -> bool:
+    return spec.shape == () and spec.dtype.kind in "iu"

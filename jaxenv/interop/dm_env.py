@@ -1,0 +1,206 @@
+"""One lane as a `dm_env.Environment`, and rows as ``dm_env.TimeStep``."""
+
+import functools
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._checks import check_integer
+from jaxenv._library import import_library
+from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._stepper import Stepper
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrappers import AutoReset
+
+
+def to_dm_env(env: Environment | str, seed: int = 0, **options) -> "DmEnv":
+    """One lane as a ``dm_env.Environment``, with NumPy arrays.
+
+    Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
+    dm_env demands. A time limit ends an episode with discount 1.
+
+    Args:
+        env: an id, or an environment. One without ``AutoReset`` gets it.
+        seed: the episodes, and so the key ``jax.random.key(seed)``.
+        **options: options of `jaxenv.load`, if ``env`` is an id.
+
+    Raises:
+        ImportError: without dm_env.
+        ValueError: for an environment in mode ``"same_step"`` or with params per lane, or whose specs dm_env does not
+            have.
+
+    >>> env = to_dm_env("CartPole-v1", seed=3)
+    >>> env.reset().first(), env.step(1).reward
+    (True, np.float32(1.0))
+    >>> env.action_spec().num_values
+    2
+    """
+    env = environment_of("to_dm_env", env, None, options)
+    if env.autoreset == "same_step":
+        raise ValueError(f"to_dm_env: dm_env returns FIRST rows, make {env} with autoreset='next_step'")
+    check_integer("to_dm_env", "seed", seed, 0, 2**32 - 1)
+    env = env._with_num_envs(1)
+    env.check_lanes(1)
+    _dm_env().Environment.register(DmEnv)
+    return DmEnv(env if env.autoreset else AutoReset(env), seed)
+
+
+def to_dm_timestep(timestep: TimeStep) -> Any:
+    """The row of one lane as a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
+
+    ``prev_action``, ``env_id`` and ``env_info`` have no place there.
+
+    Raises:
+        ImportError: without dm_env.
+        ValueError: for the rows of a batch.
+    """
+    if np.shape(timestep.step_type) != ():
+        row = "jax.tree.map(lambda x: x[i], timestep) is the row of lane i"
+        raise ValueError(f"to_dm_timestep: got rows of shape {np.shape(timestep.step_type)}: {row}")
+    return _dm_row(*jax.device_get(_fields(timestep)))
+
+
+def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> TimeStep:
+    """The row of a ``dm_env.TimeStep``: reward 0 and discount 1 at ``FIRST``.
+
+    A LAST row with discount 0 is a termination, one with another discount a truncation.
+
+    Args:
+        timestep: of any environment of dm_env, with a reward and a discount of one number each.
+        prev_action: the action that led to it, which a ``dm_env.TimeStep`` does not hold.
+        env_id: the number of the lane.
+
+    Raises:
+        ValueError: without a reward or discount after ``FIRST``.
+    """
+    first = timestep.first()
+    if not first and (timestep.reward is None or timestep.discount is None):
+        raise ValueError(f"from_dm_timestep: a row after FIRST needs a reward and a discount, got {timestep}")
+    return TimeStep(
+        step_type=np.int32(timestep.step_type),
+        reward=np.float32(0) if first else np.asarray(timestep.reward, np.float32),
+        discount=np.float32(1) if first else np.asarray(timestep.discount, np.float32),
+        observation=timestep.observation,
+        prev_action=prev_action,
+        env_id=np.int32(env_id),
+        env_info={},
+    )
+
+
+def _fields(timestep: TimeStep) -> tuple:
+    return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
+
+
+def _dm_row(step_type: Any, reward: Any, discount: Any, observation: Tree) -> Any:
+    step_type = _dm_env().StepType(int(step_type))
+    if step_type.first():
+        reward = discount = None
+    return _dm_env().TimeStep(step_type, reward, discount, observation)
+
+
+@functools.cache
+def _dm_env() -> ModuleType:
+    return import_library("dm_env", "pip install dm-env")
+
+
+class DmEnv:
+    """The environment that `to_dm_env` returns; its methods are those of ``dm_env.Environment``."""
+
+    def __init__(self, env: Environment, seed: int):
+        self._specs = {
+            name: _dm_spec(f"to_dm_env: {env}: {name}", spec)
+            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
+        }
+        self._env, self._seed = env, seed
+        self._is_array = specs.is_spec(env.action_spec())
+        self._no_action = jax.tree.map(lambda s: np.zeros((1, *s.shape), s.dtype), env.action_spec())
+        self._actions = HostActions(env.action_spec(), 1, "to_dm_env")
+        self._stepper: Stepper | None = Stepper(env, _fields, numpy=True, owner="to_dm_env")
+        self._ended = False
+
+    def reset(self) -> Any:
+        """Starts an episode: a ``dm_env.TimeStep``, FIRST. Repeated calls start further ones."""
+        stepper = self._open()
+        return self._row(stepper.restart(np.ones(1, bool)) if stepper.started else stepper.start(self._seed))
+
+    def step(self, action: Tree) -> Any:
+        """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action.
+
+        Raises:
+            ValueError: after ``close``, or for an action whose structure, shape or kind of dtype is not that of the
+                spec, or a discrete one out of range.
+        """
+        stepper = self._open()
+        if not stepper.started:
+            return self.reset()
+        if self._ended:
+            return self._row(stepper.step(self._no_action))
+        # A list is an array where the spec is that of one array.
+        batch = np.asarray(action)[None] if self._is_array else jax.tree.map(lambda x: np.asarray(x)[None], action)
+        return self._row(stepper.step(self._actions(batch)))
+
+    def observation_spec(self) -> Any:
+        """Specs of dm_env for the arrays of an observation."""
+        return self._specs["observation"]
+
+    def action_spec(self) -> Any:
+        """Specs of dm_env for the arrays of an action: ``DiscreteArray`` for one integer that starts at 0."""
+        return self._specs["action"]
+
+    def reward_spec(self) -> Any:
+        """The spec of the reward, float32."""
+        return _dm_spec("to_dm_env: reward", self._env.reward_spec())
+
+    def discount_spec(self) -> Any:
+        """The spec of the discount, float32 in [0, 1]."""
+        return _dm_spec("to_dm_env: discount", self._env.discount_spec())
+
+    def close(self) -> None:
+        """Frees the state and the environment; nothing can be stepped after it."""
+        self._stepper = None
+        self._env.close()
+
+    def __enter__(self) -> "DmEnv":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<DmEnv{self._env!r}>"
+
+    def _open(self) -> Stepper:
+        if self._stepper is None:
+            raise ValueError(f"{self} is closed")
+        return self._stepper
+
+    def _row(self, batch: tuple) -> Any:
+        row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
+        self._ended = row.last()
+        return row
+
+
+def _dm_spec(owner: str, spec: Tree) -> Any:
+    """A tree of specs as specs of dm_env."""
+    if isinstance(spec, Mapping):
+        return {name: _dm_spec(owner, inner) for name, inner in spec.items()}
+    if isinstance(spec, list):
+        return [_dm_spec(owner, inner) for inner in spec]
+    if isinstance(spec, tuple):
+        inside = [_dm_spec(owner, inner) for inner in spec]
+        return type(spec)(*inside) if hasattr(spec, "_fields") else tuple(inside)
+    if not specs.is_spec(spec):
+        raise ValueError(f"{owner} must be made of dicts, tuples, lists and arrays, got {type(spec).__name__}")
+    dm_specs, name = _dm_env().specs, spec.name or None
+    if not isinstance(spec, specs.Bounded):
+        return dm_specs.Array(spec.shape, spec.dtype, name)
+    if spec.shape == () and spec.dtype.kind in "iu" and spec.minimum == 0:
+        return dm_specs.DiscreteArray(spec.num_values, spec.dtype, name)
+    return dm_specs.BoundedArray(spec.shape, spec.dtype, spec.minimum, spec.maximum, name)

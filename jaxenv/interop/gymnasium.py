@@ -1,0 +1,79 @@
+"""Environments for programs that were written for Gymnasium, as vector environments and as single ones.
+
+Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("jaxenv/CartPole-v1", num_envs=64)`` and
+``gymnasium.make("jaxenv/CartPole-v1")``.
+"""
+
+import contextlib
+from typing import Any
+
+from jaxenv import registry
+from jaxenv._make import OPTIONS
+from jaxenv.interop import _spaces
+from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
+from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
+from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
+from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
+from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
+from jaxenv.tree import Tree
+
+
+def to_spec(space: Any) -> Tree:
+    """The tree of specs of a space of Gymnasium; dtypes of 64 bits become those of 32 unless JAX has x64 enabled.
+
+    Raises:
+        ValueError: for a space whose samples are not arrays of one shape, such as ``Text`` or ``Sequence``.
+
+    >>> import gymnasium
+    >>> to_spec(gymnasium.spaces.Discrete(3, start=-1))
+    Bounded((), int32, -1, 1)
+    """
+    return _spaces.spec_of(space, _gymnasium.spaces, "to_spec")
+
+
+def to_space(spec: Tree) -> Any:
+    """The space of Gymnasium of a tree of specs.
+
+    Raises:
+        ValueError: for trees of other nodes than dicts, tuples and lists.
+    """
+    return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
+
+
+def make_single(env_or_id: str, **options) -> JaxenvEnv:
+    """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
+
+    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
+
+    Raises:
+        TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
+            ``render_mode`` or ``frameskip``, and leave out those that raise this error.
+    """
+    for name in options:
+        try:
+            registry.spec(env_or_id).check_keywords([name] if name not in OPTIONS else [])
+        except ValueError as error:
+            raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
+    if not registry.spec(env_or_id).terminal_limit:
+        options.setdefault("max_episode_steps", 0)
+    return to_gymnasium(env_or_id, **options)
+
+
+def _register(spec: registry.EnvSpec) -> None:
+    """Registers an id. Those that Gymnasium does not accept, such as names with spaces, stay out."""
+    if f"jaxenv/{spec.id}" in _gymnasium.registry:
+        return
+    with contextlib.suppress(_gymnasium.error.Error):
+        _gymnasium.register(
+            f"jaxenv/{spec.id}",
+            entry_point=f"{__name__}:make_single",
+            vector_entry_point=f"{__name__}:to_gymnasium_vector",
+            max_episode_steps=None if spec.terminal_limit else spec.max_episode_steps,
+            reward_threshold=spec.reward_threshold,
+            kwargs={"env_or_id": spec.id},
+        )
+
+
+for _id in registry.ids():
+    _register(registry.spec(_id))
+registry.listeners.append(_register)

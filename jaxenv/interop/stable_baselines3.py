@@ -1,0 +1,172 @@
+"""Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._library import import_library
+from jaxenv.environment import Environment
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._gymnasium_rows import caster, check_reward, leaf_spaces
+from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._spaces import space_of
+from jaxenv.interop._stepper import Stepper
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+
+_OWNER = "to_stable_baselines3"
+# Attributes of an environment of Gymnasium that ``get_attr`` may ask for.
+_OF_GYMNASIUM = ("action_space", "observation_space", "metadata", "render_mode", "spec")
+
+
+def to_stable_baselines3(env_or_id: Environment | str, num_envs: int | None = None, **options) -> Any:
+    """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
+
+    A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
+    of ``env_info``, ``"TimeLimit.truncated"``, and ``"terminal_observation"`` where an episode ended. ``get_attr`` and
+    ``env_method`` reach the environment of a lane, ``env.take([lane])``.
+
+    Args:
+        env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns
+            the first observation of the next one.
+        num_envs: number of lanes of an id, 1 by default.
+        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
+
+    Raises:
+        ImportError: without stable-baselines3.
+        ValueError: for another autoreset mode, for vector rewards, or for specs that are no spaces, or none that
+            stable-baselines3 knows.
+    """
+    vec_env = _vec_env_class()
+    if not isinstance(env_or_id, Environment):
+        options = {"autoreset": "same_step", **options}
+    env = environment_of(_OWNER, env_or_id, num_envs, options)
+    if env.autoreset != "same_step":
+        raise ValueError(f"{_OWNER}: make {env} with autoreset='same_step', got {env.autoreset!r}")
+    check_reward(_OWNER, env)
+    return vec_env(env)
+
+
+@functools.cache
+def _vec_env_class() -> type:
+    library = import_library("stable_baselines3.common.vec_env", "pip install stable-baselines3")
+    return type("LanesVecEnv", (_Lanes, library.VecEnv), {"__module__": __name__})
+
+
+class _Row(NamedTuple):
+    observation: Tree
+    reward: Any
+    ended: Any
+    truncated: Any
+    info: dict[str, Tree]
+    final_observation: Tree
+
+
+def _row(timestep: TimeStep) -> _Row:
+    info = dict(timestep.env_info)
+    final = info.pop("final_observation")
+    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, final)
+
+
+class _Lanes:
+    """The methods that ``VecEnv`` leaves to its subclasses."""
+
+    num_envs: int
+    seed: Any
+    _seeds: Any
+    _options: Any
+    _reset_seeds: Any
+    _get_indices: Any
+
+    def __init__(self, env: Environment):
+        self._env, self._action, self._closed = env, None, False
+        self._stepper = Stepper(env, _row, numpy=True, owner=_OWNER)
+        self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
+        observation_space, action_space = (
+            _space(spec, f"{_OWNER}: {env}: {name}")
+            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
+        )
+        self._cast = caster(observation_space, env.observation_spec()) or (lambda observation: observation)
+        super().__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
+
+    def reset(self) -> Tree:
+        self._check_open()
+        if any(self._options):
+            raise ValueError(f"{_OWNER}: reset has no options, got {self._options}")
+        if self._seeds[0] is None and not self._stepper.started:
+            self.seed()
+        if self._seeds[0] is None:
+            row = self._stepper.restart(np.ones(self.num_envs, bool))
+        else:  # lane i has the seed of the batch, which may have 32 bits, plus i
+            row = self._stepper.start([seed % 2**32 for seed in self._seeds])
+        self._reset_seeds()
+        self.reset_infos = _by_lane(row.info, self.num_envs)
+        return self._cast(row.observation)
+
+    def step_async(self, actions: Tree) -> None:
+        self._check_open()
+        if not self._stepper.started:
+            raise ValueError(f"{_OWNER}: call reset before step")
+        self._action = self._actions(actions)
+
+    def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict]]:
+        row = self._stepper.step(self._action)
+        infos = _by_lane({**row.info, "TimeLimit.truncated": row.truncated}, self.num_envs)
+        lanes = np.flatnonzero(row.ended)
+        finals = _rows(jax.tree.map(lambda x: x[lanes], self._cast(row.final_observation)))
+        for lane, final in zip(lanes.tolist(), finals, strict=True):
+            infos[lane]["terminal_observation"] = final
+        return self._cast(row.observation), row.reward, row.ended, infos
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stepper.close()
+            self._env.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list:
+        return [self._attribute(lane, attr_name) for lane in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise AttributeError(f"{_OWNER}: environments do not change, make one that has {attr_name}={value!r}")
+
+    def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list:
+        return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]  # the question is about wrappers of Gymnasium
+
+    def _attribute(self, lane: int, name: str) -> Any:
+        if name in _OF_GYMNASIUM:
+            return getattr(self, name, None)
+        return getattr(self._env.take(jnp.array([lane])), name)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{_OWNER}: the environment is closed")
+
+
+def _space(spec: Tree, owner: str) -> Any:
+    space = space_of(spec, import_library("gymnasium.spaces", "pip install gymnasium"), owner)
+    for leaf in leaf_spaces(space):
+        if np.any(getattr(leaf, "start", 0)):
+            raise ValueError(f"{owner}: integers must start at 0 for stable-baselines3, got {leaf}")
+    return space
+
+
+def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict]:
+    """One dict per lane from a dict of arrays ``[B, ...]``."""
+    rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
+    return [dict(zip(info, row, strict=True)) for row in rows]
+
+
+def _rows(values: Tree) -> list:
+    """The values of single lanes from arrays ``[B, ...]``."""
+    if isinstance(values, np.ndarray):
+        return values.tolist() if values.ndim == 1 else list(values)
+    leaves, structure = tree.flatten(values)
+    return [structure.unflatten(row) for row in zip(*map(_rows, leaves), strict=True)]

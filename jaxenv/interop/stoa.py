@@ -1,0 +1,224 @@
+"""Environments for Stoix and other trainers that use the interface of Stoa (``pip install stoa-env``)."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._library import import_library, outside_traces
+from jaxenv._merging import for_one_lane
+from jaxenv.environment import Environment
+from jaxenv.interop._lanes import is_key, lane_words, one_lane, typed
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.wrappers import AutoReset
+
+
+def to_stoa(env: Environment | str, **options) -> "StoaEnv":
+    """An environment with the methods of ``stoa.Environment``.
+
+    For one key ``reset`` makes one lane, and Stoa's wrappers do the rest: ``AddRNGKey``, ``RecordEpisodeMetrics``,
+    ``AutoResetWrapper``, ``VmapWrapper``. Under ``vmap`` the functions run this library's batched code.
+
+    For a batch of keys ``reset`` makes a batch of lanes that restart themselves, with the entries ``"next_obs"`` and
+    ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four of them, and restarts only the lanes
+    that ended.
+
+    Args:
+        env: an id, or an environment without ``AutoReset`` and without batch state.
+        **options: options of `jaxenv.load`, if ``env`` is an id.
+
+    Raises:
+        ImportError: without stoa.
+        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
+            vector reward, or whose specs are no spaces of Stoa.
+    """
+    return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
+
+
+@tree.struct
+class StoaState:
+    """The state of a batch of lanes: that of the environment, and the metrics of ``RecordEpisodeMetrics``, ``[B]``."""
+
+    inner: Tree
+    running_count_episode_return: jax.Array
+    running_count_episode_length: jax.Array
+    episode_return: jax.Array
+    episode_length: jax.Array
+
+
+class StoaEnv:
+    """The environment that `to_stoa` returns; its methods are those of ``stoa.Environment``."""
+
+    def __init__(self, env: Environment):
+        if env.reward_spec().shape:
+            raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        self._env = env
+        with outside_traces():  # spaces compute with their bounds
+            self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
+            self._action_space = _space(f"to_stoa: {env}: action", env.action_spec())
+
+    @property
+    def params(self) -> Any:
+        """The params of the task: what ``env_params`` may replace. ``None`` if it has none."""
+        return getattr(self._env, "params", None)
+
+    def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Tree, Any]:
+        """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``.
+
+        Keys are legacy ``uint32`` ones or typed.
+        """
+        env, key = self._with(env_params), typed(rng_key)
+        if is_key(key) and key.ndim == 1:
+            return self._batch_reset(env, key)
+        state, timestep = _begin(env, jnp.int32(0), lane_words(str(self), env, key))
+        return state, _row(timestep)
+
+    def step(self, state: Tree, action: Tree, env_params: Any = None) -> tuple[Tree, Any]:
+        """Advances by one step: state and ``stoa.TimeStep``. A batch of lanes starts the next episodes."""
+        env, action = self._with(env_params), jax.tree.map(jnp.asarray, action)
+        if isinstance(state, StoaState):
+            return self._batch_step(env, state, action)
+        state, timestep = _step(env, env.clock(state).env_id, state, action)
+        return state, _row(timestep)
+
+    def observation_space(self, env_params: Any = None) -> Any:
+        """The space of one observation; params never change it."""
+        return self._observation_space
+
+    def action_space(self, env_params: Any = None) -> Any:
+        """The space of one action; params never change it."""
+        return self._action_space
+
+    def reward_space(self, env_params: Any = None) -> Any:
+        """The space of the reward, float32."""
+        return _spaces().BoundedArraySpace((), np.float32, name="reward")
+
+    def discount_space(self, env_params: Any = None) -> Any:
+        """The space of the discount, float32 in [0, 1]."""
+        return _spaces().BoundedArraySpace((), np.float32, 0.0, 1.0, name="discount")
+
+    def state_space(self, env_params: Any = None) -> Any:
+        """Not available: a state is a tree of arrays without bounds."""
+        raise NotImplementedError(f"{self}: states have no space")
+
+    def environment_space(self, env_params: Any = None) -> Any:
+        """Not available, because it includes the space of states."""
+        return self.state_space(env_params)
+
+    @property
+    def unwrapped(self) -> "StoaEnv":
+        """The environment itself."""
+        return self
+
+    def close(self) -> None:
+        """Frees what the environment holds outside JAX."""
+        self._env.close()
+
+    def __repr__(self) -> str:
+        return f"<StoaEnv{self._env!r}>"
+
+    def _with(self, params: Any) -> Environment:
+        if params is None:
+            return self._env
+        if type(params) is not type(self.params):
+            raise ValueError(f"{self}: env_params must be like its params {self.params}, got {params!r}")
+        return self._env.with_params(**{f.name: getattr(params, f.name) for f in dataclasses.fields(params)})
+
+    # --- a batch of lanes that restart themselves --------------------------------------------------------------------
+
+    def _batch_reset(self, env: Environment, keys: jax.Array) -> tuple[StoaState, Any]:
+        inner, timestep = AutoReset(env, "same_step").reset(keys)
+        zero, none = jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type)
+        state = StoaState(inner, zero, none, jnp.copy(zero), jnp.copy(none))
+        return state, _batch_row(state, timestep)
+
+    def _batch_step(self, env: Environment, state: StoaState, action: Tree) -> tuple[StoaState, Any]:
+        inner, timestep = AutoReset(env, "same_step").step(state.inner, action)
+        ended = timestep.is_last()
+        total = state.running_count_episode_return + timestep.reward
+        length = state.running_count_episode_length + 1
+        state = StoaState(
+            inner=inner,
+            running_count_episode_return=jnp.where(ended, jnp.zeros_like(total), total),
+            running_count_episode_length=jnp.where(ended, jnp.zeros_like(length), length),
+            episode_return=jnp.where(ended, total, state.episode_return),
+            episode_length=jnp.where(ended, length, state.episode_length),
+        )
+        return state, _batch_row(state, timestep)
+
+
+def _stoa() -> ModuleType:
+    return import_library("stoa", "pip install stoa-env")
+
+
+def _spaces() -> ModuleType:
+    return import_library("stoa.spaces", "pip install stoa-env")
+
+
+# --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
+# jit keeps constants such as lookup tables inside the functions. AutoResetWrapper calls them in a lax.cond, whose rule
+# for vmap would batch them, which functions with a rule of their own do not allow.
+
+
+@jax.jit
+@for_one_lane
+def _begin(env, env_id, words):
+    return env.begin(words, env_id, jnp.zeros_like(env_id))
+
+
+@jax.jit
+@for_one_lane
+def _step(env, env_id, state, action):
+    return env.step(state, action)
+
+
+# --- what Stoa sees ---------------------------------------------------------------------------------------------------
+
+
+def _row(timestep: TimeStep, **extras) -> Any:
+    """A ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
+    step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
+    return _stoa().TimeStep(
+        step_type=step_type,
+        reward=timestep.reward,
+        discount=timestep.discount,
+        observation=timestep.observation,
+        extras={**timestep.env_info, **extras},
+    )
+
+
+def _batch_row(state: StoaState, timestep: TimeStep) -> Any:
+    """A ``stoa.TimeStep`` of a batch with what Stoa's wrappers add."""
+    info = dict(timestep.env_info)
+    final = info.pop("final_observation")
+    metrics = {
+        "episode_return": state.episode_return,
+        "episode_length": state.episode_length,
+        "is_terminal_step": timestep.is_last(),
+    }
+    return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
+
+
+def _space(owner: str, spec: Tree) -> Any:
+    """The space of a tree of specs."""
+    spaces = _spaces()
+    if isinstance(spec, Mapping):
+        return spaces.DictSpace({name: _space(owner, inner) for name, inner in spec.items()})
+    if isinstance(spec, tuple | list):
+        return spaces.TupleSpace([_space(owner, inner) for inner in spec])
+    if not specs.is_spec(spec):
+        raise ValueError(f"{owner}: a space must be made of dicts, tuples and arrays, got {type(spec).__name__}")
+    if not isinstance(spec, specs.Bounded):
+        return spaces.ArraySpace(spec.shape, spec.dtype, spec.name)
+    if spec.dtype.kind in "iu" and len(spec.shape) <= 1 and not np.any(spec.minimum):
+        num_values = np.asarray(spec.maximum, np.int64) + 1
+        if spec.shape == ():
+            return spaces.DiscreteSpace(int(num_values), spec.dtype, spec.name)
+        return spaces.MultiDiscreteSpace(num_values.astype(np.int32), spec.dtype, spec.name)
+    return spaces.BoundedArraySpace(spec.shape, spec.dtype, spec.minimum, spec.maximum, spec.name)

@@ -1,0 +1,207 @@
+"""Single environments, spaces and ids for Gymnasium."""
+
+import re
+import warnings
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
+
+import jaxenv
+from jaxenv import registry, specs
+from jaxenv.interop import to_gymnasium
+from jaxenv.interop.gymnasium import to_space, to_spec
+from jaxenv.testing import Counting
+from jaxenv.wrapper import layers
+
+# Advice about spaces, which Gymnasium's own CartPole and Pendulum do not follow either.
+_ADVICE = "space minimum value is -infinity|space maximum value is infinity|symmetric and normalized space"
+
+
+@pytest.mark.parametrize(
+    "id", ["CartPole-v1", "Pendulum-v1", "Blackjack-v1", "FrozenLake-v1", "Breakout-MinAtar", "CardGame-v0"]
+)
+def test_gymnasiums_checker_accepts_it(id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", f".*({_ADVICE})")
+        check_env(gymnasium.make(f"jaxenv/{id}", disable_env_checker=True).unwrapped)
+
+
+def test_results_are_pythons_numbers_and_samples_of_the_space():
+    env = to_gymnasium("Blackjack-v1")
+    observation, info = env.reset(seed=np.int64(0))
+    assert all(type(x) is int for x in observation)
+    observation, reward, terminated, truncated, info = env.step(np.int64(0))
+    assert observation in env.observation_space
+    assert [type(x) for x in (reward, terminated, truncated)] == [float, bool, bool]
+    assert type(info) is dict
+
+
+def test_an_episode_ends_and_the_next_one_must_be_started():
+    env = to_gymnasium(Counting(np.array([2, 1]), stride=10))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset before step"):
+        env.step(0)
+    assert env.reset(seed=0)[0] == 0
+    assert env.step(3)[:4] == (1, 3.0, False, False)
+    assert env.step(3)[:4] == (2, 3.0, True, False)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="the episode ended, call reset"):
+        env.step(3)
+    assert env.reset()[0] == 10
+    assert env.step(3)[:4] == (11, 3.0, True, False)
+    env.close()
+    env.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed"):
+        env.reset()
+
+
+def test_the_first_seed_determines_all_episodes():
+    env = to_gymnasium("CartPole-v1")
+    starts = [[env.reset(seed=seed)[0], env.reset()[0]] for seed in (2**70, 2**70, 3)]
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert len(np.unique(np.concatenate([starts[0], starts[2]]), axis=0)) == 4
+    other = to_gymnasium("CartPole-v1")
+    np.testing.assert_array_equal(other.reset()[0], env.reset(seed=other.np_random_seed)[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: to_gymnasium(jaxenv.make("CartPole-v1")), "to_gymnasium: the caller restarts episodes, make"),
+        (lambda: to_gymnasium("CartPole-v1", autoreset="same_step"), "leave out autoreset, got 'same_step'"),
+        (lambda: to_gymnasium("CartPole-v1", num_envs=2), "a gymnasium.Env is one lane, leave out num_envs"),
+        (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env must have one lane, got 2"),
+        (lambda: to_gymnasium("CartPole-v1", render_mode="human"), "render_mode must be None, jaxenv does not render"),
+        (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset has no options, got 'low'"),
+        (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+# --- Gymnasium's registry ---------------------------------------------------------------------------------------------
+
+
+def test_every_id_is_registered():
+    for id in jaxenv.ids():
+        spec = gymnasium.spec(f"jaxenv/{id}")
+        assert spec.max_episode_steps == (None if jaxenv.spec(id).terminal_limit else jaxenv.spec(id).max_episode_steps)
+        assert spec.reward_threshold == jaxenv.spec(id).reward_threshold
+
+
+def test_ids_that_are_registered_later_are_found_and_those_without_a_name_stay_out(monkeypatch):
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    jaxenv.register("Counting-v0", lambda num_envs: Counting(np.array([2]), num_envs=num_envs), max_episode_steps=1)
+    jaxenv.register("a name with spaces", Counting)
+    envs = gymnasium.make_vec("jaxenv/Counting-v0", num_envs=2)
+    envs.reset(seed=0)
+    assert envs.step(np.array([1, 2]))[3].tolist() == [True, True]
+    assert not any("spaces" in id for id in gymnasium.registry)
+    del gymnasium.registry["jaxenv/Counting-v0"]
+
+
+def test_make_applies_the_time_limit_once():
+    env = gymnasium.make("jaxenv/CartPole-v1")
+    levels = []
+    while isinstance(env, gymnasium.Wrapper):
+        levels, env = [*levels, type(env)], env.env
+    assert levels.count(TimeLimit) == 1
+    assert PassiveEnvChecker in levels
+    assert not any(isinstance(level, jaxenv.wrappers.TimeLimit) for level in layers(env.env))
+
+
+@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
+def test_time_limits_given_to_gymnasium_are_those_of_the_episodes(mode):
+    envs = gymnasium.make_vec("jaxenv/MountainCar-v0", 1, vectorization_mode=mode, max_episode_steps=3)
+    envs.reset(seed=0)
+    assert [envs.step(np.array([1]))[3].item() for _ in range(3)] == [False, False, True]
+
+
+def test_a_time_limit_given_to_gymnasium_may_be_longer_than_the_registered_one():
+    assert gymnasium.spec("jaxenv/MountainCar-v0").max_episode_steps == 200
+    env = gymnasium.make("jaxenv/MountainCar-v0", max_episode_steps=202)
+    env.reset(seed=0)
+    ends = [env.step(1)[3] for _ in range(202)]
+    assert ends == [False] * 201 + [True]
+
+
+def test_options_reach_the_environment():
+    envs = gymnasium.make_vec("jaxenv/CartPole-v1", num_envs=2, autoreset="same_step", arrays="jax", gravity=5.0)
+    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
+    assert envs.env.params.gravity == 5.0
+    assert isinstance(envs.reset(seed=0)[0], jax.Array)
+    again = gymnasium.make_vec(envs.spec)
+    assert (again.num_envs, again.env.params.gravity) == (2, 5.0)
+    assert gymnasium.make_vec("jaxenv.interop.gymnasium:jaxenv/CartPole-v1", num_envs=2).num_envs == 2
+
+
+@pytest.mark.parametrize("keyword", ["render_mode", "frameskip"])
+def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
+    with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{keyword}'"):
+        gymnasium.make("jaxenv/CartPole-v1", **{keyword: "rgb_array"})
+
+
+def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again():
+    env = to_gymnasium("CartPole-v1", gravity=5.0, max_episode_steps=7)
+    assert env.spec.max_episode_steps == 7
+    assert gymnasium.make(env.spec).unwrapped.env.params.gravity == 5.0
+    envs = jaxenv.interop.to_gymnasium_vector("CartPole-v1", 2, autoreset=None)
+    assert gymnasium.make_vec(envs.spec).metadata == envs.metadata
+    assert repr(envs) == "JaxenvVectorEnv(jaxenv/CartPole-v1, num_envs=2)"
+    assert to_gymnasium(Counting(np.array([2]))).spec is None
+
+
+# --- spaces -----------------------------------------------------------------------------------------------------------
+
+SPACES = [
+    spaces.Discrete(3),
+    spaces.Discrete(3, start=-1),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.MultiDiscrete([2, 3], start=[-1, 4]),
+    spaces.MultiBinary(3),
+    spaces.Box(-1, 1, (2,)),
+    spaces.Box(-np.inf, np.inf, (2, 1)),
+    spaces.Box(0, np.inf, (2,)),
+    spaces.Box(0, 255, (2, 2, 3), np.uint8),
+    spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([2.0, 3.0], np.float32)),
+    spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Tuple((spaces.MultiBinary(2), spaces.Box(-1, 1, (1,))))}),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_spaces_survive_the_way_to_specs_and_back(space):
+    spec = to_spec(space)
+    assert to_space(spec) == space
+    space.seed(0)
+    for _ in range(5):
+        cast = jax.tree.map(lambda x, s: np.asarray(x).astype(s.dtype), space.sample(), spec)
+        assert specs.contains(spec, cast)
+        assert jax.device_get(specs.sample(spec, jax.random.key(0))) in space
+
+
+@pytest.mark.parametrize("id", jaxenv.ids())
+def test_the_spaces_of_every_id_hold_samples_of_its_specs(id):
+    env = jaxenv.spec(id).make()
+    for spec in (env.observation_spec(), env.action_spec()):
+        space = to_space(spec)
+        assert to_space(to_spec(space)) == space
+        sample = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype) if s.ndim else s.dtype.type(0), spec)
+        sample = jax.tree.map(lambda x, s: np.maximum(x, getattr(s, "minimum", x)).astype(s.dtype), sample, spec)
+        assert sample in space
+
+
+def test_dtypes_of_64_bits_become_those_of_jax():
+    assert to_spec(spaces.Box(-1, 1, (2,), np.float64)).dtype == np.float32
+    assert to_spec(spaces.Box(-np.finfo(np.float64).max, 1, (1,), np.float64)).minimum == -np.inf
+    assert to_spec(spaces.Discrete(2)).dtype == np.int32
+
+
+def test_spaces_whose_samples_are_no_arrays_are_refused():
+    with pytest.raises(ValueError, match="to_spec: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or"):
+        to_spec(spaces.Dict({"a": spaces.Text(3)}))
