@@ -29,6 +29,9 @@ from jaxenv.canvas import (
 
 Sprite: TypeAlias = Callable[[Canvas], Canvas]
 
+# Kinds of cells for `Canvas.tiles`: 0 in the first and the last row of the board, 1 between them.
+INNER_ROWS = np.pad(np.ones((1, 8, 10), np.int32), ((0, 0), (1, 1), (0, 0)))
+
 
 def mirrored(sprite: Sprite) -> Sprite:
     """The sprite that faces left."""

@@ -117,6 +117,9 @@ class Asterix(MinAtar):
         sprites = _sprites.both_ways(_sprites.legionary, _sprites.coin, _sprites.streaks(RED), _sprites.streaks(GOLD))
         return stack_channels((player, *things, *trails)), (_sprites.hero, *sprites)
 
+    def backdrop(self, game, canvas):
+        return canvas.tiles(_sprites.INNER_ROWS, [None, _sprites.floor])
+
 
 def _spawn_interval(level: jax.Array) -> jax.Array:
     return jnp.maximum(10 - level, 1)

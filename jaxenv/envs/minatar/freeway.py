@@ -111,8 +111,7 @@ class Freeway(MinAtar):
         return cells, (_sprites.chicken, *_sprites.both_ways(*sprites, *streaks))
 
     def backdrop(self, game, canvas):
-        rows = np.pad(np.ones((8, SIZE), np.int32), ((1, 1), (0, 0)))
-        canvas = canvas.tiles(rows[None], [_sprites.meadow, _sprites.road]).view_cells(SIZE, SIZE)
+        canvas = canvas.tiles(_sprites.INNER_ROWS, [_sprites.meadow, _sprites.road]).view_cells(SIZE, SIZE)
         # The time left, above the finish.
         length = 9.4 * jnp.maximum(game.clock, 0).astype(jnp.float32) / np.float32(_CLOCK)
         canvas = canvas.box(5, 9.5, 9.6, 0.4, mix(NIGHT, GREEN, 0.25), corner=0.2)
