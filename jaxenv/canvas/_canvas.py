@@ -82,6 +82,13 @@ class Canvas:
         across, down = across.astype(np.float32)[None, None], down.astype(np.float32)[None, :, None]
         return tree.rebuild(self, x=across, y=down, scale=float(scale))
 
+    def view_cells(self, rows: int, columns: int) -> "Canvas":
+        """Chooses a view in which each cell of `tiles` is a unit square, x from 0 to ``columns``, y up to ``rows``."""
+        height, width = self.pixels.shape[1:3]
+        side = _side(height, width, rows, columns)
+        left, top = (width - columns * side) // 2 / side, (height - rows * side) // 2 / side
+        return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
+
     def image(self) -> jax.Array:
         """The pictures as uint8 ``[B, H, W, 3]``."""
         return jnp.round(jnp.clip(self.pixels, 0, 1) * np.float32(255)).astype(jnp.uint8)
@@ -180,17 +187,20 @@ class Canvas:
 
     # --- cells -------------------------------------------------------------------------------------------------------
 
-    def tiles(self, kinds: jax.Array, painters: Sequence[Callable[["Canvas"], "Canvas"] | None]) -> "Canvas":
+    def tiles(
+        self, kinds: jax.Array | np.ndarray, painters: Sequence[Callable[["Canvas"], "Canvas"] | None]
+    ) -> "Canvas":
         """A grid of square cells, as large as fits, in the middle of the picture. It does not depend on ``view``.
 
         Args:
-            kinds: int32 ``[B, R, C]``, for each cell the index of its painter, rows from the top.
+            kinds: int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``: the index of the painter of each cell, rows
+                from the top.
             painters: functions that paint a cell, given a canvas whose view is the unit square: x and y from 0 to 1.
                 What they leave free shows what was painted before. ``None`` paints nothing.
         """
         rows, columns = kinds.shape[1:]
         height, width = self.pixels.shape[1:3]
-        side = max(min(height // rows, width // columns), 1)
+        side = _side(height, width, rows, columns)
         row, down = _cells(height, rows, side)
         column, across = _cells(width, columns, side)
         lights, shares = _sheet(painters, side)
@@ -207,7 +217,7 @@ class Canvas:
         """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``."""
         rows, columns = pixels.shape[1:3]
         height, width = self.pixels.shape[1:3]
-        side = max(min(height // rows, width // columns), 1)
+        side = _side(height, width, rows, columns)
         row, column = _cells(height, rows, side)[0], _cells(width, columns, side)[0]
         colours = pixels.astype(jnp.float32) / np.float32(255)
         colours = jnp.broadcast_to(colours[..., None], (*colours.shape, 3)) if colours.ndim == 3 else colours
@@ -305,6 +315,11 @@ def _number(value: Number) -> jax.Array:
 
 def _colour(value: Colour) -> jax.Array:
     return jnp.asarray(value, jnp.float32).reshape(-1, 1, 1, 3)
+
+
+def _side(height: int, width: int, rows: int, columns: int) -> int:
+    """The side of the largest square cells that fit, in pixels."""
+    return max(min(height // rows, width // columns), 1)
 
 
 def _cells(pixels: int, count: int, side: int) -> tuple[np.ndarray, np.ndarray]:

@@ -107,6 +107,24 @@ def visible(transparent: ViewSet) -> ViewSet:
     return _pack_rows(rows)
 
 
+def on_grid(cells: ViewSet | None, pose: Pose, num_lines: int) -> jax.Array:
+    """Returns which cells of the grid are in a set, bool ``[B, N, N]``, rows first.
+
+    Args:
+        cells: the set, or None for the whole view.
+        pose: the agent's.
+        num_lines: N, the number of rows and columns of the grid.
+    """
+    number = jnp.arange(num_lines, dtype=jnp.int32)
+    lanes = Pose(*(field[:, None, None] for field in (pose.x, pose.y, pose.direction)))
+    at = index(number[None, None, :], number[None, :, None], lanes)
+    if cells is None:
+        return at != OUT_OF_VIEW
+    near, far = (word[:, None, None] for word in cells)
+    word = jnp.where(at < 32, near, far)
+    return (at != OUT_OF_VIEW) & ((word >> (at & 31).astype(jnp.uint32)) & _ONE == _ONE)
+
+
 def as_image(cells: ViewSet) -> jax.Array:
     """Returns which cells of the image are in a set, bool ``[B, 7, 7]``, columns first."""
     near, far = (word[:, None, None] for word in cells)

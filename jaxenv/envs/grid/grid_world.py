@@ -25,7 +25,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
-from jaxenv.envs.grid import _view
+from jaxenv.envs.grid import _picture, _view
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.task import Task, Transition
@@ -178,6 +178,11 @@ class GridWorld(Task):
     def observe(self, state):
         return {"image": _image(state, self.see_through_walls), "direction": state.agent.direction}
 
+    def draw(self, state, canvas):
+        clear = _transparent(state, _view.in_view(state.floor, state.agent))
+        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
+        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
+
     def observation_spec(self):
         return {
             "image": specs.Bounded((_view.SIZE, _view.SIZE, 3), np.uint8, 0, 255, "image"),
@@ -227,22 +232,27 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
     if state.lava is not None:
         image = jnp.where(_view.as_image(_view.in_view(state.lava, state.agent)), _LAVA, image)
     image = jnp.where(_view.is_at(_view_index(state.goal, state.agent)), _GOAL, image)
-    transparent: _view.ViewSet = floor
     carried: Any = _EMPTY
     if state.lock is not None:
         lock = state.lock
-        door = _view_index(lock.door, state.agent)
         door_code = _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
-        image = jnp.where(_view.is_at(door), door_code[:, None, None], image)
+        image = jnp.where(_view.is_at(_view_index(lock.door, state.agent)), door_code[:, None, None], image)
         image = jnp.where(_view.is_at(_view_index(lock.key, state.agent)), _KEY, image)
-        transparent = _view.remove(transparent, jnp.where(lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
         carried = jnp.where(lock.key == CARRIED, _KEY, _EMPTY)[:, None, None]
     # At its own position the agent sees the object that it carries, not the one under it.
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
     if not see_through_walls:
-        image = jnp.where(_view.as_image(_view.visible(transparent)), image, np.uint32(0))
+        image = jnp.where(_view.as_image(_view.visible(_transparent(state, floor))), image, np.uint32(0))
     # The bytes of a code are object, colour, state and an unused one.
     return jax.lax.bitcast_convert_type(image, jnp.uint8)[..., :3]
+
+
+def _transparent(state: State, floor: _view.ViewSet) -> _view.ViewSet:
+    """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
+    if state.lock is None:
+        return floor
+    door = _view_index(state.lock.door, state.agent)
+    return _view.remove(floor, jnp.where(state.lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
 
 
 def _view_index(number: jax.Array, agent: Pose) -> jax.Array:

@@ -23,6 +23,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._actions import toward
+from jaxenv.canvas import GOLD, RED
+from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar._bitboard import ROWS, Bitboard, stack_channels
 from jaxenv.envs.minatar.minatar import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar
 
@@ -107,6 +109,16 @@ class Asterix(MinAtar):
         entities = game.enemies | game.gold
         behind = entities.moved(entities - game.right)
         return stack_channels((player, game.enemies, behind, game.gold))
+
+    def scene(self, game):
+        player, right = Bitboard.cell(game.player_row, game.player_column), game.right
+        things = [x for kind in (game.enemies, game.gold) for x in (kind & right, kind - right)]
+        trails = [x.moved(x - right) for x in things]
+        sprites = _sprites.both_ways(_sprites.legionary, _sprites.coin, _sprites.streaks(RED), _sprites.streaks(GOLD))
+        return stack_channels((player, *things, *trails)), (_sprites.hero, *sprites)
+
+    def backdrop(self, game, canvas):
+        return canvas.tiles(_sprites.INNER_ROWS, [None, _sprites.floor])
 
 
 def _spawn_interval(level: jax.Array) -> jax.Array:

@@ -20,7 +20,8 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._actions import toward
-from jaxenv.canvas import ORANGE, SILVER, SKY, WHITE
+from jaxenv.canvas import GOLD, ORANGE, RED
+from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
@@ -45,12 +46,6 @@ class State:
 class Breakout(MinAtar):
     """Breakout; see the module docstring."""
 
-    sprites = {
-        "paddle": lambda canvas: canvas.box(0.5, 0.5, 0.98, 0.5, SKY, corner=0.2),
-        "ball": lambda canvas: canvas.disc(0.5, 0.5, 0.34, WHITE),
-        "trail": lambda canvas: canvas.disc(0.5, 0.5, 0.2, SILVER, alpha=0.4),
-        "brick": lambda canvas: canvas.box(0.5, 0.5, 0.92, 0.8, ORANGE, corner=0.12),
-    }
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"
 
@@ -111,6 +106,13 @@ class Breakout(MinAtar):
         ball = one_cell(SIZE * game.ball_row + game.ball_column)
         trail = one_cell(SIZE * game.trail_row + game.trail_column)
         return stack_planes([paddle, ball, trail, (game.bricks[:, None] & _BRICK_OF_CELL[None]) != 0])
+
+    def scene(self, game):
+        board = self.board(game)
+        row = np.arange(SIZE)[None, :, None, None] == np.arange(_TOP, _TOP + 3)[None, None, None]
+        bricks = [_sprites.brick(colour) for colour in (RED, ORANGE, GOLD)]
+        cells = jnp.concatenate([board[..., :3], board[..., 3:] & row], axis=-1)
+        return cells, (_sprites.paddle, _sprites.ball, _sprites.ball_trail, *bricks)
 
 
 def _brick(row: jax.Array, column: jax.Array) -> jax.Array:

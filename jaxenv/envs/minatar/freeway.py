@@ -21,12 +21,17 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, mix
+from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 
 _BOTTOM = np.int32(SIZE - 1)
 _CHICKEN_COLUMN = np.int32(4)
 _REST = np.int32(3)  # steps between two moves of the chicken
 _CLOCK = np.int32(2500)
+# What drives at the speeds 1 to 5.
+_VEHICLES = (_sprites.car, _sprites.car, _sprites.car, _sprites.truck, _sprites.truck)
+_COLOURS = (RED, ORANGE, GOLD, TEAL, BLUE)
 _CAR_ROWS = np.arange(1, 9, dtype=np.int32)
 
 
@@ -93,6 +98,24 @@ class Freeway(MinAtar):
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
         return ((word[:, :, None] & _REQUIRED) == _REQUIRED).reshape(-1, SIZE, SIZE, len(self.channels))
+
+    def scene(self, game):
+        board = self.board(game)
+        # The speeds 1, -1, 2, -2 and so on.
+        speeds = (np.arange(1, 6, dtype=np.int32)[:, None] * np.array([1, -1], np.int32)).reshape(-1)
+        kind = jnp.pad(game.speed, ((0, 0), (1, 1)))[:, :, None, None] == speeds[None, None, None]
+        cars, trails = board[..., 1:2] & kind, jnp.any(board[..., 2:], axis=-1, keepdims=True) & kind
+        sprites = [sprite(colour) for sprite, colour in zip(_VEHICLES, _COLOURS, strict=True)]
+        streaks = [_sprites.streaks(colour) for colour in _COLOURS]
+        cells = jnp.concatenate([board[..., :1], cars, trails], axis=-1)
+        return cells, (_sprites.chicken, *_sprites.both_ways(*sprites, *streaks))
+
+    def backdrop(self, game, canvas):
+        canvas = canvas.tiles(_sprites.INNER_ROWS, [_sprites.meadow, _sprites.road]).view_cells(SIZE, SIZE)
+        # The time left, above the finish.
+        length = 9.4 * jnp.maximum(game.clock, 0).astype(jnp.float32) / np.float32(_CLOCK)
+        canvas = canvas.box(5, 9.5, 9.6, 0.4, mix(NIGHT, GREEN, 0.25), corner=0.2)
+        return canvas.box(0.3 + length / 2, 9.5, length, 0.2, WHITE)
 
 
 def _move_chicken(game: State, action: jax.Array) -> tuple[State, jax.Array]:

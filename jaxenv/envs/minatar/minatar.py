@@ -10,7 +10,7 @@ first, are generated together, which takes the fewest blocks of the generator.
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -19,7 +19,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice
-from jaxenv.canvas import NIGHT, WHITE, Canvas, mix
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.envs.minatar import _sprites
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
@@ -58,7 +59,6 @@ class MinAtar(Task):
     dtype: str = tree.static(default="bool")
 
     channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
-    sprites: ClassVar[Mapping[str, Callable[[Canvas], Canvas]]]  # what paints a cell of each channel
     minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order
     step_words: ClassVar[int] = 0  # random words per step, without the one for the sticky action
 
@@ -92,6 +92,14 @@ class MinAtar(Task):
     def board(self, game: Tree) -> jax.Array:
         """Returns the board, bool ``[B, 10, 10, len(channels)]``, rows from the top, columns from the left."""
 
+    @abc.abstractmethod
+    def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
+        """Returns what the picture shows: cells, bool ``[B, 10, 10, K]``, and K sprites, the foremost first."""
+
+    def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
+        """Paints what lies behind the sprites. By default it is a floor of cells."""
+        return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
+
     # --- the task ----------------------------------------------------------------------------------------------------
 
     @property
@@ -119,10 +127,9 @@ class MinAtar(Task):
         return self.board(state.game)
 
     def draw(self, state, canvas):
-        """Every cell shows the first of its channels, in the order of ``channels``."""
-        board = self.board(state.game)
-        kinds = jnp.where(board.any(axis=-1), jnp.argmax(board, axis=-1).astype(jnp.int32) + 1, 0)
-        return canvas.fill(NIGHT).tiles(kinds, [_floor, *(self.sprites[name] for name in self.channels)])
+        cells, sprites = self.scene(state.game)
+        kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
+        return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
 
     def observation_spec(self):
         shape = (SIZE, SIZE, len(self.channels))
@@ -132,10 +139,6 @@ class MinAtar(Task):
 
     def action_spec(self):
         return specs.discrete(len(self.actions), name="action")
-
-
-def _floor(canvas: Canvas) -> Canvas:
-    return canvas.box(0.5, 0.5, 0.92, 0.92, mix(NIGHT, WHITE, 0.05), corner=0.1)
 
 
 def _letter_index(letters: str, action: jax.Array) -> jax.Array:

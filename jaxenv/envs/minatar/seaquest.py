@@ -41,7 +41,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._actions import toward
-from jaxenv.envs.minatar import _seaquest_enemies
+from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
 from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
 from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion
 from jaxenv.envs.minatar.minatar import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
@@ -62,6 +62,11 @@ class Diver:
     row: jax.Array
     column: jax.Array
     right: jax.Array
+
+    def cell(self, behind: bool = False) -> Bitboard:
+        """Returns the diver's cell, or the cell behind it; the empty set where there is no diver."""
+        back = jnp.where(self.right, np.int32(-1), np.int32(1)) if behind else 0
+        return Bitboard.cell(self.row, self.column + back).where(self.row > 0)
 
 
 @tree.struct
@@ -205,24 +210,29 @@ class Seaquest(MinAtar):
     def board(self, game):
         enemies, (newer, older) = game.fish | game.submarines, game.divers
         behind_enemies = game.right.to_left() | (enemies - game.right).to_right()
-        back = game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))
         oxygen = (jnp.maximum(game.oxygen, 0) // _OXYGEN_PER_CELL).astype(jnp.uint32)
         aboard = jnp.clip(game.aboard, 0, _MAX_ABOARD).astype(jnp.uint32)
         last_column = np.uint32(1 << (SIZE - 1))
         return stack_channels(
             (
                 Bitboard.cell(game.row, game.column),
-                Bitboard.cell(game.row, back),
+                Bitboard.cell(game.row, game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))),
                 game.shots_right | game.shots_left,
-                Bitboard.union(behind_enemies, _diver_cell(newer, behind=True), _diver_cell(older, behind=True)),
+                Bitboard.union(behind_enemies, newer.cell(behind=True), older.cell(behind=True)),
                 game.torpedoes_right | game.torpedoes_left,
                 game.fish,
                 game.submarines,
                 (np.uint32(1) << oxygen) - np.uint32(1),  # grows to the right from column 0
                 last_column - (last_column >> aboard),  # grows to the left from column 8
-                _diver_cell(newer) | _diver_cell(older),
+                newer.cell() | older.cell(),
             )
         )
+
+    def scene(self, game):
+        return _seaquest_picture.scene(game)
+
+    def backdrop(self, game, canvas):
+        return _seaquest_picture.backdrop(canvas, game.oxygen / _OXYGEN, game.aboard)
 
 
 def _enemy_interval(level: jax.Array) -> jax.Array:
@@ -388,12 +398,3 @@ def _count_down(game: State) -> State:
         enemy_timer=jnp.maximum(game.enemy_timer - 1, 0),
         diver_timer=jnp.maximum(game.diver_timer - 1, 0),
     )
-
-
-# --- observation -----------------------------------------------------------------------------------------------------
-
-
-def _diver_cell(diver: Diver, behind: bool = False) -> Bitboard:
-    """Returns the diver's cell, or the cell behind it; the empty set where there is no diver."""
-    back = jnp.where(diver.right, np.int32(-1), np.int32(1)) if behind else 0
-    return Bitboard.cell(diver.row, diver.column + back).where(diver.row > 0)

@@ -21,6 +21,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._actions import toward
+from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import FIRE, LEFT, RIGHT, SIZE, MinAtar
 
 _COOLDOWN = np.int32(5)  # steps between two shots of the cannon
@@ -104,6 +105,10 @@ class SpaceInvaders(MinAtar):
         direction = jnp.where(game.right, _MARCHING_RIGHT, _MARCHING_LEFT)[:, None]
         word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
         return ((word[:, :, None] & _REQUIRED[None]) == _REQUIRED[None]).reshape(-1, SIZE, SIZE, len(self.channels))
+
+    def scene(self, game):
+        cells = self.board(game)[..., np.array([0, 3, 2, 4, 5])]
+        return cells, (_sprites.cannon, *_sprites.both_ways(_sprites.alien), _sprites.bolt, _sprites.bomb)
 
 
 # Bits of a row's word: 0 to 9 aliens, 10 to 19 friendly bullets or, in the bottom row, the cannon (they never share a

@@ -25,6 +25,8 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
+from jaxenv.canvas import NIGHT
+from jaxenv.envs import _maze_tiles
 from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
@@ -121,6 +123,12 @@ class FourRooms(Task):
             return jnp.stack([walls, agent, goal], axis=-1).astype(jnp.float32)
         cells = jnp.stack([state.row, state.column, state.goal_row, state.goal_column], axis=-1)
         return cells.astype(jnp.float32)
+
+    def draw(self, state, canvas):
+        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_maze_tiles.floor, _maze_tiles.wall])
+        agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
+        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _maze_tiles.goal])
+        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
 
     def observation_spec(self):
         if self.use_visual_obs:

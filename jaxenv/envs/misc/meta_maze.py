@@ -25,6 +25,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import NIGHT
+from jaxenv.envs import _maze_tiles
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
@@ -93,6 +95,20 @@ class MetaMaze(Task):
         flags = jnp.concatenate([seen.reshape(-1, self.rf_size**2), last_action], axis=-1)
         numbers = jnp.stack([state.last_reward, time], axis=-1)
         return jnp.concatenate([flags.astype(jnp.float32), numbers], axis=-1)
+
+    def draw(self, state, canvas):
+        line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
+        rows, columns = line[None, :, None], line[None, None, :]
+        row, column, goal_row, goal_column = (
+            x[:, None, None] for x in (state.row, state.column, state.goal_row, state.goal_column)
+        )
+        walls = _is_wall(rows, columns, self.maze_size).astype(jnp.int32)
+        seen = jnp.maximum(jnp.abs(rows - row), jnp.abs(columns - column)) <= self.rf_size // 2
+        things = jnp.where((rows == goal_row) & (columns == goal_column), np.int32(1), np.int32(0))
+        things = jnp.where((rows == row) & (columns == column), np.int32(2), things)
+        canvas = canvas.fill(NIGHT).tiles(walls, [_maze_tiles.floor, _maze_tiles.wall])
+        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
+        return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
 
     def observation_spec(self):
         flags = self.rf_size**2 + 4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import tree
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.door_key import DoorKey
 from jaxenv.envs.grid.empty import Empty
@@ -94,3 +95,46 @@ def test_traced_sizes_are_clipped_to_the_valid_range():
 def test_invalid_arguments_raise_an_error(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def picture(env, **changes):
+    """The pictures of states in which ``changes`` are made, by cells: float ``[B, 8, 8, 8, 8, 3]``."""
+    state = env.reset(jax.random.key(0))[0]
+    state = tree.rebuild(state, task=tree.rebuild(state.task, **changes))
+    image = np.asarray(env.render(state, 64)) / np.float32(255)
+    return image.reshape(-1, 8, 8, 8, 8, 3).swapaxes(2, 3)
+
+
+def test_the_picture_is_light_where_the_agent_looks_and_its_triangle_points_there():
+    x, y, four = 4, 3, np.ones(4, np.int32)
+    image = picture(
+        jaxenv.spec("MiniGrid-Empty-8x8-v0").make(4), agent=Pose(4 * four, 3 * four, np.arange(4, dtype=np.int32))
+    )
+    row, column = np.mgrid[1:7, 1:7]
+    for lane, (ahead_x, ahead_y) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
+        ahead = (column - x) * ahead_x + (row - y) * ahead_y
+        aside = (column - x) * ahead_y + (row - y) * ahead_x
+        expected = (ahead >= 0) & (abs(aside) <= 3)
+        light = image[lane, 1:7, 1:7, 4, 4].mean(axis=-1) > 0.2
+        bare = ((row != y) | (column != x)) & ((row < 6) | (column < 6))  # neither agent nor goal
+        np.testing.assert_array_equal(light[bare], expected[bare])
+        triangle = image[lane, y, x, :, :, 0] > 0.6
+        steps = np.mgrid[:8, :8] - 3.5
+        in_front = steps[0] * ahead_y + steps[1] * ahead_x > 0
+        assert triangle[in_front].sum() < triangle[~in_front].sum()
+
+
+def test_the_picture_shows_the_door_and_the_carried_key():
+    env = jaxenv.spec("MiniGrid-DoorKey-8x8-v0").make(4)
+    lanes = np.zeros(4, np.int32)
+    floor = env.room(lanes + 8).remove_column(lanes + 4).add(lanes + 4, lanes + 3)
+    door, beside = lanes + 4 + 32 * 3, lanes + 1 + 32 * 6
+    lock = Lock(door, np.array([0, 1, 2, 2], np.int32), np.where([0, 0, 0, 1], -1, beside).astype(np.int32))
+    image = picture(env, floor=floor, lock=lock, agent=Pose(lanes + 3, lanes + 3, lanes))
+    beyond = image[:, 3, 5, 4, 4].mean(axis=-1)
+    np.testing.assert_array_equal(beyond > 0.2, [True, False, False, False])  # only seen through the open door
+    doors = image[:, 3, 4]
+    assert all(np.abs(doors[i] - doors[j]).max() > 0.2 for i, j in ((0, 1), (0, 2), (1, 2)))
+    gold = (image[..., 1] > image[..., 2] + 0.25) & (image[..., 0] > 0.6)
+    np.testing.assert_array_equal(gold[:, 6, 1].any(axis=(1, 2)), [True, True, True, False])
+    np.testing.assert_array_equal(gold[:, 3, 3].any(axis=(1, 2)), [False, False, False, True])

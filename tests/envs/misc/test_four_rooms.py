@@ -243,3 +243,13 @@ def test_invalid_options_raise(options, message):
 def test_a_transition_table_with_an_invalid_probability_raises():
     with pytest.raises(ValueError, match=r"transition_table: fail_prob must be in \[0, 1\], got 2.0"):
         transition_table(2.0)
+
+
+def test_the_picture_shows_walls_the_goal_and_the_agent():
+    env = jaxenv.make(ID, 1)
+    image = np.asarray(env.render(env.reset(jax.random.key(0))[0], 13 * 8)).astype(int)
+    red, green, _ = np.moveaxis(image.reshape(13, 8, 13, 8, 3)[:, 4, :, 6], -1, 0)
+    goal, agent = green > red + 40, red > green + 40
+    assert np.argwhere(goal).tolist() == [[8, 9]]
+    assert np.argwhere(agent).tolist() == [[4, 1]]
+    np.testing.assert_array_equal((red > 80) & ~goal & ~agent, WALLS)

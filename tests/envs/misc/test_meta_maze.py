@@ -4,10 +4,12 @@ The original is the script of a paper with the maze inside its training loop. gy
 possible positions of agent and goal, and in the end of an episode.
 """
 
+import jax
 import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import tree
 from jaxenv.envs.misc.meta_maze import State
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, spaces
@@ -210,3 +212,19 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds(played):
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
+
+
+def test_the_picture_shows_pillars_the_hidden_goal_and_what_the_agent_sees():
+    env = jaxenv.spec(ID).make(1)
+    state = env.reset(jax.random.key(0))[0]
+    row, column, goal_row, goal_column = (np.array([i], np.int32) for i in (2, 5, 7, 8))
+    task = tree.rebuild(state.task, row=row, column=column, goal_row=goal_row, goal_column=goal_column)
+    image = np.asarray(env.render(tree.rebuild(state, task=task), 11 * 8)).reshape(11, 8, 11, 8, 3).astype(int)
+    red, green, _ = np.moveaxis(image[:, 4, :, 0], -1, 0)  # near the left edge of each cell
+    goal = green > red + 40
+    assert np.argwhere(goal).tolist() == [[8, 9]]  # counted with the outer walls
+    np.testing.assert_array_equal((red > 85) & ~goal, Maze().walls)
+    floor = (red < 85) & ~goal
+    rows, columns = np.indices(floor.shape)
+    near = np.maximum(abs(rows - 3), abs(columns - 6)) <= 1
+    np.testing.assert_array_equal(floor & (red > 50), floor & near)

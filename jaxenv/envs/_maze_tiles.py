@@ -1,0 +1,35 @@
+"""Cells of mazes and rooms that several families share, painted in the unit square."""
+
+from jaxenv.canvas import GREEN, GREY, INK, NIGHT, RED, SKY, WHITE, Canvas, mix
+
+
+def floor(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.95, 0.95, mix(NIGHT, WHITE, 0.06))
+
+
+def wall(canvas: Canvas) -> Canvas:
+    canvas = canvas.fill(mix(GREY, INK, 0.6))
+    return canvas.box(0.5, 0.54, 0.94, 0.86, mix(GREY, INK, 0.35), corner=0.08)
+
+
+def goal(canvas: Canvas) -> Canvas:
+    """A green cell with a flag."""
+    canvas = floor(canvas).box(0.5, 0.5, 0.95, 0.95, GREEN, corner=0.08)
+    canvas = canvas.polygon([(0.36, 0.84), (0.8, 0.67), (0.36, 0.5)], WHITE, corner=0.02)
+    return canvas.line(0.34, 0.18, 0.34, 0.84, 0.08, INK)
+
+
+def hidden_goal(canvas: Canvas) -> Canvas:
+    """The place of a goal that the agent does not see."""
+    canvas = floor(canvas).box(0.5, 0.5, 0.9, 0.9, GREEN, corner=0.2)
+    return canvas.box(0.5, 0.5, 0.66, 0.66, mix(NIGHT, GREEN, 0.2), corner=0.12)
+
+
+def sight(canvas: Canvas) -> Canvas:
+    """The light on a cell that the agent sees."""
+    return canvas.box(0.5, 0.5, 1, 1, SKY, alpha=0.15)
+
+
+def walker(canvas: Canvas) -> Canvas:
+    """An agent without a direction."""
+    return canvas.disc(0.5, 0.5, 0.36, mix(RED, INK, 0.5)).disc(0.5, 0.5, 0.3, RED)
