@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.bsuite import _coins
+from jaxenv.envs.bsuite import _chains, _coins
 from jaxenv.task import Task, Transition
 
 
@@ -82,6 +82,11 @@ class UmbrellaChain(Task):
 
     def state_info(self, state):
         return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
+
+    def draw(self, state, canvas):
+        canvas = _chains.umbrella(canvas, state.needed, state.held)
+        coins = _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
+        return _chains.distractors(canvas, coins, state.time, self.params.chain_length)
 
     def observation_spec(self):
         return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")

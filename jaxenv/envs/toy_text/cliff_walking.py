@@ -20,6 +20,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import NIGHT
+from jaxenv.envs._drawing import place
+from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
 _ROWS, _COLUMNS = 4, 12
@@ -55,6 +58,14 @@ class CliffWalking(Tabular):
 
     def first_states(self):
         return np.array([(_ROWS - 1) * _COLUMNS], np.int32)
+
+    def draw(self, state, canvas):
+        kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
+        kinds[0, -1] = 2
+        kinds[0, -1, 0], kinds[0, -1, -1] = 1, 3
+        start = lambda cell: _sprites.start(_sprites.ground(cell))  # noqa: E731
+        canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground, start, _sprites.cliff, _sprites.goal])
+        return canvas.tiles(place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
 
     def observation_spec(self):
         return specs.discrete(_ROWS * _COLUMNS, name="observation")
