@@ -9,6 +9,7 @@ from bsuite.environments import memory_chain as bsuite_memory_chain
 from jaxenv.envs.bsuite.memory_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import pictures
 
 ID = "MemoryChain-bsuite"
 
@@ -111,3 +112,13 @@ def test_counters_are_carried_over_to_the_next_episode():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)
+
+
+def test_the_picture_shows_bits_query_and_time_with_a_length_per_lane():
+    plain = {"time": 1, "bits": (True, False), "query": 0, "length": 5}
+    changes = [{}, {"time": 2}, {"time": 5}, {"bits": (True, True)}, {"query": 1}, {"length": 6}]
+    columns = [{**plain, **change} for change in (*changes, *4 * [{}])]
+    time, bits, query, length = (np.array([column[name] for column in columns]) for name in plain)
+    env = reference.bare(ID, num_envs=10, num_bits=2, memory_length=length.astype(np.int32))
+    first, *others = pictures(env, State(time, bits, query, query, query))
+    assert [(first != other).any() for other in others] == 5 * [True] + 4 * [False]
