@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from bsuite.environments import memory_chain as bsuite_memory_chain
 
+from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.memory_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
-from tests.pictures import pictures
+from tests.pictures import cells, pictures, shows
 
 ID = "MemoryChain-bsuite"
 
@@ -114,11 +115,9 @@ def test_invalid_options_raise(options, message):
         bare(**options)
 
 
-def test_the_picture_shows_bits_query_and_time_with_a_length_per_lane():
-    plain = {"time": 1, "bits": (True, False), "query": 0, "length": 5}
-    changes = [{}, {"time": 2}, {"time": 5}, {"bits": (True, True)}, {"query": 1}, {"length": 6}]
-    columns = [{**plain, **change} for change in (*changes, *4 * [{}])]
-    time, bits, query, length = (np.array([column[name] for column in columns]) for name in plain)
-    env = reference.bare(ID, num_envs=10, num_bits=2, memory_length=length.astype(np.int32))
-    first, *others = pictures(env, State(time, bits, query, query, query))
-    assert [(first != other).any() for other in others] == 5 * [True] + 4 * [False]
+def test_the_picture_frames_the_queried_bit_at_the_time_of_the_query_of_each_lane():
+    time, query, length = np.tile([[5, 5, 4, 4], [0, 1, 0, 1], [5, 5, 4, 5]], (1, 3)).astype(np.int32)[:, :10]
+    env = reference.bare(ID, num_envs=10, num_bits=2, memory_length=length)
+    picture = pictures(env, State(time, np.ones((10, 2), bool), query, query, query))[:4, :40]
+    framed = cells(shows(picture, ORANGE), 1, 2).reshape(4, 2)
+    np.testing.assert_array_equal(framed, [[True, False], [False, True], [True, False], [False, False]])
