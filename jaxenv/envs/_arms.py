@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxenv.canvas import GREY, INK, PAPER, RED, TEAL, Canvas, mix
 
 _LEFT, _WIDTH = 0.7, 8.6  # of all arms; the picture is 10 wide and 10 high
+_MIN_TEXT = 4  # pixels, the height of a number that can be read
 _BOTTOM, _HEIGHT = 2.6, 6.7
 
 
@@ -35,7 +36,8 @@ class Arms:
             y = jnp.clip(self.y(means[:, arm]), 2.0, 9.7)
             place = self.x(arm), (y + zero) / 2, min(0.72 * self.slot, 2.2), jnp.maximum(jnp.abs(y - zero), 0.2)
             canvas = canvas.box(*place, mix(PAPER, GREY, 0.8)).box(*place, TEAL, alpha=best[:, arm])
-            canvas = canvas.text(str(arm), self.x(arm), 1.2, height, INK, align=0.5)
+            if height * canvas.scale >= _MIN_TEXT:
+                canvas = canvas.text(str(arm), self.x(arm), 1.2, height, INK, align=0.5)
         return canvas
 
     def draw_pull(self, canvas: Canvas, arm: jax.Array, reward: jax.Array, pulled: jax.Array) -> Canvas:

@@ -7,19 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.canvas import (
-    BLUE,
-    GOLD,
-    GREY,
-    INK,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    SILVER,
-    TEAL,
-    WHITE,
-    Canvas,
-)
+from jaxenv.canvas import BLUE, GOLD, GREY, INK, ORANGE, PAPER, PURPLE, SILVER, TEAL, WHITE, Canvas, turn
 from jaxenv.envs._drawing import person, timeline
 
 # --- discounting chain -----------------------------------------------------------------------------------------------
@@ -54,7 +42,7 @@ def discounting(
         canvas = canvas.disc(x, y, 0.62, GREY).disc(x, y, 0.62, GOLD, more).disc(x, y, 0.46, PAPER, paid)
         canvas = canvas.text("1", x, y - 0.22, 0.44, INK, align=0.5, alpha=~more)
         canvas = canvas.text("1.1", x, y - 0.18, 0.36, INK, align=0.5, alpha=more)
-        canvas = canvas.text(str(step), x, y + 0.68, 0.36, GREY, align=0.5)
+        canvas = canvas.text(str(step), x, y + 0.7, 0.44, GREY, align=0.5)
     x = jnp.where(choice < 0, np.float32(0.8), at)
     canvas = canvas.disc(0.8, 5.3, 0.3, SILVER).disc(x, here, 0.42, INK).disc(x, here, 0.32, ORANGE)
     return canvas.text("STEP", 0.4, 0.4, 0.5, GREY).number(time, 4.1, 0.4, 0.5, INK, digits=3, align=1)
@@ -74,7 +62,8 @@ def memory(canvas: Canvas, time: jax.Array, bits: jax.Array, query: jax.Array, l
         length: steps from the bits to the query, int32, for all lanes or ``[B]``.
     """
     canvas = canvas.view((0, 10), (0, 10))
-    seen, asked, over = time <= 1, time == length, time > length
+    # As in the observation, which lags by one step.
+    seen, asked, over = time <= 1, jnp.maximum(time, 1) == length, time > length
     count = bits.shape[1]
     columns = math.ceil(math.sqrt(2 * count)) if count > 4 else count
     rows = -(-count // columns)
@@ -98,53 +87,63 @@ def memory(canvas: Canvas, time: jax.Array, bits: jax.Array, query: jax.Array, l
         ("ANSWERED", INK, over),
     ):
         canvas = canvas.text(text, 5, 2.5, 0.8, colour, align=0.5, alpha=shown)
-    return _steps_left(canvas, time, length + 1)
+    return steps_left(canvas, time, length + 1)
 
 
 # --- umbrella chain --------------------------------------------------------------------------------------------------
+
+_GROUND = 2.1
+_CANOPY_X, _CANOPY_Y, _CANOPY_RADIUS = 5.3, 4.5, 2.2
 
 
 def umbrella(canvas: Canvas, needed: jax.Array, held: jax.Array) -> Canvas:
     """Paints the weather, rain where an umbrella is ``needed``, and a person with or without one, bool ``[B]`` each."""
     canvas = canvas.view((0, 10), (0, 10))
-    dry = canvas.disc(2.3, 8.2, 0.9, GOLD)
-    for angle in np.arange(8) * math.pi / 4:
-        x, y = math.cos(angle), math.sin(angle)
-        dry = dry.line(2.3 + 1.2 * x, 8.2 + 1.2 * y, 2.3 + 1.55 * x, 8.2 + 1.55 * y, 0.16, GOLD)
-    wet = canvas
-    for number in range(12):
-        x = 1.0 + 0.67 * number
-        top = _CANOPY + 2.2 * math.sqrt(max(1 - (x - 5.3) ** 2 / 4.84, 0))
-        # An umbrella catches the drops above it.
-        floor = jnp.where(held, np.float32(top), np.float32(_GROUND)) if abs(x - 5.3) < 2.2 else _GROUND
-        for y in (6.6, 5.4, 4.2, 3.0) if number % 2 else (7.2, 6.0, 4.8, 3.6):
-            wet = wet.line(x + 0.08, y, x - 0.08, y - 0.55, 0.13, BLUE, alpha=y - 0.55 > floor)
-    for x, y, radius in ((3.2, 8.2, 0.9), (4.6, 8.7, 1.1), (6.1, 8.6, 1.0), (7.2, 8.1, 0.8)):
-        wet = wet.disc(x, y, radius, GREY)
-    wet = wet.box(5.2, 7.8, 5.2, 1.1, GREY, corner=0.5)
-    canvas = wet.where(needed, dry).box(5, _GROUND - 0.1, 8.8, 0.16, INK, corner=0.08)
+    canvas = _rain(canvas, held).where(needed, _sun(canvas)).box(5, _GROUND - 0.1, 8.8, 0.16, INK, corner=0.08)
     canvas = person(canvas, ORANGE, 5.0, _GROUND + 0.9, 2.2)
-    up = canvas.line(5.6, _GROUND + 0.7, 5.6, _CANOPY + 2.4, 0.16, INK)
     angles = np.linspace(0, math.pi, 17)
-    up = up.polygon([(5.3 + 2.2 * math.cos(a), _CANOPY + 2.2 * math.sin(a)) for a in angles], PURPLE)
-    return up.where(held, canvas)
+    rim = [turn(_CANOPY_RADIUS, 0.0, angle) for angle in angles.tolist()]
+    open_umbrella = canvas.line(5.6, _GROUND + 0.7, 5.6, _CANOPY_Y + 2.4, 0.16, INK)
+    open_umbrella = open_umbrella.polygon([(_CANOPY_X + x, _CANOPY_Y + y) for x, y in rim], PURPLE)
+    return open_umbrella.where(held, canvas)
 
 
-_GROUND, _CANOPY = 2.1, 4.5
+def _sun(canvas: Canvas) -> Canvas:
+    canvas = canvas.disc(2.3, 8.2, 0.9, GOLD)
+    for angle in (np.arange(8) * math.pi / 4).tolist():
+        (x, y), (to_x, to_y) = turn(1.2, 0.0, angle), turn(1.55, 0.0, angle)
+        canvas = canvas.line(2.3 + x, 8.2 + y, 2.3 + to_x, 8.2 + to_y, 0.18, GOLD)
+    return canvas
 
 
-def distractors(canvas: Canvas, coins: jax.Array, time: jax.Array, length: Any) -> Canvas:
-    """Paints the coins that carry no information, bool ``[B, N]``, and the time."""
-    for number in range(coins.shape[1]):
+def _rain(canvas: Canvas, held: jax.Array) -> Canvas:
+    """A cloud and drops, except below an umbrella that is ``held``."""
+    for number in range(9):
+        x = 1.1 + 0.9 * number
+        beyond = _CANOPY_RADIUS**2 - (x - _CANOPY_X) ** 2
+        top = _CANOPY_Y + math.sqrt(beyond) if beyond > 0 else 0.0
+        for y in (6.5, 5.1, 3.7) if number % 2 else (7.2, 5.8, 4.4, 3.0):
+            shown = ~held if y - 0.6 < top else 1.0
+            canvas = canvas.line(x + 0.08, y, x - 0.08, y - 0.6, 0.16, BLUE, alpha=shown)
+    for x, y, radius in ((3.2, 8.2, 0.9), (4.6, 8.7, 1.1), (6.1, 8.6, 1.0), (7.2, 8.1, 0.8)):
+        canvas = canvas.disc(x, y, radius, GREY)
+    return canvas.box(5.2, 7.8, 5.2, 1.1, GREY, corner=0.5)
+
+
+def coins(canvas: Canvas, heads: jax.Array) -> Canvas:
+    """Paints coins that carry no information at the right, bool ``[B, N]``."""
+    for number in range(heads.shape[1]):
         column, row = divmod(number, 20)
         x, y = 9.7 - 0.4 * column, 9.7 - 0.4 * row
-        canvas = canvas.disc(x, y, 0.15, SILVER).disc(x, y, 0.15, INK, coins[:, number])
-    return _steps_left(canvas, time, length)
+        canvas = canvas.disc(x, y, 0.15, SILVER).disc(x, y, 0.15, INK, heads[:, number])
+    return canvas
 
 
-def _steps_left(canvas: Canvas, time: jax.Array, last: Any) -> Canvas:
-    """The time passed of ``last`` steps, as a bar, and the number of remaining steps."""
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def steps_left(canvas: Canvas, time: jax.Array, last: Any) -> Canvas:
+    """Paints the ``time`` passed of ``last`` steps, as a bar, and the number of remaining steps."""
     last = jnp.asarray(last, jnp.int32)
-    left = jnp.maximum(last - time, 0)
-    canvas = timeline(canvas, 0.8, 7.4, 0.95, time.astype(jnp.float32) / last.astype(jnp.float32))
-    return canvas.number(left, 9.6, 0.6, 0.75, INK, digits=3, align=1)
+    canvas = timeline(canvas, 0.8, 7.2, 0.95, time.astype(jnp.float32) / last.astype(jnp.float32))
+    return canvas.number(jnp.maximum(last - time, 0), 9.6, 0.6, 0.75, INK, digits=3, align=1)

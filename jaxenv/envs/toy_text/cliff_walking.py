@@ -61,10 +61,9 @@ class CliffWalking(Tabular):
 
     def draw(self, state, canvas):
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
-        kinds[0, -1] = 2
-        kinds[0, -1, 0], kinds[0, -1, -1] = 1, 3
-        start = lambda cell: _sprites.start(_sprites.ground(cell))  # noqa: E731
-        canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground, start, _sprites.cliff, _sprites.goal])
+        canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
+        kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
+        canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _sprites.goal])
         return canvas.tiles(place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
 
     def observation_spec(self):

@@ -164,7 +164,7 @@ class Taxi(Tabular):
 
     def draw(self, state, canvas):
         cell, passenger, destination = _decode(state.index)
-        grid, stops = (5, 5), jnp.array(_STOPS)
+        grid, stops = (5, 5), jnp.array(_STOPS, jnp.int32)
         walls = (~_OPEN_TO_EAST & (np.arange(5) < 4)).astype(np.int32) + 2 * (~_OPEN_TO_WEST & (np.arange(5) > 0))
         town = np.zeros(25, np.int32)
         town[list(_STOPS)] = range(1, 5)
