@@ -43,8 +43,8 @@ def discounting(
         canvas = canvas.text("1", x, y - 0.22, 0.44, INK, align=0.5, alpha=~more)
         canvas = canvas.text("1.1", x, y - 0.18, 0.36, INK, align=0.5, alpha=more)
         canvas = canvas.text(str(step), x, y + 0.7, 0.44, GREY, align=0.5)
-    x = jnp.where(choice < 0, np.float32(0.8), at)
-    canvas = canvas.disc(0.8, 5.3, 0.3, SILVER).disc(x, here, 0.42, INK).disc(x, here, 0.32, ORANGE)
+    at = jnp.where(choice < 0, np.float32(0.8), at)
+    canvas = canvas.disc(0.8, 5.3, 0.3, SILVER).disc(at, here, 0.42, INK).disc(at, here, 0.32, ORANGE)
     return canvas.text("STEP", 0.4, 0.4, 0.5, GREY).number(time, 4.1, 0.4, 0.5, INK, digits=3, align=1)
 
 

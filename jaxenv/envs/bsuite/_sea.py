@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.canvas import BLUE, BROWN, GOLD, INK, NIGHT, ORANGE, SAND, SKY, WHITE, Canvas, mix
@@ -34,7 +35,7 @@ def draw(canvas: Canvas, row: jax.Array, column: jax.Array, rightward: np.ndarra
         for diagonal in (False, True)
         for digit in "01"
     ]
-    canvas = canvas.fill(NIGHT).tiles(kinds, [*water, _ground, _rock, _treasure])
+    canvas = canvas.fill(NIGHT).tiles(jnp.asarray(kinds), [*water, _ground, _rock, _treasure])
     return canvas.tiles(place(row * np.int32(size + 1) + column, grid), [None, _diver])
 
 
