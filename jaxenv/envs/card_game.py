@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.envs import _cards
 from jaxenv.task import Task, Transition
 
 
@@ -46,6 +47,12 @@ class CardGame(Task):
 
     def observe(self, state):
         return state.total[:, None]
+
+    def draw(self, state, canvas):
+        canvas = _cards.table(canvas)
+        for offset in (-0.12, 0.0, 0.12):
+            canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
+        return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)
 
     def observation_spec(self):
         return specs.Bounded((1,), np.int32, 0, 30, "observation")

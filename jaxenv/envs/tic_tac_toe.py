@@ -24,9 +24,11 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice
+from jaxenv.canvas import BLUE, GOLD, GREY, NIGHT, ORANGE, SKY, Canvas, mix
 from jaxenv.task import Task, Transition
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
+_AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
 
 
 @tree.struct
@@ -95,11 +97,33 @@ class TicTacToe(Task):
         # On a full board the episode is over. The mask then allows every cell, so that a policy always has an action.
         return {"action_mask": (state.board == 0) | _is_full(state.board)[:, None]}
 
+    def draw(self, state, canvas):
+        canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
+        for at in (1, 2):
+            canvas = canvas.line(at, 0.15, at, 2.85, 0.06, GREY).line(0.15, at, 2.85, at, 0.06, GREY)
+        # Player 0 has crosses and player 1 rings.
+        canvas = canvas.tiles(state.board.astype(jnp.int32).reshape(-1, 3, 3) + 1, [_cross, None, _ring])
+        lines = state.board[:, _LINES]
+        complete = (lines[..., 0] != 0) & jnp.all(lines == lines[..., :1], axis=-1)
+        for number, (first, _, last) in enumerate(_LINES.tolist()):
+            (row, column), (to_row, to_column) = divmod(first, 3), divmod(last, 3)
+            ends = column + 0.5, 2.5 - row, to_column + 0.5, 2.5 - to_row
+            canvas = canvas.line(*ends, 0.14, GOLD, alpha=complete[:, number])
+        return canvas
+
     def observation_spec(self):
         return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
 
     def action_spec(self):
         return specs.discrete(9, name="action")
+
+
+def _cross(canvas: Canvas) -> Canvas:
+    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
+
+
+def _ring(canvas: Canvas) -> Canvas:
+    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)
 
 
 def _player_to_move(board: jax.Array) -> jax.Array:

@@ -5,7 +5,10 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.canvas import GREEN, RED
+from jaxenv.envs.card_game import CardGame, State
 from jaxenv.timestep import StepType
+from tests.pictures import pictures, shows
 
 DRAW, STOP = 0, 1
 FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
@@ -156,3 +159,9 @@ def test_specs_equal_those_of_the_tutorial_with_an_upper_bound():
     assert env.observation_spec() == jaxenv.specs.Bounded((1,), np.int32, 0, 30)
     assert env.action_spec() == jaxenv.specs.Bounded((), np.int32, 0, 1)
     assert jaxenv.spec("CardGame-v0").max_episode_steps is None
+
+
+def test_the_picture_is_green_at_21_and_red_above():
+    picture = pictures(CardGame(), State(np.int32([20, 21, 22])))
+    for colour, lane in ((GREEN, 1), (RED, 2)):
+        assert np.flatnonzero(shows(picture, colour).any(axis=(1, 2))).tolist() == [lane]

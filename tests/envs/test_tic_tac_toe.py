@@ -8,8 +8,11 @@ import pytest
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.canvas import GOLD
+from jaxenv.envs.tic_tac_toe import State, TicTacToe
 from jaxenv.testing import check_env
 from jaxenv.timestep import StepType
+from tests.pictures import pictures, shows
 
 FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
 LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
@@ -259,3 +262,12 @@ def test_a_game_against_an_opponent_has_the_properties_of_an_environment():
     env = jaxenv.make("TicTacToe-v0", num_envs=4, opponent="random")
     names = ["same_tree", "strict_promotion", "lane_independent", "within_specs", "mask_leaves_an_action"]
     check_env(env, properties=names, raise_on_failure=True)
+
+
+def test_the_picture_strikes_out_complete_lines_through_their_three_cells():
+    board = np.zeros((9, 9), np.int8)
+    for lane, line in enumerate(LINES):
+        board[lane, list(line)] = 1 - 2 * (lane % 2)
+    board[8, :2] = 1
+    struck = shows(pictures(TicTacToe(), State(board)), GOLD)[:, 10::20, 10::20].reshape(9, 9)  # centres of cells
+    assert [tuple(np.flatnonzero(lane).tolist()) for lane in struck] == [*LINES, ()]

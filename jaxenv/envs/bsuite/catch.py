@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import NIGHT, RED, SKY, WHITE, Canvas
+from jaxenv.envs._drawing import floor, place
 from jaxenv.task import Task, Transition
 
 
@@ -69,8 +71,29 @@ class Catch(Task):
     def state_info(self, state):
         return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
 
+    def draw(self, state, canvas):
+        board = (self.rows, self.columns)
+        canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *board), np.int32), [floor])
+        paddle = (self.rows - 1) * self.columns + state.paddle
+        canvas = canvas.tiles(place(paddle, board), [None, _paddle])
+        missed = (state.ball_row == self.rows - 1) & (state.paddle != state.ball_column)
+        ball = state.ball_row * self.columns + state.ball_column
+        return canvas.tiles(place(ball, board, 1 + missed.astype(jnp.int32)), [None, _ball, _missed_ball])
+
     def observation_spec(self):
         return specs.Bounded((self.rows, self.columns), np.float32, 0, 1, "observation")
 
     def action_spec(self):
         return specs.discrete(3, name="action")
+
+
+def _paddle(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.3, 0.98, 0.36, SKY, corner=0.16)
+
+
+def _ball(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.6, 0.32, WHITE)
+
+
+def _missed_ball(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.4, 0.32, RED)

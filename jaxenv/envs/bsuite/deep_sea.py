@@ -26,6 +26,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.envs._bitmap import lookup
+from jaxenv.envs.bsuite import _sea
 from jaxenv.task import Task, Transition
 
 
@@ -135,6 +136,9 @@ class DeepSea(Task):
             "total_bad_episodes": state.bad_episodes,
             "denoised_return": state.treasures.astype(jnp.float32),
         }
+
+    def draw(self, state, canvas):
+        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
 
     def observation_spec(self):
         return specs.Bounded((self.size, self.size), np.float32, 0, 1, "observation")

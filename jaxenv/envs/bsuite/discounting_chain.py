@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._checks import check_choice
+from jaxenv.envs.bsuite import _chains
 from jaxenv.task import Task, Transition
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
@@ -69,6 +70,10 @@ class DiscountingChain(Task):
     def observe(self, state):
         time = state.time.astype(jnp.float32) / np.float32(_NUM_STEPS)
         return jnp.stack([state.choice.astype(jnp.float32), time], axis=-1)[:, None]
+
+    def draw(self, state, canvas):
+        bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
+        return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)
 
     def observation_spec(self):
         # An episode without termination may last longer than 100 steps.

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.bsuite import _coins
+from jaxenv.envs.bsuite import _chains, _coins
 from jaxenv.task import Task, Transition
 
 
@@ -86,6 +86,9 @@ class MemoryChain(Task):
 
     def state_info(self, state):
         return {"total_perfect": state.right, "total_regret": np.float32(2) * state.wrong.astype(jnp.float32)}
+
+    def draw(self, state, canvas):
+        return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
 
     def observation_spec(self):
         bits = [1] * self.num_bits

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE
 from jaxenv.envs.bsuite import _digits
 from jaxenv.task import Task, Transition
 
@@ -107,6 +108,19 @@ class MNISTBandit(Task):
         shown = jnp.asarray(images).at[jnp.maximum(state.image, 0)].get(mode="promise_in_bounds")
         shown = shown.astype(jnp.float32) / np.float32(white)
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
+
+    def draw(self, state, canvas):
+        images, _, white = self._data
+        shown = jnp.asarray(images.view(np.uint8)).at[jnp.maximum(state.image, 0)].get(mode="promise_in_bounds")
+        shown = jnp.where(tree.expand(state.image >= 0, 3), shown, np.uint8(0))
+        border = -(-max(shown.shape[1:]) // 8)
+        light = jnp.pad(shown.astype(jnp.float32) / np.float32(white), ((0, 0), *2 * ((border, border),)))[..., None]
+        dark, bright = NIGHT.reshape(1, 1, 1, 3), WHITE.reshape(1, 1, 1, 3)
+        pixels = jnp.round((dark + light * (bright - dark)) * np.float32(255)).astype(jnp.uint8)
+        canvas = canvas.fill(NIGHT).picture(pixels)
+        # The right answer stands below the image.
+        canvas = canvas.view((0, 10), (0, 10)).text("=", 4.9, 0.2, 0.6, GREY, align=1)
+        return canvas.number(state.label, 5.15, 0.2, 0.6, GOLD, digits=1)
 
     def observation_spec(self):
         low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)

@@ -18,6 +18,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice, check_integer
+from jaxenv.canvas import INK
+from jaxenv.envs._arms import Arms
 from jaxenv.task import Task, Transition
 
 
@@ -73,6 +75,14 @@ class SimpleBandit(Task):
 
     def observe(self, state):
         return jnp.ones((*state.total_regret.shape, 1, 1), jnp.float32)
+
+    def draw(self, state, canvas):
+        canvas = Arms(self.num_actions, 0.0, 1.0).draw(canvas, state.arms)
+        # The regret in tenths.
+        regret = jnp.round(10 * state.total_regret.astype(jnp.float32) / self._units).astype(jnp.int32)
+        canvas = canvas.text("REGRET", 0.7, 0.15, 0.7, INK).text(".", 8.6, 0.15, 0.7, INK)
+        canvas = canvas.number(jax.lax.div(regret, np.int32(10)), 8.5, 0.15, 0.7, INK, digits=6, align=1)
+        return canvas.number(jax.lax.rem(regret, np.int32(10)), 9.3, 0.15, 0.7, INK, digits=1, align=1)
 
     def observation_spec(self):
         return specs.Bounded((1, 1), np.float32, 1, 1, "observation")

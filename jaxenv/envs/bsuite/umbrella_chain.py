@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.envs.bsuite import _coins
+from jaxenv.envs.bsuite import _chains, _coins
 from jaxenv.task import Task, Transition
 
 
@@ -77,11 +77,16 @@ class UmbrellaChain(Task):
         length = self.params.chain_length
         time_left = (length - state.time).astype(jnp.float32) / jnp.asarray(length, jnp.float32)
         head = jnp.stack([state.needed.astype(jnp.float32), state.held.astype(jnp.float32), time_left], axis=-1)
-        distractors = _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:].astype(jnp.float32)
+        distractors = self._distractors(state).astype(jnp.float32)
         return jnp.concatenate([head, distractors], axis=-1)[:, None]
 
     def state_info(self, state):
         return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
+
+    def draw(self, state, canvas):
+        canvas = _chains.umbrella(canvas, state.needed, state.held)
+        canvas = _chains.coins(canvas, self._distractors(state))
+        return _chains.steps_left(canvas, state.time, self.params.chain_length)
 
     def observation_spec(self):
         return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")
@@ -91,3 +96,7 @@ class UmbrellaChain(Task):
 
     def _words(self, stream):
         return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
+
+    def _distractors(self, state):
+        """The coins of the observation: bool ``[B, n_distractor]``."""
+        return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]

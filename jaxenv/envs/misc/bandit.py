@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.envs._arms import Arms
+from jaxenv.envs._drawing import timeline
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
@@ -74,6 +76,10 @@ class Bandit(Task):
     def reward_bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the rewards."""
 
+    def drawn_bounds(self) -> tuple[Any, Any]:
+        """Lower and upper end of the picture's scale of rewards: numbers, or float32 ``[B]``."""
+        return self.reward_bounds()
+
     # --- the environment ---------------------------------------------------------------------------------------------
 
     def initial(self, stream):
@@ -97,6 +103,12 @@ class Bandit(Task):
         # Stacking columns takes two thirds of the time of concatenating blocks.
         last_action = [(state.last_action == arm).astype(jnp.float32) for arm in range(self.num_actions)]
         return jnp.stack([state.last_reward, *last_action, time], axis=-1)
+
+    def draw(self, state, canvas):
+        arms = Arms(self.num_actions, *self.drawn_bounds())
+        canvas = arms.draw(canvas, state.means)
+        canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
+        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)
 
     def observation_spec(self):
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.envs import _cards
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -125,6 +126,13 @@ class Blackjack(Task):
 
     def observe(self, state):
         return state.player.value, state.open_card, state.player.usable_ace.astype(jnp.int32)
+
+    def draw(self, state, canvas):
+        canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
+        canvas = _cards.closed_card(canvas, 5.9, 7.75)
+        canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
+        canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
+        return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
 
     def observation_spec(self):
         names = ("player_sum", "dealer_card", "usable_ace")

@@ -20,6 +20,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import NIGHT
+from jaxenv.envs._drawing import place
+from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
 _ROWS, _COLUMNS = 4, 12
@@ -55,6 +58,13 @@ class CliffWalking(Tabular):
 
     def first_states(self):
         return np.array([(_ROWS - 1) * _COLUMNS], np.int32)
+
+    def draw(self, state, canvas):
+        kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
+        canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
+        kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
+        canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _sprites.goal])
+        return canvas.tiles(place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
 
     def observation_spec(self):
         return specs.discrete(_ROWS * _COLUMNS, name="observation")

@@ -22,7 +22,10 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import check_choice, check_integer
+from jaxenv.canvas import NIGHT
 from jaxenv.envs._bitmap import lookup
+from jaxenv.envs._drawing import place
+from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
 MAPS = {
@@ -111,6 +114,15 @@ class FrozenLake(Tabular):
 
     def first_states(self):
         return np.flatnonzero([tile == "S" for tile in "".join(self.rows)]).astype(np.int32)
+
+    def draw(self, state, canvas):
+        tiles = np.array([list(row) for row in self.rows])
+        ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice
+        canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *tiles.shape), np.int32), [ice])
+        kinds = np.array([["FHSG".index(tile) for tile in row] for row in self.rows], np.int32)
+        canvas = canvas.tiles(kinds[None], [None, _sprites.hole, _sprites.start, _sprites.goal])
+        in_hole = lookup(tiles == "H", state.index).astype(jnp.int32)
+        return canvas.tiles(place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk])
 
     def observation_spec(self):
         return specs.discrete(len(self.rows) * len(self.rows[0]), name="observation")

@@ -29,7 +29,10 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
+from jaxenv.canvas import NIGHT
 from jaxenv.envs._bitmap import lookup
+from jaxenv.envs._drawing import place
+from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
 from jaxenv.task import Transition
 
@@ -158,6 +161,25 @@ class Taxi(Tabular):
         boards = passenger == stop
         alights = (passenger == _IN_TAXI) & (stop >= 0)
         return {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
+
+    def draw(self, state, canvas):
+        cell, passenger, destination = _decode(state.index)
+        grid, stops = (5, 5), jnp.array(_STOPS, jnp.int32)
+        walls = (~_OPEN_TO_EAST & (np.arange(5) < 4)).astype(np.int32) + 2 * (~_OPEN_TO_WEST & (np.arange(5) > 0))
+        town = np.zeros(25, np.int32)
+        town[list(_STOPS)] = range(1, 5)
+        road = _sprites.wet_road if self.is_rainy else _sprites.road
+        canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *grid), np.int32), [road])
+        canvas = canvas.tiles(town.reshape(1, *grid), [None, *_sprites.stops()])
+        canvas = canvas.tiles(walls[None], [None, _sprites.wall_to_east, _sprites.wall_to_west])
+        changes = state.fickle.astype(jnp.int32) if self.fickle_passenger else 0
+        flags = [None, _sprites.destination, _sprites.doubtful_destination]
+        canvas = canvas.tiles(place(stops[destination], grid, 1 + changes), flags)
+        inside = passenger == _IN_TAXI
+        waits_at = jnp.where(inside, -1, stops[jnp.minimum(passenger, 3)])
+        canvas = canvas.tiles(place(waits_at, grid), [None, _sprites.passenger])
+        taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
+        return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
 
     def observation_spec(self):
         return specs.discrete(500, name="observation")

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from bsuite.environments import catch as bsuite_catch
 
+from jaxenv.canvas import RED, WHITE
 from jaxenv.envs.bsuite.catch import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import cells, pictures, shows
 
 ID = "Catch-bsuite"
 
@@ -75,3 +77,10 @@ def test_regret_is_carried_over_to_the_next_episode():
 def test_too_small_boards_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)
+
+
+def test_the_picture_shows_the_ball_in_its_cell_red_once_it_is_missed():
+    lanes = State(*np.int32([[3, 4, 4], [1, 2, 4], [2, 2, 2], [0, 0, 0]]))
+    picture = pictures(bare(rows=5), lanes)
+    for colour, places in ((WHITE, [[0, 3, 1], [1, 4, 2]]), (RED, [[2, 4, 4]])):
+        assert np.argwhere(cells(shows(picture, colour), 5, 5)).tolist() == places

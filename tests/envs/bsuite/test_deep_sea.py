@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from bsuite.environments import deep_sea as bsuite_deep_sea
 
+from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.deep_sea import Draws, State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import cells, pictures, shows
 
 IDS = {True: "DeepSea-bsuite", False: "DeepSeaStochastic-bsuite"}
 
@@ -174,3 +176,10 @@ def test_counters_are_carried_over_to_the_next_episode():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)
+
+
+def test_the_picture_shows_the_diver_in_its_cell_and_after_the_last_row_on_the_ground():
+    lanes = np.zeros(3, np.int32)
+    before = State(np.int32([0, 2, 4]), np.int32([0, 1, 3]), lanes > 0, lanes, lanes)
+    diver = cells(shows(pictures(bare(size=4), before), ORANGE), 5, 5)
+    assert np.argwhere(diver).tolist() == [[0, 0, 0], [1, 2, 1], [2, 4, 3]]

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from bsuite.environments import discounting_chain as bsuite_discounting_chain
 
+from jaxenv.canvas import GOLD
 from jaxenv.envs.bsuite.discounting_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import pictures, shows
 
 ID = "DiscountingChain-bsuite"
 
@@ -109,3 +111,12 @@ def test_compat_gymnax_equals_gymnax_and_never_terminates():
 def test_an_unknown_compat_raises():
     with pytest.raises(ValueError, match="compat must be '' or 'gymnax', got 'gym'"):
         bare(compat="gym")
+
+
+def test_the_picture_shows_the_larger_reward_of_a_mapping_seed_per_lane():
+    lanes = np.zeros(10, np.int32)
+    env = reference.bare(ID, num_envs=10, mapping_seed=np.arange(10, dtype=np.int32))
+    gold = shows(pictures(env, State(lanes, lanes - 1)), GOLD)
+    height = [np.flatnonzero(lane.any(axis=1)).mean() for lane in gold]
+    assert np.argsort(height[:5]).tolist() == [0, 1, 2, 3, 4]
+    assert height[5:] == height[:5]

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from bsuite.environments import memory_chain as bsuite_memory_chain
 
+from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.memory_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import cells, pictures, shows
 
 ID = "MemoryChain-bsuite"
 
@@ -111,3 +113,11 @@ def test_counters_are_carried_over_to_the_next_episode():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)
+
+
+def test_the_picture_frames_the_queried_bit_at_the_time_of_the_query_of_each_lane():
+    time, query, length = np.tile([[5, 5, 4, 4], [0, 1, 0, 1], [5, 5, 4, 5]], (1, 3)).astype(np.int32)[:, :10]
+    env = reference.bare(ID, num_envs=10, num_bits=2, memory_length=length)
+    picture = pictures(env, State(time, np.ones((10, 2), bool), query, query, query))[:4, :40]
+    framed = cells(shows(picture, ORANGE), 1, 2).reshape(4, 2)
+    np.testing.assert_array_equal(framed, [[True, False], [False, True], [True, False], [False, False]])

@@ -11,10 +11,12 @@ import pytest
 from bsuite.environments import mnist
 
 import jaxenv
+from jaxenv.canvas import NIGHT, WHITE
 from jaxenv.envs.bsuite import _digits
 from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
 from tests.envs.bsuite import reference
 from tests.parity import certify
+from tests.pictures import pictures, shows
 
 ID = "MNISTBandit-bsuite"
 
@@ -193,3 +195,12 @@ def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monk
 def test_invalid_fractions_raise(folder, fraction, message):
     with pytest.raises(ValueError, match=f"{ID}: {message}"):
         MNISTBandit(name=ID, path=str(folder), fraction=fraction)
+
+
+def test_the_picture_shows_white_pixels_white_and_no_image_after_the_step(folder):
+    lanes = State(np.int32([0, -1]), *np.int32([[3, 3], [0, 0]]))
+    picture = pictures(reference.bare(ID, path=str(folder)), lanes)
+    # The image has a border of four pixels and one pixel per pixel.
+    expected = NIGHT + IMAGES[0][..., None] / np.float32(255) * (WHITE - NIGHT)
+    assert np.abs(picture[0, 16:44, 16:44] - np.round(255 * expected)).max() <= 1
+    assert shows(picture[1, :44], NIGHT).all()

@@ -8,9 +8,11 @@ import pytest
 from bsuite.environments import umbrella_chain as bsuite_umbrella_chain
 
 from jaxenv import random
+from jaxenv.canvas import GOLD, GREY, PURPLE
 from jaxenv.envs.bsuite.umbrella_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.pictures import pictures, shows
 
 ID = "UmbrellaChain-bsuite"
 
@@ -142,3 +144,11 @@ def test_regret_is_carried_over_to_the_next_episode():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bare(**options)
+
+
+def test_the_picture_shows_rain_or_sun_and_the_umbrella_that_is_held():
+    lanes, coins = np.zeros(4, np.int32), (np.zeros(4, np.uint32),)
+    needed, held = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], bool)
+    picture = pictures(bare(), State(lanes, needed, held, coins, lanes))
+    for colour, expected in ((GOLD, ~needed), (GREY, needed), (PURPLE, held)):
+        np.testing.assert_array_equal(shows(picture, colour)[:, :50].any(axis=(1, 2)), expected)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import RED
 from jaxenv.envs.misc.bandit import State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_bandit, follow_peer, spaces
 from tests.parity import certify
+from tests.pictures import pictures, shows
 
 ID = "BernoulliBandit-misc"
 STEPS = 100
@@ -130,3 +132,12 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
+
+
+def test_the_picture_shows_the_last_pull_once_there_is_one():
+    lanes = State(np.float32([[0.3, 0.6]] * 3), np.int32([0, 0, 1]), np.float32([0, 0, 1]), np.int32([0, 1, 2]))
+    pull = shows(pictures(gymnax_rollouts.bare(ID), lanes), RED)
+    assert not pull[0].any()
+    (low, left), (high, right) = (np.argwhere(lane).mean(axis=0) for lane in pull[1:])
+    assert high < low
+    assert left < 30 < right

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import TEAL
 from jaxenv.envs.misc.bandit import State
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_bandit, follow_peer, spaces
 from tests.parity import certify
+from tests.pictures import cells, pictures, shows
 
 ID = "GaussianBandit-misc"
 STEPS = 100
@@ -115,3 +117,11 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
+
+
+def test_the_scale_of_the_picture_follows_the_params_of_each_lane():
+    zero, means = np.zeros(10, np.int32), np.float32([[0, 1]] * 10)
+    env = gymnax_rollouts.bare(ID, num_envs=10, sigma_p=np.float32(1 + np.arange(10) % 2))
+    heights = cells(shows(pictures(env, State(means, zero, np.float32(zero), zero)), TEAL), 60, 1).sum(axis=(1, 2))
+    assert heights[0] > heights[1]
+    assert (heights == np.tile(heights[:2], 5)).all()

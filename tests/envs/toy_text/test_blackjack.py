@@ -15,6 +15,7 @@ from jaxenv import tree
 from jaxenv.envs.toy_text.blackjack import DEALER_CARDS, Blackjack, Hand, State
 from tests.envs.toy_text import reference
 from tests.parity import certify
+from tests.pictures import pictures
 from tests.rows import unrolled
 
 ID = "Blackjack-v1"
@@ -221,3 +222,12 @@ def test_specs_and_registry_row_equal_those_of_gymnasium():
     assert [spec.num_values for spec in env.observation_spec()] == [int(part.n) for part in space]
     assert all(spec.minimum == 0 and spec.dtype == np.int32 for spec in env.observation_spec())
     assert dict(jaxenv.spec(ID).kwargs) == gymnasium.spec(ID).kwargs
+
+
+def test_the_picture_hides_the_hidden_card_and_shows_the_rest_of_the_state():
+    plain = {"total": 8, "ace": False, "natural": False, "open_card": 5, "hidden_card": 3}
+    changes = [{"hidden_card": 9}, {"total": 9}, {"ace": True}, {"natural": True}, {"open_card": 1}]
+    columns = [{**plain, **change} for change in ({}, *changes)]
+    total, ace, natural, *dealer = (np.array([column[name] for column in columns]) for name in plain)
+    first, *others = pictures(reference.bare(ID), State(Hand(total, ace), natural, *dealer))
+    assert [(first != other).any() for other in others] == [False, True, True, True, True]

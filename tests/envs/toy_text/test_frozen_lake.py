@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.toy_text import frozen_lake
 from jaxenv.envs.toy_text.frozen_lake import FrozenLake, generate_random_map
-from jaxenv.envs.toy_text.tabular import value_iteration
+from jaxenv.envs.toy_text.tabular import State, value_iteration
 from tests.envs.toy_text import reference
+from tests.pictures import cells, pictures, shows
 
 ID, LARGE = "FrozenLake-v1", "FrozenLake8x8-v1"
 
@@ -133,3 +135,12 @@ def test_invalid_arguments_of_a_random_map_raise(arguments, message):
 def test_invalid_arguments_of_value_iteration_raise(options, message):
     with pytest.raises(ValueError, match=message):
         value_iteration(reference.bare(ID).mdp(), **options)
+
+
+def test_the_picture_shows_the_agent_and_the_goal_in_their_cells():
+    env = reference.bare(ID, desc=("SFFFF", "FFFFF", "FHFFF", "FFFFF", "FFFFG"))
+    index = np.int32([0, 9, 11, 24])
+    picture = pictures(env, State(index))
+    agent, goal = (cells(shows(picture, colour), 5, 5).reshape(4, 25) for colour in (ORANGE, GREEN))
+    np.testing.assert_array_equal(agent, np.arange(25) == index[:, None])
+    np.testing.assert_array_equal(goal, np.tile(np.arange(25) == 24, (4, 1)))

@@ -14,6 +14,7 @@ from jaxenv.envs.toy_text import tabular
 from jaxenv.envs.toy_text.tabular import value_iteration
 from jaxenv.envs.toy_text.taxi import State, Taxi
 from tests.envs.toy_text import reference
+from tests.pictures import cells, pictures
 
 ID = "Taxi-v4"
 NUM_STEPS = 60
@@ -170,3 +171,18 @@ def test_mdp_with_fickle_passengers_raises():
 def test_a_probability_outside_0_to_1_raises(name):
     with pytest.raises(ValueError, match=rf"Taxi-v4: {name} must be in \[0, 1\], got 1.25"):
         jaxenv.make(ID, **{name: 1.25})
+
+
+def test_the_picture_shows_the_passenger_the_taxi_and_the_destination():
+    # Cell, passenger and destination; then the cells that differ from the first picture.
+    cases = [
+        ((12, 0, 1), []),
+        ((13, 0, 1), [12, 13]),
+        ((12, 2, 1), [0, 20]),
+        ((12, 4, 1), [0, 12]),
+        ((12, 0, 3), [4, 23]),
+    ]
+    index = np.int32([(5 * cell + passenger) * 4 + destination for (cell, passenger, destination), _ in cases])
+    picture = pictures(reference.bare(ID), State(index, ()))
+    differs = cells((picture != picture[:1]).any(axis=-1), 5, 5).reshape(-1, 25)
+    assert [np.flatnonzero(lane).tolist() for lane in differs] == [expected for _, expected in cases]

@@ -1,0 +1,58 @@
+"""Parts of pictures that several families share."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.canvas import GREY, INK, NIGHT, SILVER, WHITE, Canvas, mix
+
+FLOOR = mix(NIGHT, WHITE, 0.07)
+
+
+def place(index: jax.Array, shape: tuple[int, int], kind: jax.Array | int = 1) -> jax.Array:
+    """Kinds of cells for `Canvas.tiles`, int32 ``[B, *shape]``: ``kind`` in the cell ``index``, 0 elsewhere."""
+    cells = np.arange(shape[0] * shape[1], dtype=np.int32)[None]
+    kinds = jnp.asarray(kind, jnp.int32).reshape(-1, 1)
+    return jnp.where(cells == index[:, None], kinds, np.int32(0)).reshape(-1, *shape)
+
+
+def floor(canvas: Canvas, colour: np.ndarray = FLOOR) -> Canvas:
+    """A cell that one can stand on."""
+    return canvas.box(0.5, 0.5, 0.94, 0.94, colour, corner=0.1)
+
+
+def person(canvas: Canvas, colour: np.ndarray, x: float = 0.5, y: float = 0.5, size: float = 1.0) -> Canvas:
+    """A figure with a contour in a unit square around ``(x, y)``, scaled by ``size``."""
+    for border, paint in ((0.05 * size, INK), (0.0, colour)):
+        width, height = 0.6 * size + 2 * border, 0.4 * size + 2 * border
+        canvas = canvas.box(x, y - 0.2 * size, width, height, paint, corner=0.18 * size)
+        canvas = canvas.disc(x, y + 0.2 * size, 0.19 * size + border, paint)
+    return canvas
+
+
+def flag(canvas: Canvas, colour: np.ndarray, pole: np.ndarray) -> Canvas:
+    """A flag in the unit square."""
+    canvas = canvas.polygon([(0.36, 0.84), (0.82, 0.67), (0.36, 0.5)], colour, corner=0.02)
+    return canvas.line(0.34, 0.16, 0.34, 0.84, 0.09, pole)
+
+
+def timeline(canvas: Canvas, x: float, to_x: float, y: float, fraction: jax.Array) -> Canvas:
+    """A bar from ``x`` to ``to_x`` of which ``fraction`` has passed."""
+    width = 0.05 * (to_x - x)
+    canvas = canvas.line(x, y, to_x, y, width, SILVER)
+    return canvas.line(x, y, x + (to_x - x) * jnp.clip(fraction, 0, 1), y, width, GREY)
+
+
+def centred_number(
+    canvas: Canvas,
+    value: jax.Array,
+    x: float,
+    y: float,
+    height: float,
+    colour: np.ndarray,
+    alpha: jax.Array | float = 1.0,
+) -> Canvas:
+    """An integer from 0 to 99, int32 ``[B]``, with its middle at ``x``; ``alpha`` is float32 ``[B]``."""
+    both = (value >= 10).astype(jnp.float32)
+    canvas = canvas.number(value, x, y, height, colour, digits=1, align=0.5, alpha=alpha * (1 - both))
+    return canvas.number(value, x, y, height, colour, digits=2, align=0.5, alpha=alpha * both)
