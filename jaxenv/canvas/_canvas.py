@@ -164,6 +164,47 @@ class Canvas:
             distance = jnp.minimum(distance, other)
         return self._shape(distance - _number(width) / 2, colour, alpha)
 
+    def arrow(
+        self, x: Number, y: Number, to_x: Number, to_y: Number, width: Number, colour: Colour, alpha: Number = 1.0
+    ) -> "Canvas":
+        """An arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner, down to nothing."""
+        x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
+        extent = _shapes.length(to_x - x, to_y - y)
+        width = jnp.minimum(width, extent / 5)
+        along_x, along_y = ((end - start) / jnp.maximum(extent, 1e-6) for start, end in ((x, to_x), (y, to_y)))
+        distance = _shapes.arrow(self.x - x, self.y - y, along_x, along_y, extent, width)
+        return self._shape(distance, colour, _number(alpha) * (extent > 0).astype(jnp.float32))
+
+    def arc(
+        self,
+        x: Number,
+        y: Number,
+        radius: Number,
+        start: Number,
+        end: Number,
+        width: Number,
+        colour: Colour,
+        arrow: bool = False,
+        alpha: Number = 1.0,
+    ) -> "Canvas":
+        """The arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``, as `arrow` has."""
+        x, y, radius, start, end, width = map(_number, (x, y, radius, start, end, width))
+        across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, jnp.abs(end - start) / 2
+        if not arrow:
+            distance = _shapes.arc(across, up, radius, middle, half) - width / 2
+            return self._shape(distance, colour, alpha)
+        width = jnp.minimum(width, radius * 2 * half / 5)
+        distance = _shapes.arc_arrow(across, up, radius, middle, half, jnp.sign(end - start), width)
+        return self._shape(distance, colour, _number(alpha) * (half > 0).astype(jnp.float32))
+
+    def sector(
+        self, x: Number, y: Number, radius: Number, start: Number, end: Number, colour: Colour, alpha: Number = 1.0
+    ) -> "Canvas":
+        """The part of a disc between two angles."""
+        x, y, radius, start, end = map(_number, (x, y, radius, start, end))
+        distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, jnp.abs(end - start) / 2)
+        return self._shape(distance, colour, alpha)
+
     def polygon(
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
