@@ -28,9 +28,9 @@ class Canvas:
 
     Attributes:
         pixels: float32 ``[B, H, W, 3]``, red, green and blue from 0 to 1, rows from the top.
-        x: float32 ``[1, 1, W]``, the world coordinates of the centres of the pixels.
-        y: float32 ``[1, H, 1]``.
-        scale: pixels per unit of the world.
+        x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
+        y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
+        scale: pixels per unit of the world, float32 ``[1, 1, 1]``, after `zoom` ``[B, 1, 1]``.
 
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
@@ -41,7 +41,7 @@ class Canvas:
     pixels: jax.Array
     x: Any
     y: Any
-    scale: float = tree.static()
+    scale: Any
 
     # --- from nothing to an image ------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ class Canvas:
         """
         height, width = (size, size) if isinstance(size, int) else size
         pixels = jnp.broadcast_to(_colour(colour), (lanes, height, width, 3))
-        return cls(pixels, np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32), 1.0).view(
+        return cls(pixels, np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32), None).view(
             (0, width), (0, height)
         )
 
@@ -80,7 +80,15 @@ class Canvas:
         across = (np.arange(width) + 0.5 - width / 2) / scale + (x[0] + x[1]) / 2
         down = (height / 2 - np.arange(height) - 0.5) / scale + (y[0] + y[1]) / 2
         across, down = across.astype(np.float32)[None, None], down.astype(np.float32)[None, :, None]
-        return tree.rebuild(self, x=across, y=down, scale=float(scale))
+        return tree.rebuild(self, x=across, y=down, scale=np.full((1, 1, 1), scale, np.float32))
+
+    def zoom(self, factor: Number) -> "Canvas":
+        """Shows ``factor`` times as much of the world around the origin, where a length may differ between lanes.
+
+        Text and numbers need a new `view` first.
+        """
+        factor = _number(factor)
+        return tree.rebuild(self, x=self.x * factor, y=self.y * factor, scale=self.scale / factor)
 
     def image(self) -> jax.Array:
         """The pictures as uint8 ``[B, H, W, 3]``."""
@@ -215,9 +223,18 @@ class Canvas:
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
         """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         y = height(jnp.asarray(self.x))
-        step = np.float32(0.5 / self.scale)
-        slope = (height(self.x + step) - height(self.x - step)) * np.float32(self.scale)
+        step = np.float32(0.5) / self.scale
+        slope = (height(self.x + step) - height(self.x - step)) * self.scale
         return self._shape((self.y - y) / jnp.sqrt(1 + slope * slope), colour, alpha)
+
+    def gauge(
+        self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
+    ) -> "Canvas":
+        """A bar with its left lower corner at ``(x, y)``, of which ``fraction`` is filled."""
+        fraction = jnp.clip(_number(fraction), 0, 1)
+        canvas = self.box(x + width / 2, y + height / 2, width, height, ground, corner=height / 2)
+        filled = height + (width - height) * fraction
+        return canvas.box(x + filled / 2, y + height / 2, filled, height, colour, corner=height / 2)
 
     # --- cells -------------------------------------------------------------------------------------------------------
 
@@ -272,7 +289,9 @@ class Canvas:
             align: the fraction of its length that lies left of x.
             alpha: its opacity.
         """
-        covered = _font.coverage(text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale, align)
+        covered = _font.coverage(
+            text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale.item(), align
+        )
         return self._cover(jnp.asarray(covered)[None], colour, alpha)
 
     def number(
@@ -294,7 +313,7 @@ class Canvas:
             power = 10 ** (digits - 1 - place)
             glyphs = [
                 _font.coverage(
-                    d, self.x - np.float32(start + place * advance), self.y - np.float32(y), height, self.scale
+                    d, self.x - np.float32(start + place * advance), self.y - np.float32(y), height, self.scale.item()
                 )
                 for d in "0123456789"
             ]
@@ -321,7 +340,7 @@ class Canvas:
 
     def _shape(self, distance: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
         """Paints where the signed distance to a shape, in units of the world, is negative."""
-        return self._cover(jnp.clip(0.5 - distance * np.float32(self.scale), 0, 1), colour, alpha)
+        return self._cover(jnp.clip(0.5 - distance * self.scale, 0, 1), colour, alpha)
 
     def _cover(self, covered: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
