@@ -289,9 +289,8 @@ class Canvas:
             align: the fraction of its length that lies left of x.
             alpha: its opacity.
         """
-        covered = _font.coverage(
-            text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale.item(), align
-        )
+        at_x, at_y, scale = self.x - np.float32(x), self.y - np.float32(y), self.scale.item()
+        covered = _font.coverage(text, at_x, at_y, height, scale, align)
         return self._cover(jnp.asarray(covered)[None], colour, alpha)
 
     def number(

@@ -100,7 +100,7 @@ class Acrobot(Task):
         canvas = canvas.line(0, 0, x, y, 0.22, INK).line(x, y, tip_x, tip_y, 0.22, ORANGE)
         canvas = canvas.disc(0, 0, 0.06, PAPER).disc(x, y, 0.16, GOLD).disc(x, y, 0.06, PAPER)
         for joint_x, joint_y, angle, rate in ((0, 0, first, state.rate_1), (x, y, both, state.rate_1 + state.rate_2)):
-            ahead = clip(0.15 * rate, -3, 3)
+            ahead = clip(0.2 * rate, -3, 3)
             canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
         return canvas
 

@@ -125,11 +125,11 @@ def draw_valley(env, car: State, canvas: Canvas) -> Canvas:
         across, above = turn(along, up, angle)
         return x + across, y + above
 
-    canvas = canvas.box(*at(0.0, 0.08), 0.24, 0.08, ORANGE, angle, corner=0.03)
-    canvas = canvas.box(*at(0.0, 0.12), 0.13, 0.1, ORANGE, angle, corner=0.04)
-    for wheel in (-0.07, 0.07):
-        canvas = canvas.disc(*at(wheel, 0.045), 0.045, INK).disc(*at(wheel, 0.045), 0.015, PAPER)
-    return canvas.arrow(*at(-2 * car.velocity, 0.24), *at(2 * car.velocity, 0.24), 0.04, BLUE)
+    canvas = canvas.box(*at(0.0, 0.095), 0.3, 0.09, ORANGE, angle, corner=0.035)
+    canvas = canvas.box(*at(0.0, 0.14), 0.16, 0.12, ORANGE, angle, corner=0.05)
+    for wheel in (-0.085, 0.085):
+        canvas = canvas.disc(*at(wheel, 0.05), 0.055, INK).disc(*at(wheel, 0.05), 0.02, PAPER)
+    return canvas.arrow(*at(-3 * car.velocity, 0.28), *at(3 * car.velocity, 0.28), 0.04, BLUE)
 
 
 def _height(x: Number) -> jax.Array:
