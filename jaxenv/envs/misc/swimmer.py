@@ -91,7 +91,7 @@ class Swimmer(Task):
         canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
         for i in range(self.num_urchins):
             canvas = _draw_urchin(canvas, *_point(state.urchins, i))
-        return draw_agent(canvas, *state.position, *(0.5 * speed for speed in state.velocity))
+        return draw_agent(canvas, *state.position, *state.velocity)
 
     def observation_spec(self):
         high = np.array([1.0] * (2 * self.num_urchins) + [np.inf] * 4 + [1.0, 1.0], np.float32)
