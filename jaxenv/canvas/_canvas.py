@@ -30,7 +30,7 @@ class Canvas:
         pixels: float32 ``[B, H, W, 3]``, red, green and blue from 0 to 1, rows from the top.
         x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
         y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
-        scale: pixels per unit of the world, float32 ``[1, 1, 1]``, after `zoom` ``[B, 1, 1]``.
+        scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
 
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
@@ -56,7 +56,7 @@ class Canvas:
         """
         height, width = (size, size) if isinstance(size, int) else size
         pixels = jnp.broadcast_to(_colour(colour), (lanes, height, width, 3))
-        return cls(pixels, np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32), None).view(
+        return cls(pixels, np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32), 1.0).view(
             (0, width), (0, height)
         )
 
@@ -80,7 +80,11 @@ class Canvas:
         across = (np.arange(width) + 0.5 - width / 2) / scale + (x[0] + x[1]) / 2
         down = (height / 2 - np.arange(height) - 0.5) / scale + (y[0] + y[1]) / 2
         across, down = across.astype(np.float32)[None, None], down.astype(np.float32)[None, :, None]
-        return tree.rebuild(self, x=across, y=down, scale=np.full((1, 1, 1), scale, np.float32))
+        return tree.rebuild(self, x=across, y=down, scale=float(scale))
+
+    def image(self) -> jax.Array:
+        """The pictures as uint8 ``[B, H, W, 3]``."""
+        return jnp.round(jnp.clip(self.pixels, 0, 1) * np.float32(255)).astype(jnp.uint8)
 
     def zoom(self, factor: Number) -> "Canvas":
         """Shows ``factor`` times as much of the world around the origin, where a length may differ between lanes.
@@ -89,10 +93,6 @@ class Canvas:
         """
         factor = _number(factor)
         return tree.rebuild(self, x=self.x * factor, y=self.y * factor, scale=self.scale / factor)
-
-    def image(self) -> jax.Array:
-        """The pictures as uint8 ``[B, H, W, 3]``."""
-        return jnp.round(jnp.clip(self.pixels, 0, 1) * np.float32(255)).astype(jnp.uint8)
 
     # --- shapes ------------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Canvas:
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
         """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         y = height(jnp.asarray(self.x))
-        step = np.float32(0.5) / self.scale
+        step = 0.5 / self.scale
         slope = (height(self.x + step) - height(self.x - step)) * self.scale
         return self._shape((self.y - y) / jnp.sqrt(1 + slope * slope), colour, alpha)
 
@@ -289,8 +289,7 @@ class Canvas:
             align: the fraction of its length that lies left of x.
             alpha: its opacity.
         """
-        at_x, at_y, scale = self.x - np.float32(x), self.y - np.float32(y), self.scale.item()
-        covered = _font.coverage(text, at_x, at_y, height, scale, align)
+        covered = _font.coverage(text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale, align)
         return self._cover(jnp.asarray(covered)[None], colour, alpha)
 
     def number(
@@ -312,7 +311,7 @@ class Canvas:
             power = 10 ** (digits - 1 - place)
             glyphs = [
                 _font.coverage(
-                    d, self.x - np.float32(start + place * advance), self.y - np.float32(y), height, self.scale.item()
+                    d, self.x - np.float32(start + place * advance), self.y - np.float32(y), height, self.scale
                 )
                 for d in "0123456789"
             ]

@@ -78,7 +78,7 @@ def arrow(x: Any, y: Any, along_x: Any, along_y: Any, extent: Any, width: Any) -
 
 def arc_arrow(x: Any, y: Any, radius: Any, middle: Any, half: Any, sign: Any, width: Any) -> jax.Array:
     """The distance to an arrow that is bent along an arc; ``sign`` is 1 if it points counterclockwise, else -1."""
-    head = jnp.minimum(1.5 * width / radius, half)  # half the angle of the head
+    head = jnp.minimum(1.5 * width / jnp.maximum(radius, 1e-6), half)  # half the angle of the head
     shaft = arc(x, y, radius, middle - sign * head, half - head) - width / 2
     neck = middle + sign * (half - 2 * head)
     # The head is straight, and its tip lies on the circle as well.
