@@ -120,10 +120,14 @@ class PointRobot(Task):
         p, time = self.params, state.time.astype(jnp.float32)
         canvas = canvas.view((-1.5, 1.5), (-1, 2))
         canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
-        canvas = canvas.zoom(jnp.maximum(p.circle_radius, 1.0)).arc(0, 0, p.circle_radius, 0, math.pi, 0.03, SILVER)
-        canvas = canvas.disc(state.goal_x, state.goal_y, p.goal_radius, mix(PAPER, GREEN, 0.4))
-        canvas = canvas.disc(state.goal_x, state.goal_y, 0.05, GREEN)
-        return draw_agent(canvas, state.x, state.y, 3 * state.last_action[:, 0], 3 * state.last_action[:, 1])
+        # A larger half-circle is shown smaller, so that it fits.
+        size = 1 / jnp.maximum(p.circle_radius, 1.0)
+        canvas = canvas.arc(0, 0, size * p.circle_radius, 0, math.pi, 0.03, SILVER)
+        goal_x, goal_y = size * state.goal_x, size * state.goal_y
+        canvas = canvas.disc(goal_x, goal_y, size * p.goal_radius, mix(PAPER, GREEN, 0.4))
+        canvas = canvas.disc(goal_x, goal_y, 0.05, GREEN)
+        across, up = state.last_action[:, 0], state.last_action[:, 1]
+        return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
     def observation_spec(self):
         first, last = time_bounds(self.normalize_time)
