@@ -121,7 +121,7 @@ def draw_valley(env, car: State, canvas: Canvas) -> Canvas:
 
     x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
 
-    def at(along, up):
+    def at(along: Number, up: Number) -> tuple[jax.Array, jax.Array]:
         across, above = turn(along, up, angle)
         return x + across, y + above
 

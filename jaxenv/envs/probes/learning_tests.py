@@ -103,9 +103,9 @@ class Unittest(Task):
             canvas = canvas.box(x, 0.52 + 0.14 * value, thick, 0.28 * jnp.abs(value), ORANGE)
         if best is not None:
             action, counts = best
-            colour = jnp.where(counts[:, None], GREEN[None], SILVER[None])
             canvas = canvas.text("BEST ACTION", 0.92, 0.9, 0.04, GREY, align=1)
-            canvas = canvas.number(action, 0.73, 0.39, 0.26, colour, digits=1, align=0.5)
+            paint = jnp.where(counts[:, None], GREEN[None], SILVER[None])
+            canvas = canvas.number(action, 0.73, 0.39, 0.26, paint, digits=1, align=0.5)
         elapsed = state.step.astype(jnp.float32) / (jnp.asarray(self.episode_length, jnp.float32) - 1)
         return canvas.gauge(elapsed, 0.08, 0.06, 0.84, 0.06, GREY, SILVER)
 

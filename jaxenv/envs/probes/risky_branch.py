@@ -75,8 +75,8 @@ class RiskyBranch(Task):
     def draw(self, state, canvas):
         """The decision process and its rewards, each after the action that it requires. The state is orange."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))
-        for node in (GOOD, BAD, SAFE):
-            canvas = canvas.arrow(*_between(START, node), 0.022, GREY).arrow(*_between(node, END), 0.022, GREY)
+        for branch in (GOOD, BAD, SAFE):
+            canvas = canvas.arrow(*_between(START, branch), 0.022, GREY).arrow(*_between(branch, END), 0.022, GREY)
         for node, (x, y) in enumerate(_PLACES):
             here = (state.node == node).astype(jnp.float32)
             canvas = canvas.disc(x, y, 0.09, _PAINTS[node]).disc(x, y, 0.065, PAPER)
@@ -105,7 +105,7 @@ _PLACES = ((0.11, 0.5), (0.42, 0.85), (0.42, 0.15), (0.42, 0.5), (0.89, 0.5))  #
 _PAINTS = (INK, GREEN, BLUE, RED, INK)
 
 
-def _between(node: int, other: int) -> tuple[float, ...]:
+def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, float]:
     """The ends of an arrow from one state to another."""
     (x, y), (to_x, to_y) = _PLACES[node], _PLACES[other]
     along = 0.11 / math.hypot(to_x - x, to_y - y)

@@ -126,6 +126,6 @@ def test_invalid_options_raise():
 
 def test_in_the_picture_the_tip_covers_a_goal_that_it_has_reached():
     one, other, goal_x, goal_y = lanes([0, 0], [np.pi / 2, 0], [1, 1], [1, 1])
-    reached, missed = picture(Reacher(), State((one, other), (one, one), (goal_x, goal_y)), 2)
+    reached, missed = picture(Reacher(), State((other, one), (one, one), (goal_x, goal_y)), 2)
     np.testing.assert_allclose(centre(reached, ORANGE), centre(missed, GREEN), atol=0.02)
     assert shows(reached, GREEN).sum() < shows(missed, GREEN).sum()
