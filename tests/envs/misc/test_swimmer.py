@@ -115,7 +115,7 @@ def test_invalid_options_raise():
 
 def test_in_the_picture_swimmer_goal_and_urchins_are_at_their_places():
     x, y, rest, goal_x, goal_y = lanes([0.8], [-0.8], [0], [-0.8], [0.8])
-    urchins = np.float32([[[0.8, 0.8]]])
+    urchins = np.float32([[[0.4, 0.8]]])
     image = picture(Swimmer(num_urchins=1), State(urchins, (x, y), (rest, rest), (goal_x, goal_y)), 1)[0]
-    for colour, place in ((ORANGE, (0.75, 0.75)), (GREEN, (0.25, 0.25)), (PURPLE, (0.75, 0.25))):
+    for colour, place in ((ORANGE, (0.75, 0.75)), (GREEN, (0.25, 0.25)), (PURPLE, (0.625, 0.25))):
         np.testing.assert_allclose(centre(image, colour), place, atol=0.02)

@@ -106,4 +106,4 @@ def test_the_picture_shows_the_agent_in_its_cell_the_goal_and_the_bits():
         assert abs(centre(image, ORANGE)[0] - (column + 0.5) / 6) < 0.01
         assert abs(centre(image, GREEN)[0] - 5.5 / 6) < 0.01
     one, two = (shows(image, GREY).sum() for image in images)
-    assert two == 2 * one
+    assert two == 2 * one > 0
