@@ -67,10 +67,10 @@ class PoleTask(Task):
 
     def draw_track(self, state: Any, canvas: Canvas) -> Canvas:
         """The track with its ends, and the elapsed time below."""
-        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03)
-        canvas = canvas.gauge(state.steps.astype(jnp.float32) / self.last_step, -3, -2.9, 6, 0.2, GREY, SILVER)
-        end = self.params.x_threshold
-        canvas = canvas.zoom(jnp.maximum(end / 3, 1.0)).line(-end, -0.42, end, -0.42, 0.08, BROWN)
+        elapsed, end = state.steps.astype(jnp.float32) / self.last_step, self.params.x_threshold
+        canvas = canvas.view((0, 1), (0, 1)).gauge(elapsed, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
+        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(jnp.maximum(end / 3, 1.0))
+        canvas = canvas.line(-end, -0.42, end, -0.42, 0.08, BROWN)
         return canvas.box(-end, -0.42, 0.1, 0.4, BROWN, corner=0.03).box(end, -0.42, 0.1, 0.4, BROWN, corner=0.03)
 
     @property

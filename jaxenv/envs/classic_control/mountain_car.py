@@ -110,8 +110,8 @@ def draw_valley(env, car: State, canvas: Canvas) -> Canvas:
 
     The height of the hill is 0.45 * sin(3 * position), as in Gymnasium's picture.
     """
-    canvas = canvas.view((env.min_position, env.max_position), (-0.45, 0.75), margin=0.05)
-    canvas = canvas.box(env.min_position - 0.5, 0.0, 1.0, 1.2, BROWN)
+    canvas = canvas.view((env.min_position, env.max_position), (-0.6, 0.8), margin=0.05)
+    canvas = canvas.box(env.min_position - 5, 0.0, 10, 1.2, BROWN)
     canvas = canvas.below(_height, BROWN)
     canvas = canvas.below(lambda x: _height(x) - 0.03 * jnp.sqrt(1 + _slope(x) ** 2), mix(PAPER, SAND, 0.6))
     goal = env.params.goal_position
