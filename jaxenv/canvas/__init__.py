@@ -1,6 +1,8 @@
 """Pictures as arrays: shapes, tiles and text, drawn for all lanes at once and inside ``jit``."""
 
 from jaxenv.canvas._canvas import Canvas as Canvas
+from jaxenv.canvas._canvas import Colour as Colour
+from jaxenv.canvas._canvas import Number as Number
 from jaxenv.canvas._canvas import check_size as check_size
 from jaxenv.canvas._canvas import turn as turn
 from jaxenv.canvas._palette import BLACK as BLACK

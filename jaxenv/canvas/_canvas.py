@@ -28,9 +28,9 @@ class Canvas:
 
     Attributes:
         pixels: float32 ``[B, H, W, 3]``, red, green and blue from 0 to 1, rows from the top.
-        x: float32 ``[1, 1, W]``, the world coordinates of the centres of the pixels.
-        y: float32 ``[1, H, 1]``.
-        scale: pixels per unit of the world.
+        x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
+        y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
+        scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
 
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
@@ -41,7 +41,7 @@ class Canvas:
     pixels: jax.Array
     x: Any
     y: Any
-    scale: float = tree.static()
+    scale: Any
 
     # --- from nothing to an image ------------------------------------------------------------------------------------
 
@@ -92,6 +92,14 @@ class Canvas:
     def image(self) -> jax.Array:
         """The pictures as uint8 ``[B, H, W, 3]``."""
         return jnp.round(jnp.clip(self.pixels, 0, 1) * np.float32(255)).astype(jnp.uint8)
+
+    def zoom(self, factor: Number) -> "Canvas":
+        """Shows ``factor`` times as much of the world around the origin, where a length may differ between lanes.
+
+        Text and numbers need a new `view` first.
+        """
+        factor = _number(factor)
+        return tree.rebuild(self, x=self.x * factor, y=self.y * factor, scale=self.scale / factor)
 
     # --- shapes ------------------------------------------------------------------------------------------------------
 
@@ -171,6 +179,47 @@ class Canvas:
             distance = jnp.minimum(distance, other)
         return self._shape(distance - _number(width) / 2, colour, alpha)
 
+    def arrow(
+        self, x: Number, y: Number, to_x: Number, to_y: Number, width: Number, colour: Colour, alpha: Number = 1.0
+    ) -> "Canvas":
+        """An arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner, down to nothing."""
+        x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
+        extent = _shapes.length(to_x - x, to_y - y)
+        width = jnp.minimum(width, extent / 5)
+        along_x, along_y = ((end - start) / jnp.maximum(extent, 1e-6) for start, end in ((x, to_x), (y, to_y)))
+        distance = _shapes.arrow(self.x - x, self.y - y, along_x, along_y, extent, width)
+        return self._shape(distance, colour, _number(alpha) * (extent > 0).astype(jnp.float32))
+
+    def arc(
+        self,
+        x: Number,
+        y: Number,
+        radius: Number,
+        start: Number,
+        end: Number,
+        width: Number,
+        colour: Colour,
+        arrow: bool = False,
+        alpha: Number = 1.0,
+    ) -> "Canvas":
+        """The arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``, as `arrow` has."""
+        x, y, radius, start, end, width = map(_number, (x, y, radius, start, end, width))
+        across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, jnp.abs(end - start) / 2
+        if not arrow:
+            distance = _shapes.arc(across, up, radius, middle, half) - width / 2
+            return self._shape(distance, colour, alpha)
+        width = jnp.minimum(width, radius * 2 * half / 5)
+        distance = _shapes.arc_arrow(across, up, radius, middle, half, jnp.sign(end - start), width)
+        return self._shape(distance, colour, _number(alpha) * (half > 0).astype(jnp.float32))
+
+    def sector(
+        self, x: Number, y: Number, radius: Number, start: Number, end: Number, colour: Colour, alpha: Number = 1.0
+    ) -> "Canvas":
+        """The part of a disc between two angles."""
+        x, y, radius, start, end = map(_number, (x, y, radius, start, end))
+        distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, jnp.abs(end - start) / 2)
+        return self._shape(distance, colour, alpha)
+
     def polygon(
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
@@ -181,9 +230,18 @@ class Canvas:
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
         """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         y = height(jnp.asarray(self.x))
-        step = np.float32(0.5 / self.scale)
-        slope = (height(self.x + step) - height(self.x - step)) * np.float32(self.scale)
+        step = 0.5 / self.scale
+        slope = (height(self.x + step) - height(self.x - step)) * self.scale
         return self._shape((self.y - y) / jnp.sqrt(1 + slope * slope), colour, alpha)
+
+    def gauge(
+        self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
+    ) -> "Canvas":
+        """A bar with its left lower corner at ``(x, y)``, of which ``fraction`` is filled."""
+        fraction = jnp.clip(_number(fraction), 0, 1)
+        canvas = self.box(x + width / 2, y + height / 2, width, height, ground, corner=height / 2)
+        filled = height + (width - height) * fraction
+        return canvas.box(x + filled / 2, y + height / 2, filled, height, colour, corner=height / 2)
 
     # --- cells -------------------------------------------------------------------------------------------------------
 
@@ -290,7 +348,7 @@ class Canvas:
 
     def _shape(self, distance: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
         """Paints where the signed distance to a shape, in units of the world, is negative."""
-        return self._cover(jnp.clip(0.5 - distance * np.float32(self.scale), 0, 1), colour, alpha)
+        return self._cover(jnp.clip(0.5 - distance * self.scale, 0, 1), colour, alpha)
 
     def _cover(self, covered: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def length(x: Any, y: Any) -> jax.Array:
@@ -45,3 +46,54 @@ def polygon(x: Any, y: Any, corners: Sequence[tuple[Any, Any]]) -> jax.Array:
         crosses = ((b > y) != (d > y)) & (x < (c - a) * (y - b) / jnp.where(d == b, 1e-12, d - b) + a)
         distance, inside = jnp.minimum(distance, to_edge), inside ^ crosses
     return jnp.where(inside, -distance, distance)
+
+
+def arc(x: Any, y: Any, radius: Any, middle: Any, half: Any) -> jax.Array:
+    """The distance to the arc of a circle around the origin that reaches ``half`` to both sides of an angle."""
+    along, off = _mirrored(x, y, middle)
+    half = jnp.minimum(half, jnp.pi)
+    cos, sin = jnp.cos(half), jnp.sin(half)
+    beyond = off * cos > along * sin
+    to_end = length(along - radius * cos, off - radius * sin)
+    return jnp.where(beyond, to_end, jnp.abs(length(x, y) - radius))
+
+
+def sector(x: Any, y: Any, radius: Any, middle: Any, half: Any) -> jax.Array:
+    """The distance to the part of a disc around the origin that reaches ``half`` to both sides of an angle."""
+    along, off = _mirrored(x, y, middle)
+    half = jnp.minimum(half, jnp.pi)
+    cos, sin = jnp.cos(half), jnp.sin(half)
+    at = jnp.clip(along * cos + off * sin, 0, radius)
+    to_side = length(along - at * cos, off - at * sin)
+    return jnp.maximum(length(x, y) - radius, to_side * jnp.sign(off * cos - along * sin))
+
+
+def arrow(x: Any, y: Any, along_x: Any, along_y: Any, extent: Any, width: Any) -> jax.Array:
+    """The distance to an arrow from the origin; its head is 3 widths long and 3 wide."""
+    along, off = x * along_x + y * along_y, jnp.abs(y * along_x - x * along_y)
+    neck = jnp.maximum(extent - 3 * width, 0)
+    shaft = segment(along, off, neck, jnp.zeros_like(neck)) - width / 2
+    return jnp.minimum(shaft, _head(along - neck, off, width))
+
+
+def arc_arrow(x: Any, y: Any, radius: Any, middle: Any, half: Any, sign: Any, width: Any) -> jax.Array:
+    """The distance to an arrow that is bent along an arc; ``sign`` is 1 if it points counterclockwise, else -1."""
+    head = jnp.minimum(1.5 * width / jnp.maximum(radius, 1e-6), half)  # half the angle of the head
+    shaft = arc(x, y, radius, middle - sign * head, half - head) - width / 2
+    neck = middle + sign * (half - 2 * head)
+    # The head is straight, and its tip lies on the circle as well.
+    x, y = x - radius * jnp.cos(neck), y - radius * jnp.sin(neck)
+    cos, sin = jnp.cos(neck + sign * head), jnp.sin(neck + sign * head)
+    return jnp.minimum(shaft, _head((y * cos - x * sin) * sign, jnp.abs(x * cos + y * sin), width))
+
+
+def _head(along: Any, off: Any, width: Any) -> jax.Array:
+    """The distance to an arrow head that begins at the origin, 3 widths long and 3 wide."""
+    slanted = (off - 1.5 * width) * np.float32(2 / 5**0.5) + along * np.float32(1 / 5**0.5)
+    return jnp.maximum(-along, slanted)
+
+
+def _mirrored(x: Any, y: Any, angle: Any) -> tuple[Any, jax.Array]:
+    """The coordinates along the direction of an angle and, without a sign, across it."""
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return x * cos + y * sin, jnp.abs(y * cos - x * sin)

@@ -21,7 +21,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import sin_cos
+from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
+from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
 from jaxenv.task import Transition
 
 
@@ -83,6 +85,12 @@ class CartPole(PoleTask):
 
     def observe(self, state):
         return jnp.stack(self.columns(state.pole, state.steps), axis=-1)[:, None]
+
+    def draw(self, state, canvas):
+        p = self.params
+        canvas = self.draw_track(state, canvas)
+        canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
+        return draw_cart(canvas, state.pole, p.length, ORANGE)
 
     def observation_spec(self):
         low, high = self.column_bounds()

@@ -27,7 +27,9 @@ import numpy as np
 
 from jaxenv import _moments, random, specs, tree
 from jaxenv._numeric import sin_cos
+from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
+from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
 from jaxenv.task import Transition
 
 
@@ -121,6 +123,14 @@ class CartPoleSwingup(PoleTask):
             for flag in (_is_central(state.pole, self.params), _is_slow(state.pole, self.params))
         ]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
+
+    def draw(self, state, canvas):
+        """The pole is green while it is upright. The part of the track and the angles that this takes are marked."""
+        p, pole = self.params, state.pole
+        canvas = self.draw_track(state, canvas)
+        canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
+        canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
+        return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
 
     def observation_spec(self):
         low, high = self.column_bounds()

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import GREY, SILVER
 from jaxenv.envs.classic_control import mountain_car
 from jaxenv.task import Task, Transition
 
@@ -85,6 +86,11 @@ class MountainCar(Task):
     def observe(self, state):
         time = state.steps.astype(jnp.float32) / np.float32(self.max_steps)
         return jnp.stack([state.car.position, state.car.velocity, time], axis=-1)[:, None]
+
+    def draw(self, state, canvas):
+        """The bar at the bottom shows the elapsed steps."""
+        canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
+        return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
 
     def observation_spec(self):
         high = np.array([[self.max_position, self.max_speed, 1]], np.float32)

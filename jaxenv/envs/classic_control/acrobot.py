@@ -22,6 +22,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range, check_choice
 from jaxenv._numeric import clip, sin_cos, wrap_angle
+from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, mix, turn
 from jaxenv.task import Task, Transition
 
 
@@ -87,6 +88,21 @@ class Acrobot(Task):
     def observe(self, state):
         (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
         return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
+
+    def draw(self, state, canvas):
+        """Both links are 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
+        canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
+        canvas = canvas.box(0, 1, 999, 0.06, GREEN)
+        # Angles counterclockwise from the right.
+        first, both = state.theta_1 - math.pi / 2, state.theta_1 + state.theta_2 - math.pi / 2
+        x, y = turn(1.0, 0.0, first)
+        tip_x, tip_y = (middle + end for middle, end in zip((x, y), turn(1.0, 0.0, both), strict=True))
+        canvas = canvas.line(0, 0, x, y, 0.22, INK).line(x, y, tip_x, tip_y, 0.22, ORANGE)
+        canvas = canvas.disc(0, 0, 0.06, PAPER).disc(x, y, 0.16, GOLD).disc(x, y, 0.06, PAPER)
+        for joint_x, joint_y, angle, rate in ((0, 0, first, state.rate_1), (x, y, both, state.rate_1 + state.rate_2)):
+            ahead = clip(0.2 * rate, -3, 3)
+            canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
+        return canvas
 
     def observation_spec(self):
         high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)

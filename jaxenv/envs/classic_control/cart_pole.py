@@ -19,8 +19,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
-from jaxenv._numeric import sin_cos
-from jaxenv.canvas import BROWN, GREY, INK, ORANGE, PAPER, SAND, mix
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
 from jaxenv.task import Task, Transition
 
 
@@ -92,19 +92,13 @@ class CartPole(Task):
         return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
 
     def draw(self, state, canvas):
-        length, reach = 2 * self.params.length, self.position_limit
-        canvas = canvas.view((-reach, reach), (-1.2, 1.8), margin=0.02)
-        canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(
-            0, -0.42, 99, 0.06, BROWN
-        )  # the ground
-        for end in (-reach, reach):
-            canvas = canvas.box(end, -0.3, 0.08, 0.3, BROWN, corner=0.03)
-        canvas = canvas.box(state.x, -0.08, 1.0, 0.44, INK, corner=0.1)
-        for side in (-0.28, 0.28):
-            canvas = canvas.disc(state.x + side, -0.27, 0.13, GREY).disc(state.x + side, -0.27, 0.05, PAPER)
-        sin, cos = sin_cos(state.theta)
-        canvas = canvas.line(state.x, 0.14, state.x + length * sin, 0.14 + length * cos, 0.16, ORANGE)
-        return canvas.disc(state.x, 0.14, 0.06, PAPER)
+        canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
+        canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))
+        canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(0, -0.42, 99, 0.06, BROWN)
+        for end in (-self.position_limit, self.position_limit):
+            canvas = canvas.box(end, -0.3, 0.1, 0.3, BROWN, corner=0.03)
+        canvas = draw_angles(canvas, state.x, self.angle_limit, 2 * self.params.length)
+        return draw_cart(canvas, state, self.params.length, ORANGE)
 
     def observation_spec(self):
         high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
@@ -130,3 +124,23 @@ def _euler(state: State, force: jax.Array, p: Params) -> State:
         theta=state.theta + p.tau * state.theta_dot,
         theta_dot=state.theta_dot + p.tau * theta_acc,
     )
+
+
+def draw_angles(canvas: Canvas, x: jax.Array, limit: Number, length: Number) -> Canvas:
+    """Marks the angles up to a limit on both sides of upright."""
+    green, up = mix(PAPER, GREEN, 0.25), math.pi / 2
+    return canvas.sector(x, 0.14, length + 0.12, up - limit, up + limit, green)
+
+
+def draw_cart(canvas: Canvas, state: State, half_length: Number, colour: Colour) -> Canvas:
+    """Paints the cart, its wheels on the line y = -0.4, and the pole in a colour, with arrows for the velocities."""
+    canvas = canvas.box(state.x, -0.08, 1.0, 0.44, INK, corner=0.1)
+    for side in (-0.28, 0.28):
+        canvas = canvas.disc(state.x + side, -0.27, 0.13, GREY).disc(state.x + side, -0.27, 0.05, PAPER)
+    x, y, length = state.x, 0.14, 2 * half_length
+    ahead = clip(0.2 * state.x_dot, -0.4, 0.4)
+    canvas = canvas.arrow(x - ahead, -0.1, x + ahead, -0.1, 0.1, PAPER)
+    sin, cos = sin_cos(state.theta)
+    canvas = canvas.line(x, y, x + length * sin, y + length * cos, 0.18, colour).disc(x, y, 0.06, PAPER)
+    angle = math.pi / 2 - state.theta
+    return canvas.arc(x, y, length + 0.25, angle, angle - 0.2 * state.theta_dot, 0.08, BLUE, arrow=True)

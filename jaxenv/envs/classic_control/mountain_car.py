@@ -18,6 +18,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range, check_order
 from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
 from jaxenv.task import Task, Transition
 
 
@@ -67,6 +68,9 @@ class MountainCar(Task):
     def observe(self, state):
         return jnp.stack([state.position, state.velocity], axis=-1)
 
+    def draw(self, state, canvas):
+        return draw_valley(self, state, canvas)
+
     def observation_spec(self):
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -99,3 +103,38 @@ def roll(env, state: State, push: jax.Array) -> State:
 def at_goal(env, state: State) -> jax.Array:
     """Whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
+
+
+def draw_valley(env, car: State, canvas: Canvas) -> Canvas:
+    """Paints the road with its left wall, the flag at the goal, and the car with an arrow for its velocity.
+
+    The height of the hill is 0.45 * sin(3 * position), as in Gymnasium's picture.
+    """
+    canvas = canvas.view((env.min_position, env.max_position), (-0.6, 0.8), margin=0.05)
+    canvas = canvas.box(env.min_position - 5, 0.0, 10, 1.2, BROWN)
+    canvas = canvas.below(_height, BROWN)
+    canvas = canvas.below(lambda x: _height(x) - 0.03 * jnp.sqrt(1 + _slope(x) ** 2), mix(PAPER, SAND, 0.6))
+    goal = env.params.goal_position
+    foot = _height(goal)
+    canvas = canvas.line(goal, foot, goal, foot + 0.32, 0.025, INK)
+    canvas = canvas.polygon([(goal, foot + 0.33), (goal, foot + 0.19), (goal + 0.16, foot + 0.26)], GREEN)
+
+    x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
+
+    def at(along: Number, up: Number) -> tuple[jax.Array, jax.Array]:
+        across, above = turn(along, up, angle)
+        return x + across, y + above
+
+    canvas = canvas.box(*at(0.0, 0.095), 0.3, 0.09, ORANGE, angle, corner=0.035)
+    canvas = canvas.box(*at(0.0, 0.14), 0.16, 0.12, ORANGE, angle, corner=0.05)
+    for wheel in (-0.085, 0.085):
+        canvas = canvas.disc(*at(wheel, 0.05), 0.055, INK).disc(*at(wheel, 0.05), 0.02, PAPER)
+    return canvas.arrow(*at(-3 * car.velocity, 0.28), *at(3 * car.velocity, 0.28), 0.04, BLUE)
+
+
+def _height(x: Number) -> jax.Array:
+    return 0.45 * jnp.sin(3 * x)
+
+
+def _slope(x: Number) -> jax.Array:
+    return 1.35 * jnp.cos(3 * x)

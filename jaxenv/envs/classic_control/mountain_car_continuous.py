@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import clip
-from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, roll
+from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
 from jaxenv.task import Task, Transition
 
 
@@ -64,6 +64,9 @@ class MountainCarContinuous(Task):
 
     def observe(self, state):
         return jnp.stack([state.position, state.velocity], axis=-1)
+
+    def draw(self, state, canvas):
+        return draw_valley(self, state, canvas)
 
     def observation_spec(self):
         high = np.array([self.max_position, self.max_speed], np.float32)

@@ -19,6 +19,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
 from jaxenv._numeric import clip, sin_cos, wrap_angle
+from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
 from jaxenv.task import Task, Transition
 
 
@@ -76,6 +77,15 @@ class Pendulum(Task):
     def observe(self, state):
         sin, cos = sin_cos(state.theta)
         return jnp.stack([cos, sin, state.theta_dot], axis=-1)
+
+    def draw(self, state, canvas):
+        """The mark above shows where upright is, the arrow the rate."""
+        length, angle = self.params.length, math.pi / 2 + state.theta
+        canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
+        canvas = canvas.line(0, length + 0.17, 0, length + 0.27, 0.08, GREEN)
+        x, y = turn(length, 0.0, angle)
+        canvas = canvas.line(0, 0, x, y, 0.2, ORANGE).disc(0, 0, 0.16, INK).disc(0, 0, 0.06, PAPER)
+        return canvas.arc(0, 0, 0.5 * length, angle, angle + 0.2 * state.theta_dot, 0.09, BLUE, arrow=True)
 
     def observation_spec(self):
         high = np.array([1, 1, self.max_speed], np.float32)

@@ -31,6 +31,8 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice
 from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, mix
+from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
@@ -112,6 +114,20 @@ class PointRobot(Task):
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
         return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
+
+    def draw(self, state, canvas):
+        """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
+        p, time = self.params, state.time.astype(jnp.float32)
+        canvas = canvas.view((-1.5, 1.5), (-1, 2))
+        canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
+        # A larger half-circle is shown smaller, so that it fits.
+        size = 1 / jnp.maximum(p.circle_radius, 1.0)
+        canvas = canvas.arc(0, 0, size * p.circle_radius, 0, math.pi, 0.03, SILVER)
+        goal_x, goal_y = size * state.goal_x, size * state.goal_y
+        canvas = canvas.disc(goal_x, goal_y, size * p.goal_radius, mix(PAPER, GREEN, 0.4))
+        canvas = canvas.disc(goal_x, goal_y, 0.05, GREEN)
+        across, up = state.last_action[:, 0], state.last_action[:, 1]
+        return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
     def observation_spec(self):
         first, last = time_bounds(self.normalize_time)

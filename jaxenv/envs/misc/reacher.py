@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import sin_cos
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
 from jaxenv.task import Task, Transition
 
 
@@ -81,6 +82,20 @@ class Reacher(Task):
     def observe(self, state):
         sines, cosines = zip(*map(sin_cos, state.angles), strict=True)
         return jnp.stack([*cosines, *sines, *state.rates, *state.goal], axis=-1)
+
+    def draw(self, state, canvas):
+        """The arrows at the joints show the rates of their segments."""
+        n, size = self.num_joints, 0.08 * self.num_joints
+        canvas = canvas.view((-n, n), (-n, n), margin=0.07)
+        canvas = canvas.disc(*state.goal, 0.6 * size, GREEN).ring(*state.goal, 1.4 * size, 0.4 * size, GREEN)
+        points = [(jnp.zeros_like(state.goal[0]),) * 2]
+        for angle in state.angles:
+            points.append(tuple(x + step for x, step in zip(points[-1], turn(1.0, 0.0, angle), strict=True)))
+        canvas = canvas.disc(0, 0, size, INK).path(points, 1.3 * size, INK)
+        for point, angle, rate in zip(points, state.angles, state.rates, strict=False):
+            canvas = canvas.disc(*point, 0.4 * size, PAPER)
+            canvas = canvas.arc(*point, 0.45, angle, angle + clip(0.5 * rate, -3, 3), 0.5 * size, BLUE, arrow=True)
+        return canvas.disc(*points[-1], 0.65 * size, ORANGE)
 
     def observation_spec(self):
         n = self.num_joints

@@ -13,6 +13,7 @@ Time limit    500 (registry)
 There are no walls and no drag, so the swimmer may leave the square.
 """
 
+import math
 from typing import TypeAlias
 
 import jax
@@ -20,6 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import GREEN, PURPLE, SKY, Canvas, turn
+from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.task import Task, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
@@ -82,6 +85,14 @@ class Swimmer(Task):
         urchins = state.urchins.reshape(moving.shape[0], 2 * self.num_urchins)
         return jnp.concatenate([urchins, moving], axis=-1)
 
+    def draw(self, state, canvas):
+        """An urchin's halo has the distance at which the reward is halved; the arrow is the velocity."""
+        canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))
+        canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
+        for i in range(self.num_urchins):
+            canvas = _draw_urchin(canvas, *_point(state.urchins, i))
+        return draw_agent(canvas, *state.position, *state.velocity)
+
     def observation_spec(self):
         high = np.array([1.0] * (2 * self.num_urchins) + [np.inf] * 4 + [1.0, 1.0], np.float32)
         return specs.Bounded(high.shape, np.float32, -high, high, "observation")
@@ -92,6 +103,14 @@ class Swimmer(Task):
 
 def _point(points: jax.Array, i: int) -> Point:
     return points[:, i, 0], points[:, i, 1]
+
+
+def _draw_urchin(canvas: Canvas, x: jax.Array, y: jax.Array) -> Canvas:
+    canvas = canvas.disc(x, y, 0.152, PURPLE, alpha=0.3)
+    for i in range(4):
+        across, up = turn(0.13, 0.0, i * math.pi / 4)
+        canvas = canvas.line(x - across, y - up, x + across, y + up, 0.025, PURPLE)
+    return canvas.disc(x, y, 0.08, PURPLE)
 
 
 def _squared_distance(a: Point, b: Point) -> jax.Array:

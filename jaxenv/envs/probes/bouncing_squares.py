@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, mix
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -38,6 +39,8 @@ COLOURS = np.array(
     ],
     np.uint8,
 )
+
+_PAINTS = np.stack([GREEN, BLUE, GREY, GOLD, SKY, PINK, PURPLE, TEAL])  # the colours of the picture
 
 
 @tree.struct
@@ -110,6 +113,22 @@ class BouncingSquares(Task):
         for axis in (1, 2):
             image = jnp.repeat(image, self.pixels_per_cell, axis) if self.pixels_per_cell > 1 else image
         return image
+
+    def draw(self, state, canvas):
+        """The rectangles without the noise, in the nearest colours of the palette; the arrows show the speeds."""
+        size = self.size
+        canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
+        canvas = canvas.box(size / 2, size / 2, size, size, mix(NIGHT, WHITE, 0.05))
+        for square in (state.first, state.second):
+            row, column, height, width, down, right = (
+                getattr(square, name).astype(jnp.float32)
+                for name in ("row", "column", "height", "width", "row_speed", "column_speed")
+            )
+            x, y = column + width / 2, size - row - height / 2
+            canvas = canvas.box(x, y, width, height, jnp.asarray(_PAINTS)[square.colour] if self.color else WHITE)
+            right, down = (np.float32(size / 40) * speed for speed in (right, down))
+            canvas = canvas.arrow(x - right, y + down, x + right, y - down, size / 30, NIGHT)
+        return canvas
 
     def observation_spec(self):
         side = self.size * self.pixels_per_cell

@@ -29,6 +29,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._checks import check_choice, check_order
+from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -72,6 +73,10 @@ class Unittest(Task):
     def reward(self, state: State, action: Any) -> jax.Array:
         """Returns the reward of an action, float32 ``[B]``, or ``[B, reward_dim]``."""
 
+    def best_action(self, state: State) -> tuple[jax.Array, jax.Array] | None:
+        """For the picture: the best action, int32 ``[B]``, and whether the next action counts, bool ``[B]``."""
+        return None
+
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial(self, stream):
@@ -84,6 +89,25 @@ class Unittest(Task):
 
     def observe(self, state):
         return state.observation
+
+    def draw(self, state, canvas):
+        """The observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
+        canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)
+        width = 0.84 if best is None else 0.44
+        canvas = canvas.text("OBSERVED", 0.08, 0.9, 0.04, GREY)
+        for level, colour in ((-1, SILVER), (1, SILVER), (0, INK)):
+            canvas = canvas.box(0.08 + width / 2, 0.52 + 0.28 * level, width, 0.016, colour)
+        for i in range(self.obs_dim):
+            x, value = 0.08 + (i + 0.5) * width / self.obs_dim, jnp.clip(state.observation[:, i], -1.2, 1.2)
+            thick = 0.6 * width / self.obs_dim
+            canvas = canvas.box(x, 0.52 + 0.14 * value, thick, 0.28 * jnp.abs(value), ORANGE)
+        if best is not None:
+            action, counts = best
+            canvas = canvas.text("BEST ACTION", 0.92, 0.9, 0.04, GREY, align=1)
+            paint = jnp.where(counts[:, None], GREEN[None], SILVER[None])
+            canvas = canvas.number(action, 0.73, 0.39, 0.26, paint, digits=1, align=0.5)
+        elapsed = state.step.astype(jnp.float32) / (jnp.asarray(self.episode_length, jnp.float32) - 1)
+        return canvas.gauge(elapsed, 0.08, 0.06, 0.84, 0.06, GREY, SILVER)
 
     def observation_spec(self) -> specs.Array:
         return specs.Array((self.obs_dim,), np.float32, "observation")
@@ -122,6 +146,9 @@ class PolicyUnittest(Unittest):
     def reward(self, state, action):
         reward = 1 - jnp.abs(state.observation[:, 0] - _number(action))
         return reward if self.reward_dim == 1 else jnp.repeat(reward[:, None], self.reward_dim, axis=1)
+
+    def best_action(self, state):
+        return state.observation[:, 0].astype(jnp.int32), jnp.ones(state.step.shape, bool)
 
     def observation_spec(self):
         return specs.Bounded((1,), np.float32, 0, 1, "observation")
@@ -172,6 +199,9 @@ class RNNPolicyUnittest(Unittest):
         (cue,) = state.memory
         reward = 1 - 0.5 * jnp.abs(2 * _number(action) - 1 - cue)
         return jnp.where(state.step + 1 > self.gap, reward, 0.0)
+
+    def best_action(self, state):
+        return (state.memory[0] > 0).astype(jnp.int32), state.step >= self.gap
 
     def observation_spec(self):
         return specs.Bounded((self.obs_dim,), np.float32, -1, 1, "observation")

@@ -12,11 +12,14 @@ Time limit    none
 The left end is a wall. An agent that is rewarded for unpredictable observations keeps firing.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import GREEN, GREY, NIGHT, ORANGE, WHITE, Canvas, mix
 from jaxenv.task import Task, Transition
 
 LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
@@ -49,9 +52,19 @@ class NoisyArray(Task):
 
     def observe(self, state):
         position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
-        bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
-        noise = bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
-        return jnp.concatenate([position.astype(jnp.float32), noise.astype(jnp.float32)], axis=-1)
+        return jnp.concatenate([position.astype(jnp.float32), self._bits(state).astype(jnp.float32)], axis=-1)
+
+    def draw(self, state, canvas):
+        """The first row is the array with the agent and its goal. The noise bits are below."""
+        n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
+        place = np.arange(columns, dtype=np.int32)[None]
+        goal = np.where(place == n - 1, np.int32(2), np.where(place < n - 1, np.int32(1), np.int32(0)))
+        array = goal + jnp.where(place == state.position[:, None], np.int32(2), np.int32(0))
+        rows = -(-self.num_noise_bits // columns)
+        noise = jnp.pad(5 + self._bits(state).astype(jnp.int32), ((0, 0), (0, rows * columns - self.num_noise_bits)))
+        noise = noise.reshape(-1, rows, columns)
+        kinds = jnp.concatenate([array[:, None], jnp.zeros_like(array)[:, None], noise], axis=1)
+        return canvas.fill(NIGHT).tiles(kinds, _PAINTERS)
 
     def observation_spec(self):
         return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
@@ -59,5 +72,36 @@ class NoisyArray(Task):
     def action_spec(self):
         return specs.discrete(3, name="action")
 
+    def _bits(self, state: State) -> jax.Array:
+        """The noise bits, uint32 ``[B, num_noise_bits]``."""
+        bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
+        return bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
+
     def _noise(self, stream: random.Stream) -> jax.Array:
         return random.bits(stream, (-(-self.num_noise_bits // 32),))
+
+
+# --- the cells of the picture ----------------------------------------------------------------------------------------
+
+
+def _place(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.92, 0.92, mix(NIGHT, WHITE, 0.12), corner=0.1)
+
+
+def _goal(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.92, 0.92, GREEN, corner=0.1)
+
+
+def _agent(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.5, 0.34, ORANGE)
+
+
+def _zero(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.5, 0.12, mix(NIGHT, GREY, 0.5))
+
+
+def _one(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.5, 0.32, GREY)
+
+
+_PAINTERS = (None, _place, _goal, lambda at: _agent(_place(at)), lambda at: _agent(_goal(at)), _zero, _one)

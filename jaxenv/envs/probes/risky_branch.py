@@ -21,11 +21,14 @@ The value of the safe path is 1.8, that of the lottery 1.5. A learner that condi
 estimates the lottery at 2, because the transitions with action 0 after it are mostly rewarded after good luck.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import BLUE, GREEN, GREY, INK, ORANGE, PAPER, RED, Canvas
 from jaxenv.task import Task, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
@@ -69,8 +72,51 @@ class RiskyBranch(Task):
     def observe(self, state):
         return state.node[:, None].astype(jnp.float32)
 
+    def draw(self, state, canvas):
+        """The decision process and its rewards, each after the action that it requires. The state is orange."""
+        p, canvas = self.params, canvas.view((0, 1), (0, 1))
+        for branch in (GOOD, BAD, SAFE):
+            canvas = canvas.arrow(*_between(START, branch), 0.022, GREY).arrow(*_between(branch, END), 0.022, GREY)
+        for node, (x, y) in enumerate(_PLACES):
+            here = (state.node == node).astype(jnp.float32)
+            canvas = canvas.disc(x, y, 0.09, _PAINTS[node]).disc(x, y, 0.065, PAPER)
+            canvas = canvas.disc(x, y, 0.065, ORANGE, alpha=here)
+        canvas = canvas.text("0:", 0.02, 0.76, 0.05, GREY).text("1:", 0.15, 0.2, 0.05, GREY)
+        good, safe, bad, chance = (
+            jnp.broadcast_to(jnp.asarray(value, jnp.float32), state.node.shape)
+            for value in (p.good_reward, p.safe_reward, p.bad_reward, p.good_probability)
+        )
+        percent = jnp.round(100 * chance).astype(jnp.int32)
+        canvas = canvas.number(percent, 0.08, 0.76, 0.05, INK).text("%", 0.22, 0.76, 0.05, INK)
+        canvas = _write(canvas, "0:", good, 0.62, 0.85)
+        canvas = _write(canvas, "1:", bad, 0.525, 0.545)
+        return _write(canvas, "0:", safe, 0.62, 0.1)
+
     def observation_spec(self):
         return specs.Bounded((1,), np.float32, 0, 4, "observation")
 
     def action_spec(self):
         return specs.discrete(2, name="action")
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_PLACES = ((0.11, 0.5), (0.42, 0.85), (0.42, 0.15), (0.42, 0.5), (0.89, 0.5))  # of the states
+_PAINTS = (INK, GREEN, BLUE, RED, INK)
+
+
+def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, float]:
+    """The ends of an arrow from one state to another."""
+    (x, y), (to_x, to_y) = _PLACES[node], _PLACES[other]
+    along = 0.11 / math.hypot(to_x - x, to_y - y)
+    across, up = along * (to_x - x), along * (to_y - y)
+    return x + across, y + up, to_x - across, to_y - up
+
+
+def _write(canvas: Canvas, action: str, reward: jax.Array, x: float, y: float) -> Canvas:
+    """An action and its reward with one decimal, at most 99.9."""
+    tenths = jnp.round(jnp.minimum(10 * jnp.abs(reward), 999)).astype(jnp.int32)
+    minus = (reward < 0).astype(jnp.float32)
+    canvas = canvas.text(action, x, y, 0.05, GREY).text("-", x + 0.065, y, 0.05, INK, alpha=minus)
+    canvas = canvas.number(tenths // 10, x + 0.08, y, 0.05, INK, digits=2).text(".", x + 0.16, y, 0.05, INK)
+    return canvas.number(tenths % 10, x + 0.2, y, 0.05, INK, digits=1)

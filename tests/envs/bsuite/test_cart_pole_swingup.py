@@ -8,10 +8,12 @@ from bsuite.experiments.cartpole_swingup.sweep import SETTINGS
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, last_step
 from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, Cost, State
 from tests.envs.bsuite import poles, reference
 from tests.parity import certify
+from tests.pictures import lanes, picture, shows
 
 ID = "CartPoleSwingup-bsuite"
 
@@ -202,3 +204,12 @@ def test_bsuites_twenty_settings_fit_in_one_batch():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         CartPoleSwingup(name=ID, **options)
+
+
+def test_in_the_picture_the_pole_is_green_while_it_is_upright_central_and_slow():
+    pole = Pole(*lanes([0, 0, 2, 0], [0, 0, 0, 0], [0, np.pi, 0, 0], [0, 0, 0, 3]))
+    none, zero = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    state = State(pole, zero, zero, Cost(none, none), zero, Cost(none, none), none)
+    images = picture(CartPoleSwingup(), state, 4)
+    np.testing.assert_array_equal(shows(images, ORANGE).any(axis=(1, 2)), [False, True, True, True])
+    assert shows(images, GREEN)[0].sum() > shows(images, GREEN)[1].sum()

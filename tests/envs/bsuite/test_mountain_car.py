@@ -5,10 +5,12 @@ import pytest
 from bsuite.environments.mountain_car import MountainCar as Original
 
 import jaxenv
-from jaxenv.envs.bsuite.mountain_car import State
+from jaxenv.canvas import GREY
+from jaxenv.envs.bsuite.mountain_car import MountainCar, State
 from jaxenv.envs.classic_control.mountain_car import State as Car
 from tests.envs.bsuite import reference
 from tests.parity import certify
+from tests.pictures import lanes, picture, shows
 
 ID = "MountainCar-bsuite"
 NUM_STEPS = 2000
@@ -132,3 +134,12 @@ def test_a_narrow_road_requires_a_start_on_it():
     reference.bare(ID, min_position=-0.5, start_low=-0.5)
     with pytest.raises(ValueError, match=r"start_low must be in \[-0.5, 0.6\], got -0.6"):
         reference.bare(ID, min_position=-0.5)
+
+
+def test_the_bar_of_the_picture_grows_with_the_steps():
+    steps = np.int32([100, 500, 1000])
+    images = picture(MountainCar(), State(Car(*lanes([0, 0, 0], [0, 0, 0])), steps, steps), 3)
+    few, half, all_steps = shows(images, GREY).any(axis=1).sum(axis=1) / images.shape[2]
+    assert few < 0.2
+    assert 0.4 < half < 0.55
+    assert all_steps > 0.85

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import ORANGE
+from jaxenv.envs.classic_control.acrobot import Acrobot, State
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import NUM_STATES
+from tests.pictures import centre, lanes, picture
 
 # Gymnasium hard-codes gravity; `test_weaker_gravity_is_a_slower_clock` covers it.
 PARAMS = {
@@ -156,3 +159,12 @@ def test_start_range_is_a_param_and_may_differ_by_lane():
 
 def test_specs_and_registry_row_equal_those_of_gymnasium():
     reference.assert_specs_match("Acrobot-v1")
+
+
+def test_in_the_picture_the_lower_link_turns_with_both_angles():
+    states = State(*lanes([0, np.pi / 2, np.pi / 2], [0, 0, np.pi / 2], [0, 0, 0], [0, 0, 0]))
+    (_, hangs), (to_right, level), (_, up) = (centre(image, ORANGE) for image in picture(Acrobot(), states, 3))
+    assert hangs > 0.7
+    assert to_right > 0.7
+    assert abs(level - 0.5) < 0.02
+    assert up < 0.45

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import ORANGE
+from jaxenv.envs.classic_control.cart_pole import CartPole, State
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import MARGIN, NUM_STATES
+from tests.pictures import centre, lanes, picture
 
 # The defaults and two other sets of params and constructor arguments.
 PARAMS = {
@@ -232,3 +235,8 @@ def test_specs_equal_those_of_the_tutorial():
     _, timestep = reference.reset(env, jax.random.key(0))
     assert timestep.observation.shape == (3, 4)
     assert timestep.reward.shape == (3,)
+
+
+def test_in_the_picture_the_pole_of_a_positive_angle_leans_to_the_right():
+    left, right = picture(CartPole(), State(*lanes([0, 0], [0, 0], [-0.2, 0.2], [0, 0])), 2)
+    assert centre(left, ORANGE)[0] < 0.49 < 0.51 < centre(right, ORANGE)[0]

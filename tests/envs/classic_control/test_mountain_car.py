@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import GREEN, ORANGE
+from jaxenv.envs.classic_control.mountain_car import MountainCar, Params, State
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import MARGIN, NUM_STATES
+from tests.pictures import centre, lanes, picture
 
 PARAMS = {
     "defaults": {},
@@ -163,3 +166,11 @@ def test_start_bounds_are_params_and_may_differ_by_lane():
 
 def test_specs_and_registry_row_equal_those_of_gymnasium():
     reference.assert_specs_match("MountainCar-v0")
+
+
+def test_in_the_picture_the_flag_is_at_the_goal_of_each_lane_and_the_car_moves_right():
+    task = MountainCar(params=Params(goal_position=np.float32([0.5, -0.2])))
+    first, second = picture(task, State(*lanes([-0.5, -0.2], [0, 0])), 2)
+    assert abs(centre(first, GREEN)[0] - centre(second, GREEN)[0] - 0.7 / 1.98) < 0.02
+    assert abs(centre(second, ORANGE)[0] - centre(first, ORANGE)[0] - 0.3 / 1.98) < 0.06
+    assert centre(second, ORANGE)[1] < centre(first, ORANGE)[1]  # uphill

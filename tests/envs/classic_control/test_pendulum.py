@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import ORANGE
+from jaxenv.envs.classic_control.pendulum import Params, Pendulum, State
 from tests.envs.classic_control import reference
 from tests.envs.classic_control.reference import NUM_STATES
+from tests.pictures import centre, lanes, picture, shows
 
 PARAMS = {
     "defaults": {},
@@ -119,3 +122,11 @@ def test_only_the_time_limit_ends_an_episode():
     rows = jax.device_get(reference.replay_actions(env, state, np.full((201, 3, 1), 2, np.float32)))
     assert rows.step_type.tolist() == [[1] * 3] * 199 + [[2] * 3] + [[0] * 3]
     assert np.all(rows.discount == 1)
+
+
+def test_in_the_picture_the_rod_is_upright_at_angle_0_turns_counterclockwise_and_is_as_long_as_its_params_say():
+    task = Pendulum(params=Params(length=np.float32([1, 1, 0.5])))
+    upright, left, short = picture(task, State(*lanes([0, np.pi / 2, 0], [0, 0, 0])), 3)
+    assert centre(upright, ORANGE)[1] < 0.4
+    assert centre(left, ORANGE)[0] < 0.4
+    assert 0 < shows(short, ORANGE).sum() < 0.7 * shows(upright, ORANGE).sum()

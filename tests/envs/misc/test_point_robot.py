@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.misc.point_robot import State
+from jaxenv.canvas import GREEN, ORANGE
+from jaxenv.envs.misc.point_robot import Params, PointRobot, State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, follow_peer, spaces
 from tests.parity import certify
+from tests.pictures import centre, lanes, picture, shows
 
 ID = "PointRobot-misc"
 STEPS = 100
@@ -184,3 +186,25 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         gymnax_rollouts.bare(ID, **options)
+
+
+def pictures(x, y, goal_x, goal_y, **params):
+    x, y, goal_x, goal_y, zero = lanes(x, y, goal_x, goal_y, np.zeros(len(x)))
+    state = State(x, y, goal_x, goal_y, np.zeros((len(x), 2), np.float32), zero, np.zeros(len(x), np.int32))
+    return picture(PointRobot(params=Params(**params)), state, len(x))
+
+
+def test_in_the_picture_an_agent_outside_of_it_is_a_ring_at_the_edge():
+    inside, outside = pictures([-1.0, -9.0], [0.5, 0.5], [1, 1], [0, 0])
+    assert abs(centre(inside, ORANGE)[0] - 0.5 / 3) < 0.02
+    column, row = centre(outside, ORANGE)
+    assert column < 0.05
+    assert abs(row - 0.5) < 0.02
+    assert shows(outside, ORANGE).sum() < 0.8 * shows(inside, ORANGE).sum()
+
+
+def test_the_picture_shows_the_whole_half_circle_of_each_lane():
+    places = [
+        centre(image, GREEN)[0] for image in pictures([0, 0], [0, 0], [1, 3], [0, 0], circle_radius=np.float32([1, 3]))
+    ]
+    np.testing.assert_allclose(places, 2.5 / 3, atol=0.02)

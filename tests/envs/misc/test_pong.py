@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.misc.pong import State
+from jaxenv.canvas import ORANGE, SKY, WHITE
+from jaxenv.envs.misc.pong import Pong, State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.parity import certify
+from tests.pictures import centre, lanes, picture
 
 ID = "Pong-misc"
 OPTIONS = {
@@ -224,3 +226,13 @@ def test_time_limit_actions_and_image_equal_those_of_gymnax():
 def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=f"Pong-misc: {message}"):
         gymnax_rollouts.bare(ID, **options)
+
+
+def test_in_the_picture_the_player_is_on_the_left_and_rows_count_from_the_top():
+    state = State(*lanes([4], [25], [4], [30], [0], [1], [4], [29]))
+    image = picture(Pong(), state, 1)[0]
+    player, opponent, ball = (centre(image, colour) for colour in (SKY, ORANGE, WHITE))
+    assert player[0] < 0.1 < 0.9 < opponent[0]
+    assert abs(player[1] - ball[1]) < 0.02
+    assert opponent[1] - player[1] > 0.4
+    assert abs(ball[0] - 0.5 - (30.5 - 20) / 42.4) < 0.02

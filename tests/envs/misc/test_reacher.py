@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.misc.reacher import State
+from jaxenv.canvas import GREEN, ORANGE
+from jaxenv.envs.misc.reacher import Reacher, State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.parity import certify
+from tests.pictures import centre, lanes, picture, shows
 
 ID = "Reacher-misc"
 LANES, STEPS = 2000, 100
@@ -120,3 +122,10 @@ def test_invalid_options_raise():
         gymnax_rollouts.bare(ID, num_joints=0)
     with pytest.raises(ValueError, match=r"Reacher-misc: dt must be above 0, got 0.0"):
         gymnax_rollouts.bare(ID, dt=0.0)
+
+
+def test_in_the_picture_the_tip_covers_a_goal_that_it_has_reached():
+    one, other, goal_x, goal_y = lanes([0, 0], [np.pi / 2, 0], [1, 1], [1, 1])
+    reached, missed = picture(Reacher(), State((other, one), (one, one), (goal_x, goal_y)), 2)
+    np.testing.assert_allclose(centre(reached, ORANGE), centre(missed, GREEN), atol=0.02)
+    assert shows(reached, GREEN).sum() < shows(missed, GREEN).sum()

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.misc.swimmer import State
+from jaxenv.canvas import GREEN, ORANGE, PURPLE
+from jaxenv.envs.misc.swimmer import State, Swimmer
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.parity import certify
+from tests.pictures import centre, lanes, picture
 
 ID = "Swimmer-misc"
 LANES, STEPS = 1000, 500
@@ -109,3 +111,11 @@ def test_invalid_options_raise():
         gymnax_rollouts.bare(ID, num_urchins=-1)
     with pytest.raises(ValueError, match=r"Swimmer-misc: dt must be above 0, got -1.0"):
         gymnax_rollouts.bare(ID, dt=-1.0)
+
+
+def test_in_the_picture_swimmer_goal_and_urchins_are_at_their_places():
+    x, y, rest, goal_x, goal_y = lanes([0.8], [-0.8], [0], [-0.8], [0.8])
+    urchins = np.float32([[[0.4, 0.8]]])
+    image = picture(Swimmer(num_urchins=1), State(urchins, (x, y), (rest, rest), (goal_x, goal_y)), 1)[0]
+    for colour, place in ((ORANGE, (0.75, 0.75)), (GREEN, (0.25, 0.25)), (PURPLE, (0.625, 0.25))):
+        np.testing.assert_allclose(centre(image, colour), place, atol=0.02)

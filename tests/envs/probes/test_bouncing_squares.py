@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.probes.bouncing_squares import COLOURS, Square, State
+from jaxenv.canvas import GREEN, PINK
+from jaxenv.envs.probes.bouncing_squares import COLOURS, BouncingSquares, Square, State
 from tests.envs.probes import reference
 from tests.parity import certify
+from tests.pictures import centre, picture
 
 ID = "BouncingSquares-v0"
 OPTIONS = {
@@ -170,3 +172,15 @@ def test_every_colour_has_a_nonzero_channel():
 def test_options_out_of_range_raise_an_error(option, value, message):
     with pytest.raises(ValueError, match=f"BouncingSquares-v0: {option} {message}"):
         reference.bare(ID, **{option: value})
+
+
+def test_the_picture_shows_the_rectangles_in_their_colours_where_the_observation_shows_them():
+    def square(row, column, colour):
+        return Square(*(np.int32([n]) for n in (row, column, 16, 12, 0, 0, colour)))
+
+    task, state = BouncingSquares(color=True), State(square(4, 40, 0), square(30, 8, 5), ())
+    image, observation = picture(task, state, 1)[0], np.asarray(task.observe(state))[0]
+    for colour, paint in ((0, GREEN), (5, PINK)):
+        rows, columns = np.nonzero((observation == COLOURS[colour]).all(axis=-1))
+        place = 0.02 / 1.04 + (np.array([columns.mean(), rows.mean()]) + 0.5) / (64 * 1.04)
+        np.testing.assert_allclose(centre(image, paint), place, atol=0.01)

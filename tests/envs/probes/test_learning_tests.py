@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import GREEN, ORANGE
+from jaxenv.envs.probes.learning_tests import RNNPolicyUnittest, State
 from jaxenv.timestep import StepType
 from tests.envs.probes import reference
+from tests.pictures import centre, picture, shows
 
 FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)
 
@@ -125,3 +128,12 @@ def test_every_lane_can_have_its_own_episode_length():
 def test_invalid_options_raise_an_error(id, options, message):
     with pytest.raises(ValueError, match=f"{id}: {message}"):
         reference.bare(id, **options)
+
+
+def test_the_picture_shows_the_observation_and_the_best_action_green_once_it_counts():
+    steps, cue = np.int32([0, 0, 3]), np.float32([1, -1, 1])
+    state = State(steps, np.float32([[1], [-1], [0]]), (cue,))
+    up, down, late = picture(RNNPolicyUnittest(), state, 3)
+    assert centre(up, ORANGE)[1] < 0.45 < 0.5 < centre(down, ORANGE)[1]
+    assert [bool(shows(image, ORANGE).any()) for image in (up, down, late)] == [True, True, False]
+    assert [bool(shows(image, GREEN).any()) for image in (up, down, late)] == [False, False, True]

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.envs.probes.noisy_array import FIRE, LEFT, RIGHT, State
+from jaxenv.canvas import GREEN, GREY, ORANGE
+from jaxenv.envs.probes.noisy_array import FIRE, LEFT, RIGHT, NoisyArray, State
 from tests.envs.probes import reference
 from tests.parity import certify
+from tests.pictures import centre, picture, shows
 
 ID = "NoisyArray-v0"
 SIZES = {"small": {"num_positions": 5, "num_noise_bits": 3}, "default": {}}
@@ -95,3 +97,13 @@ def test_sizes_that_are_too_small_raise_an_error(name):
     smallest = {"num_positions": 2, "num_noise_bits": 1}[name]
     with pytest.raises(ValueError, match=f"NoisyArray-v0: {name} must be at least {smallest}, got 0"):
         reference.bare(ID, **{name: 0})
+
+
+def test_the_picture_shows_the_agent_in_its_cell_the_goal_and_the_bits():
+    task = NoisyArray(num_positions=6, num_noise_bits=12)
+    images = picture(task, State(np.int32([0, 5]), np.uint32([[0b1], [0b11]])), 2)
+    for image, column in zip(images, (0, 5), strict=True):
+        assert abs(centre(image, ORANGE)[0] - (column + 0.5) / 6) < 0.01
+        assert abs(centre(image, GREEN)[0] - 5.5 / 6) < 0.01
+    one, two = (shows(image, GREY).sum() for image in images)
+    assert two == 2 * one > 0

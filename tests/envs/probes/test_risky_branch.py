@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from jaxenv.envs.probes.risky_branch import State
+from jaxenv.canvas import ORANGE
+from jaxenv.envs.probes.risky_branch import RiskyBranch, State
 from tests.envs.probes import reference
 from tests.parity import certify
+from tests.pictures import centre, picture
 
 ID = "RiskyBranch-v0"
 
@@ -64,3 +66,11 @@ def test_probability_and_rewards_follow_the_params():
 def test_an_invalid_probability_raises_an_error(p):
     with pytest.raises(ValueError, match=rf"RiskyBranch-v0: good_probability must be in \[0, 1\], got {p}"):
         reference.bare(ID, good_probability=p)
+
+
+def test_in_the_picture_the_current_state_is_orange():
+    images = picture(RiskyBranch(), State(np.arange(5, dtype=np.int32)), 5)
+    (start, good, safe, bad, end) = (centre(image, ORANGE) for image in images)
+    assert start[0] < 0.3 < good[0] < 0.5 < end[0]
+    np.testing.assert_allclose([safe[0], bad[0], bad[1]], [good[0], good[0], start[1]], atol=0.02)
+    assert good[1] < 0.3 < bad[1] < 0.7 < safe[1]
