@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.canvas import _font, _shapes
+from jaxenv.canvas import _font, _shapes, _tiles
 from jaxenv.canvas._palette import PAPER
 
 # A number that is equal in all lanes, or one per lane, float32 [B].
@@ -85,7 +85,7 @@ class Canvas:
     def view_cells(self, rows: int, columns: int) -> "Canvas":
         """Chooses a view in which each cell of `tiles` is a unit square, x from 0 to ``columns``, y up to ``rows``."""
         height, width = self.pixels.shape[1:3]
-        side = _side(height, width, rows, columns)
+        side = _tiles.side(height, width, rows, columns)
         left, top = (width - columns * side) // 2 / side, (height - rows * side) // 2 / side
         return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
 
@@ -258,9 +258,9 @@ class Canvas:
         """
         rows, columns = kinds.shape[1:]
         height, width = self.pixels.shape[1:3]
-        side = _side(height, width, rows, columns)
-        row, down = _cells(height, rows, side)
-        column, across = _cells(width, columns, side)
+        side = _tiles.side(height, width, rows, columns)
+        row, down = _tiles.cells(height, rows, side)
+        column, across = _tiles.cells(width, columns, side)
         lights, shares = _sheet(painters, side)
         # One gather from [K * side * side] for each pixel.
         within = (down[:, None] * side + across[None]).astype(np.int32)
@@ -275,8 +275,8 @@ class Canvas:
         """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``."""
         rows, columns = pixels.shape[1:3]
         height, width = self.pixels.shape[1:3]
-        side = _side(height, width, rows, columns)
-        row, column = _cells(height, rows, side)[0], _cells(width, columns, side)[0]
+        side = _tiles.side(height, width, rows, columns)
+        row, column = _tiles.cells(height, rows, side)[0], _tiles.cells(width, columns, side)[0]
         colours = pixels.astype(jnp.float32) / np.float32(255)
         colours = jnp.broadcast_to(colours[..., None], (*colours.shape, 3)) if colours.ndim == 3 else colours
         shown = colours[:, np.maximum(row, 0)][:, :, np.maximum(column, 0)]
@@ -373,18 +373,6 @@ def _number(value: Number) -> jax.Array:
 
 def _colour(value: Colour) -> jax.Array:
     return jnp.asarray(value, jnp.float32).reshape(-1, 1, 1, 3)
-
-
-def _side(height: int, width: int, rows: int, columns: int) -> int:
-    """The side of the largest square cells that fit, in pixels."""
-    return max(min(height // rows, width // columns), 1)
-
-
-def _cells(pixels: int, count: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each pixel the number of its cell, -1 outside of the grid, and its place within the cell."""
-    at = np.arange(pixels) - (pixels - count * side) // 2
-    inside = (at >= 0) & (at < count * side)
-    return np.where(inside, at // side, -1), np.where(inside, at % side, 0)
 
 
 def _sheet(painters: Sequence[Callable | None], side: int) -> tuple[np.ndarray, np.ndarray]:
