@@ -24,6 +24,7 @@ from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
 from jaxenv.reset_where import reset_where as reset_where
 from jaxenv.rollout import evaluate as evaluate
+from jaxenv.rollout import record as record
 from jaxenv.rollout import unroll as unroll
 from jaxenv.step_where import step_where as step_where
 from jaxenv.task import Task as Task

@@ -360,9 +360,7 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
     """Height and width in pixels; raises a ``ValueError`` for anything but one or two integers in 8 .. 4096."""
     both = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(both) != 2 or not all(isinstance(n, int | np.integer) and 8 <= n <= 4096 for n in both):
-        raise ValueError(
-            f"{owner}: size must be a number of pixels or (height, width), each in 8 .. 4096, got {size!r}"
-        )
+        raise ValueError(f"{owner}: size must be one or two numbers of pixels in 8 .. 4096, got {size!r}")
     return int(both[0]), int(both[1])
 
 

@@ -18,6 +18,7 @@ from jaxenv.rollout.metrics import MetricsState as MetricsState
 from jaxenv.rollout.metrics import Totals as Totals
 from jaxenv.rollout.metrics import merge_totals as merge_totals
 from jaxenv.rollout.metrics import to_host as to_host
+from jaxenv.rollout.record import record as record
 from jaxenv.rollout.statistic import Statistic as Statistic
 from jaxenv.rollout.unroll import unroll as unroll
 from jaxenv.rollout.writers import CSV as CSV

@@ -47,6 +47,11 @@ goal_of_walk = (
 )
 
 
+def pictured() -> Environment:
+    """An environment with a picture."""
+    return jaxenv.spec("PointRobot-misc").make()
+
+
 def seeing() -> Environment:
     """An image and a vector."""
     camera = specs.Bounded((6, 5, 3), np.uint8, 0, 255, "camera")
@@ -95,6 +100,7 @@ WRAPPERS: dict[str, Entry] = {
     "GrayscaleObservation": Entry(bound("GrayscaleObservation"), seeing),
     "ScaleImage": Entry(bound("ScaleImage"), seeing),
     "AddWhiteNoise": Entry(bound("AddWhiteNoise", 0.3), seeing),
+    "PixelObservation": Entry(bound("PixelObservation", (8, 8)), pictured),
     "ObstructView": Entry(bound("ObstructView", 0.4, 2), seeing),
     # --- normalisation and history ---
     "FrameStack": Entry(bound("FrameStack", 3)),

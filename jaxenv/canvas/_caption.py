@@ -1,0 +1,39 @@
+"""Text in NumPy images, for captions that are written outside of compiled functions."""
+
+import functools
+
+import numpy as np
+
+from jaxenv.canvas import _font
+
+
+def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.ndarray) -> None:
+    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; what does not fit is cut off.
+
+    Args:
+        image: the image.
+        text: the characters of `Canvas.text`.
+        x: the column where it begins.
+        y: the row of the upper end of its letters.
+        height: the height of a letter in pixels.
+        colour: float32 ``[3]`` from 0 to 1.
+    """
+    for i, character in enumerate(text):
+        left = x + round(i * _font.ADVANCE * height)
+        covered = _character(character, height)
+        window = image[max(y - 1, 0) : y - 1 + covered.shape[0], max(left - 1, 0) : left - 1 + covered.shape[1]]
+        covered = covered[: window.shape[0], : window.shape[1], None]
+        window[:] = np.round(window + covered * (colour * 255 - window)).astype(np.uint8)
+
+
+def text_width(text: str, height: int) -> int:
+    """The width of a line of text in pixels."""
+    return round((len(text) * _font.ADVANCE - _font.GAP) * height)
+
+
+@functools.lru_cache(maxsize=1024)
+def _character(character: str, height: int) -> np.ndarray:
+    """The fraction of each pixel that a character covers, with a border of one pixel."""
+    x = np.arange(round(_font.ADVANCE * height) + 2, dtype=np.float32)[None, None] - 0.5
+    y = height + 0.5 - np.arange(height + 2, dtype=np.float32)[None, :, None]
+    return _font.coverage(character, x, y, height, 1.0)
