@@ -7,7 +7,9 @@ import numpy as np
 from jaxenv.canvas import Canvas
 
 SIZE = 60  # divides into 3, 5, 10 or 12 cells
-_LANES = 10  # of every drawing of `pictures`, so that its tests share the compiled operations
+_LANES = 10  # of every drawing of `pictures`
+# A drawing runs once, so optimising it would take most of the time.
+_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def pictures(env, state):
@@ -15,12 +17,13 @@ def pictures(env, state):
     count = len(jax.tree.leaves(state)[0])
     rows = np.minimum(np.arange(_LANES), count - 1)
     state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[rows]), state)
-    return np.asarray(env.draw(state, Canvas.blank(_LANES, SIZE)).image())[:count]
+    return picture(env, state, _LANES, SIZE)[:count]
 
 
 def picture(task, state, lanes, size=96):
     """The pictures of task states, uint8 ``[lanes, size, size, 3]``."""
-    return np.asarray(task.draw(state, Canvas.blank(lanes, size)).image())
+    draw = jax.jit(lambda state: task.draw(state, Canvas.blank(lanes, size)).image(), compiler_options=_QUICK)
+    return np.asarray(draw(state))
 
 
 def shows(image, colour):
@@ -43,3 +46,8 @@ def cells(pixels, rows, columns):
 def lanes(*columns):
     """Arrays float32 ``[B]``."""
     return tuple(jnp.asarray(column, jnp.float32) for column in columns)
+
+
+def rendered(env, state, size):
+    """The pictures of states of a stack, uint8 ``[B, size, size, 3]``."""
+    return np.asarray(jax.jit(lambda state: env.render(state, size), compiler_options=_QUICK)(state))

@@ -16,6 +16,7 @@ from jaxenv.envs.grid.lava_gap import LavaGap
 from jaxenv.envs.grid.maze import Maze
 from jaxenv.wrappers import TimeLimit
 from tests.envs.grid import reference
+from tests.pictures import rendered
 
 
 class Clutter(GridWorld):
@@ -101,7 +102,7 @@ def picture(env, **changes):
     """The pictures of states in which ``changes`` are made, by cells: float ``[B, 8, 8, 8, 8, 3]``."""
     state = env.reset(jax.random.key(0))[0]
     state = tree.rebuild(state, task=tree.rebuild(state.task, **changes))
-    image = np.asarray(env.render(state, 64)) / np.float32(255)
+    image = rendered(env, state, 64) / np.float32(255)
     return image.reshape(-1, 8, 8, 8, 8, 3).swapaxes(2, 3)
 
 

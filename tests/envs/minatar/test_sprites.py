@@ -10,6 +10,7 @@ from jaxenv.canvas import GOLD, RED, SKY, WHITE
 from jaxenv.envs.minatar._bitboard import Bitboard
 from jaxenv.envs.minatar.seaquest import Diver
 from tests.envs.minatar.reference import bare
+from tests.pictures import rendered
 
 CELL = 8  # pixels
 
@@ -19,7 +20,7 @@ def pictures(id, change, lanes=2):
     env = bare(id, lanes)
     state = env.reset(jax.random.key(0))[0]
     task = tree.rebuild(state.task, game=change(state.task.game))
-    image = np.asarray(env.render(tree.rebuild(state, task=task), 10 * CELL)) / np.float32(255)
+    image = rendered(env, tree.rebuild(state, task=task), 10 * CELL) / np.float32(255)
     return image.reshape(lanes, 10, CELL, 10, CELL, 3).swapaxes(2, 3)
 
 

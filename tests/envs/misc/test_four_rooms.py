@@ -14,6 +14,7 @@ from jaxenv.envs.misc.four_rooms import FREE_CELLS, MAP, WALLS, State, transitio
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, spaces
 from tests.parity import certify
+from tests.pictures import rendered
 
 ID = "FourRooms-misc"
 STEPS = 150
@@ -247,7 +248,7 @@ def test_a_transition_table_with_an_invalid_probability_raises():
 
 def test_the_picture_shows_walls_the_goal_and_the_agent():
     env = jaxenv.make(ID, 1)
-    image = np.asarray(env.render(env.reset(jax.random.key(0))[0], 13 * 8)).astype(int)
+    image = rendered(env, env.reset(jax.random.key(0))[0], 13 * 8).astype(int)
     red, green, _ = np.moveaxis(image.reshape(13, 8, 13, 8, 3)[:, 4, :, 6], -1, 0)
     goal, agent = green > red + 40, red > green + 40
     assert np.argwhere(goal).tolist() == [[8, 9]]

@@ -14,6 +14,7 @@ from jaxenv.envs.misc.meta_maze import State
 from tests.envs.misc import gymnax_rollouts
 from tests.envs.misc.gymnax_draws import LANES, assert_counts_fit, follow_peer, spaces
 from tests.parity import certify
+from tests.pictures import rendered
 
 ID = "MetaMaze-misc"
 STEPS = 200
@@ -219,7 +220,7 @@ def test_the_picture_shows_pillars_the_hidden_goal_and_what_the_agent_sees():
     state = env.reset(jax.random.key(0))[0]
     row, column, goal_row, goal_column = (np.array([i], np.int32) for i in (2, 5, 7, 8))
     task = tree.rebuild(state.task, row=row, column=column, goal_row=goal_row, goal_column=goal_column)
-    image = np.asarray(env.render(tree.rebuild(state, task=task), 11 * 8)).reshape(11, 8, 11, 8, 3).astype(int)
+    image = rendered(env, tree.rebuild(state, task=task), 11 * 8).reshape(11, 8, 11, 8, 3).astype(int)
     red, green, _ = np.moveaxis(image[:, 4, :, 0], -1, 0)  # near the left edge of each cell
     goal = green > red + 40
     assert np.argwhere(goal).tolist() == [[8, 9]]  # counted with the outer walls
