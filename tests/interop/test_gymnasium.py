@@ -84,7 +84,10 @@ def cart_pole():
         (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env must have one lane, got 2"),
         (lambda: to_gymnasium("CartPole-v1", render_mode="human"), "render_mode must be None, jaxenv does not render"),
         (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset has no options, got 'low'"),
-        (lambda: to_gymnasium("CartPole-v1").reset(seed=2**32), "seed must be an integer in [0, 2**32), got 4294967296"),
+        (
+            lambda: to_gymnasium("CartPole-v1").reset(seed=2**32),
+            "seed must be an integer in [0, 2**32), got 4294967296",
+        ),
         (lambda: cart_pole().step(np.array([1])), "to_gymnasium: action must have shape (), got (1,)"),
         (lambda: cart_pole().step(2), "to_gymnasium: action must be in 0 .. 1, got 2"),
         (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must be one number"),

@@ -4,6 +4,7 @@ import re
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
@@ -336,7 +337,11 @@ def test_float64_actions_are_cast_for_a_box():
             "action must be in 0 .. 1, got 4294967296 in lane 1",
         ),
         ("CartPole-v1", [[0], [0, 1], [0]], "action must have shape (3,), got [[0], [0, 1], [0]]"),
-        ("Pendulum-v1", np.zeros((3, 1), int), "action must be a float, got int64: cast it, as in action.astype(np.float32)"),
+        (
+            "Pendulum-v1",
+            np.zeros((3, 1), int),
+            "action must be a float, got int64: cast it, as in action.astype(np.float32)",
+        ),
     ],
 )
 def test_wrong_actions_are_refused(id, action, message):

@@ -108,7 +108,10 @@ def test_large_leaves_are_arguments_and_equal_environments_share_their_programs(
     ("call", "message"),
     [
         (lambda: host("CartPole-v1", seed=-1), "host: seed must be an integer in [0, 2**32), got -1"),
-        (lambda: host("CartPole-v1", seed=jax.random.key(0)), "host: seed must be an integer or one per lane, of which"),
+        (
+            lambda: host("CartPole-v1", seed=jax.random.key(0)),
+            "host: seed must be an integer or one per lane, of which",
+        ),
         (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed must be one integer or 2, got 1 of them"),
         (lambda: host("CartPole-v1", fields="reward"), "host: fields must be names out of step_type, reward,"),
         (lambda: host("CartPole-v1", fields=["done"]), "got 'done'"),
