@@ -91,7 +91,7 @@ class Stepper:
         """
         rule = "seed must be an integer or one per lane"
         if is_key(seed):
-            raise ValueError(f"{self._owner}: {rule}, of which the key is made, got {seed}")
+            raise ValueError(f"{self._owner}: {rule}, got a JAX key")
         if isinstance(seed, int | np.integer):
             check_seed(self._owner, seed)
             return jax.random.key(int(seed))
@@ -107,7 +107,8 @@ class Stepper:
 def check_seed(owner: str, seed: Any) -> None:
     """Raises a ``ValueError`` unless ``seed`` is an integer in [0, 2**32)."""
     if not is_integer(seed) or not 0 <= seed < 2**32:
-        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {seed!r}")
+        got = "a JAX key" if is_key(seed) else repr(seed)
+        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {got}")
 
 
 class _Programs(NamedTuple):

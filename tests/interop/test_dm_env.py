@@ -156,7 +156,7 @@ def closed():
         (lambda: to_dm_env("CartPole-v1", seed=-1), r"to_dm_env: seed must be an integer in \[0, 2\*\*32\), got -1"),
         (
             lambda: to_dm_env("CartPole-v1", num_envs=4),
-            "to_dm_env: leave out num_envs, a dm_env.Environment is one lane",
+            "leave out num_envs, a dm_env.Environment is one lane",
         ),
         (lambda: to_dm_env(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
         (lambda: step_with(0.5), r"action must be an integer, got float64: cast it, as in action.astype\(np.int32\)"),

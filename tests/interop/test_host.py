@@ -110,7 +110,7 @@ def test_large_leaves_are_arguments_and_equal_environments_share_their_programs(
         (lambda: host("CartPole-v1", seed=-1), "host: seed must be an integer in [0, 2**32), got -1"),
         (
             lambda: host("CartPole-v1", seed=jax.random.key(0)),
-            "host: seed must be an integer or one per lane, of which",
+            "one per lane, got a JAX key",
         ),
         (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed must be one integer or 2, got 1 of them"),
         (lambda: host("CartPole-v1", fields="reward"), "host: fields must be names out of step_type, reward,"),
