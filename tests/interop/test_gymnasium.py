@@ -89,6 +89,7 @@ def cart_pole():
             "seed must be an integer in [0, 2**32), got 4294967296",
         ),
         (lambda: cart_pole().step(np.array([1])), "to_gymnasium: action must have shape (), got (1,)"),
+        (lambda: cart_pole().reset(seed=jax.random.key(0)), "in [0, 2**32), got a JAX key"),
         (lambda: cart_pole().step(2), "to_gymnasium: action must be in 0 .. 1, got 2"),
         (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
     ],
