@@ -23,7 +23,8 @@ def import_library(name: str, install: str) -> ModuleType:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise ImportError(f"{name} is not installed: {install} ({error})") from None
+            package = name.partition(".")[0].replace("_", "-")
+            raise ImportError(f"{package} is not installed: {install} ({error})") from None
 
 
 @contextlib.contextmanager

@@ -27,3 +27,13 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     if num_envs is not None and num_envs != env_or_id.num_envs:
         raise ValueError(f"{owner}: num_envs must be that of env, {env_or_id.num_envs}, got {num_envs}")
     return env_or_id
+
+
+def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:
+    """Removes ``num_envs`` from the options of one lane.
+
+    Raises:
+        ValueError: unless it is 1; ``why`` says what makes the lanes.
+    """
+    if (num_envs := options.pop("num_envs", 1)) != 1:
+        raise ValueError(f"{owner}: leave out num_envs, {why}, got {num_envs}")

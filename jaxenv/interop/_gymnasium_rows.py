@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from jaxenv import tree
 from jaxenv.environment import Environment
@@ -106,10 +105,3 @@ def leaf_spaces(space: Any) -> list[Any]:
         inside = [inside[name] for name in sorted(inside)] if hasattr(inside, "keys") else inside
         return [leaf for inner in inside for leaf in leaf_spaces(inner)]
     return [space]
-
-
-def seeds_of(seed: Any) -> Any:
-    """Seeds of Gymnasium, integers of any size, as integers below 2**32; smaller ones stay as they are."""
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
-        return int(seed) if seed < 2**32 else int(np.random.SeedSequence(int(seed)).generate_state(1)[0])
-    return [seeds_of(one) for one in seed] if isinstance(seed, list | tuple | np.ndarray) else seed

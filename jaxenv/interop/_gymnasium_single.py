@@ -8,14 +8,13 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of
+from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._gymnasium_rows import (
     Row,
     check_render_mode,
     check_reward,
     leaf_spaces,
     rows_of,
-    seeds_of,
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
@@ -51,8 +50,7 @@ def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **op
             raise ValueError(
                 f"{_OWNER}: the caller restarts episodes, leave out autoreset, got {options['autoreset']!r}"
             )
-        if options.pop("num_envs", 1) != 1:
-            raise ValueError(f"{_OWNER}: a gymnasium.Env is one lane, leave out num_envs")
+        refuse_num_envs(_OWNER, options, "a gymnasium.Env is one lane")
     env = environment_of(_OWNER, env_or_id, None, options)
     if env.autoreset is not None:
         raise ValueError(f"{_OWNER}: the caller restarts episodes, make {env} with autoreset=None")
@@ -79,7 +77,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
         self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
         self._stepper = Stepper(env, rows_of(env), numpy=True, owner=_OWNER)
-        self._actions = HostActions(env.action_spec(), 1, _OWNER)
+        self._actions = HostActions(env.action_spec(), None, _OWNER)
         self._leaves = leaf_spaces(self.observation_space)
         self._ended = self._closed = False
 
@@ -88,7 +86,8 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
 
         Args:
             seed: the key ``jax.random.key(seed)``. Without it the next episode starts, so that the first seed
-                determines all of them; the first reset without a seed takes ``np_random_seed``.
+                determines all of them; the first reset without a seed draws one, which ``np_random_seed`` then
+                is.
             options: none are known.
 
         Raises:
@@ -101,7 +100,8 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         if seed is None and self._stepper.started:
             row = self._stepper.restart(np.ones(1, bool))
         else:
-            row = self._stepper.start([seeds_of(self.np_random_seed if seed is None else seed)])
+            seed = int(self.np_random.integers(2**32)) if seed is None else seed
+            row = self._stepper.start([seed])
         super().reset(seed=None if seed is None else int(seed))
         self._ended = False
         return self._observation(row), _info(row)
@@ -118,7 +118,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         if not self._stepper.started or self._ended:
             why = "the episode ended, call reset" if self._ended else "call reset before step"
             raise gymnasium.error.ResetNeeded(f"{_OWNER}: {why}")
-        row = self._stepper.step(self._actions(jax.tree.map(lambda x: np.asarray(x)[None], action)))
+        row = self._stepper.step(self._actions(action))
         self._ended = bool(row.ended[0])
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
         return self._observation(row), float(row.reward[0]), terminated, truncated, _info(row)
@@ -134,6 +134,9 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             self._stepper.close()
             self.env.close()
 
+    def __repr__(self) -> str:
+        return f"<JaxenvEnv{self.env!r}>"
+
     def _observation(self, row: Row) -> Tree:
         """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
         leaves, structure = tree.flatten(row.observation)
@@ -146,7 +149,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
 
     def _check_open(self) -> None:
         if self._closed:
-            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed")
+            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
 def _info(row: Row) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from jaxenv._checks import check_choice
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, seeds_of, spec_of_id
+from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, spec_of_id
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Seeds, Stepper
@@ -45,7 +45,8 @@ def to_gymnasium_vector(
             ``"jax"``: arrays of JAX, which other libraries read through DLPack without a copy; rewards are float32.
         render_mode: ``None``: there is no rendering.
         **options: options of `jaxenv.load`, if ``env_or_id`` is an id. ``autoreset`` sets the autoreset mode:
-            ``"next_step"``, ``"same_step"`` or ``None``, Gymnasium's ``DISABLED``.
+            ``"next_step"``, ``"same_step"`` or ``None``, or Gymnasium's ``AutoresetMode``, where ``None`` is
+            ``DISABLED``.
 
     Raises:
         ImportError: without Gymnasium.
@@ -59,6 +60,8 @@ def to_gymnasium_vector(
     """
     check_choice(_OWNER, "arrays", arrays, ("numpy", "jax"))
     check_render_mode(_OWNER, render_mode)
+    if isinstance(options.get("autoreset"), AutoresetMode):
+        options["autoreset"] = next(mode for mode, value in _MODES.items() if value is options["autoreset"])
     envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays)
     envs.spec = spec_of_id(gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays})
     return envs
@@ -95,8 +98,9 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         Args:
             seed: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
                 episodes of the lanes start, so that the first seed determines all of them; the first reset without a
-                seed takes ``np_random_seed``.
-            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy.
+                seed draws one, which ``np_random_seed`` then is.
+            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy
+                or JAX.
 
         Raises:
             ValueError: for a wrong seed or mask, or an unknown option.
@@ -105,9 +109,10 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         self._check_open()
         mask = self._mask(options)
         if self._stepper.started and (seed is None or mask is not None):
-            row = self._stepper.restart(self._everywhere if mask is None else mask, seeds_of(seed))
+            row = self._stepper.restart(self._everywhere if mask is None else mask, seed)
         elif mask is None or mask.all():
-            row = self._stepper.start(seeds_of(self.np_random_seed if seed is None else seed))
+            seed = int(self.np_random.integers(2**32)) if seed is None else seed
+            row = self._stepper.start(seed)
         else:
             raise ValueError(f"{_OWNER}: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes")
         self._set_random(seed)
@@ -185,9 +190,13 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         if unknown := [name for name in options if name != "reset_mask"]:
             raise ValueError(f"{_OWNER}: the only option of reset is reset_mask, got {unknown[0]!r}")
         mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
-            got = f"{mask.dtype}{list(mask.shape)}" if hasattr(mask, "dtype") else f"a {type(mask).__name__}"
-            raise ValueError(f"{_OWNER}: reset_mask must be a NumPy array bool[{self.num_envs}], got {got}")
+        kind = type(mask).__name__
+        if not hasattr(mask, "dtype"):
+            raise ValueError(f"{_OWNER}: reset_mask must be an array bool[{self.num_envs}], got a {kind}")
+        mask = np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
+        if mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
+            got = f"{mask.dtype}{list(mask.shape)} ({kind})"
+            raise ValueError(f"{_OWNER}: reset_mask must be an array bool[{self.num_envs}], got {got}")
         if not mask.any():
             raise ValueError(f"{_OWNER}: reset_mask must name a lane, got {mask}")
         return mask
@@ -200,7 +209,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
 
     def _check_open(self) -> None:
         if self.closed:
-            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed")
+            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
 def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:

@@ -142,4 +142,4 @@ class Host:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError("host: the environment is closed")
+            raise ValueError("host: the environment is closed, make a new one")

@@ -12,28 +12,29 @@ from jaxenv.tree import Tree
 
 # Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space.
 _KINDS = {"b": "biu", "i": "iu", "u": "iu"}
+_NAMES = {"b": "a bool or an integer", "i": "an integer", "u": "an integer"}
 _UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
 class HostActions:
-    """Checks a batch of actions, of NumPy or JAX, and casts it to the dtypes of the spec.
+    """Checks the actions of a batch or of one lane, of NumPy or JAX, and casts them to the dtypes of the spec.
 
     A compiled step never sees other dtypes or shapes, so it is compiled once. Discrete actions of NumPy must lie within
-    the spec. Those of JAX are not read, since that would wait for them: the environment clips them.
+    the spec. Those of JAX are not read for a batch, since that would wait for them: the environment clips them.
 
     Args:
         spec: the action spec.
-        num_lanes: the number of lanes.
+        num_lanes: the number of lanes; ``None`` for an action of one lane, without their axis.
         owner: the start of error messages.
     """
 
-    def __init__(self, spec: Tree, num_lanes: int, owner: str):
+    def __init__(self, spec: Tree, num_lanes: int | None, owner: str):
         self._spec, self._owner = spec, owner
         leaves, self._structure = tree.flatten_with_path(spec)
         self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
 
     def __call__(self, action: Tree) -> Tree:
-        """The cast actions.
+        """The cast actions, with the axis of the lanes.
 
         Raises:
             ValueError: for another structure, shape or kind of dtype, or for a discrete action out of range.
@@ -49,8 +50,9 @@ class HostActions:
 class _Leaf:
     """Checks and casts the actions of one spec."""
 
-    def __init__(self, spec: specs.Array, num_lanes: int, name: str):
-        self._spec, self._name, self._shape, self._dtype = spec, name, (num_lanes, *spec.shape), spec.dtype
+    def __init__(self, spec: specs.Array, num_lanes: int | None, name: str):
+        self._spec, self._name, self._dtype, self._single = spec, name, spec.dtype, num_lanes is None
+        self._shape = spec.shape if num_lanes is None else (num_lanes, *spec.shape)
         self._kinds = _KINDS.get(spec.dtype.kind, "f")
         self._range: tuple[Any, Any] | None = None
         self._highest: int | None = None  # the only bound to check of integers that are seen as unsigned
@@ -63,7 +65,7 @@ class _Leaf:
                 self._highest = int(high.flat[0])
 
     def __call__(self, action: Any) -> Any:
-        if isinstance(action, jax.Array):
+        if isinstance(action, jax.Array) and not self._single:
             self._check_type(action)
         else:
             try:
@@ -73,16 +75,19 @@ class _Leaf:
             self._check_type(action)
             if self._range is not None:
                 self._check_range(action)
-        return action if action.dtype == self._dtype else action.astype(self._dtype)
+        action = action if action.dtype == self._dtype else action.astype(self._dtype)
+        return action[None] if self._single else action
 
     def _check_type(self, action: Any) -> None:
         if action.shape != self._shape:
-            rule = f"shape {self._shape} (one {self._spec} per lane)"
-            raise ValueError(f"{self._name} must have {rule}, got {action.shape}")
+            lanes = "" if self._single else f" (one {self._spec} per lane)"
+            raise ValueError(f"{self._name} must have shape {self._shape}{lanes}, got {action.shape}")
         if action.dtype.kind not in self._kinds and not (
             self._kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16
         ):
-            raise ValueError(f"{self._name} must be {self._dtype} or of its kind, got {action.dtype}")
+            kind = _NAMES.get(self._dtype.kind, "a float")
+            cast = f": cast it, as in action.astype(np.{self._dtype})" if action.dtype.kind in "biuf" else ""
+            raise ValueError(f"{self._name} must be {kind}, got {action.dtype}{cast}")
 
     def _check_range(self, action: np.ndarray) -> None:
         # A negative number is a large one without a sign, so that one pass over the array suffices.
@@ -92,4 +97,7 @@ class _Leaf:
         outside = np.argwhere((action < low) | (action > high))
         if len(outside):
             at = tuple(outside[0].tolist())
-            raise ValueError(f"{self._name} must fit {self._spec}, got {action[at]} in lane {at[0]}")
+            element, lane = (at, "") if self._single else (at[1:], f" in lane {at[0]}")
+            name = f"{self._name}{list(element)}" if element else self._name
+            low, high = (np.broadcast_to(bound, self._spec.shape)[element] for bound in (low, high))
+            raise ValueError(f"{name} must be in {low} .. {high}, got {action[at]}{lane}")

@@ -7,13 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of
+from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.random import Words
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
 
 
-def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restarts: str) -> Environment:
+def one_lane(
+    owner: str,
+    env: Environment | str,
+    options: dict[str, Any],
+    restarts: str,
+    lanes: str = "a batch of keys makes the lanes",
+) -> Environment:
     """The stack of one lane, without restarts, of an id or an environment.
 
     Args:
@@ -21,12 +27,14 @@ def one_lane(owner: str, env: Environment | str, options: dict[str, Any], restar
         env: an id, or an environment.
         options: options of `jaxenv.load`, for an id.
         restarts: what starts the next episode, for the error about an environment that does it itself.
+        lanes: what makes the lanes, for the error about ``num_envs``.
 
     Raises:
         ValueError: for anything else than an id or an environment, options with an environment, an environment that
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
     if isinstance(env, str):
+        refuse_num_envs(owner, options, lanes)
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
         if options.get("reset_strategy") is not None:

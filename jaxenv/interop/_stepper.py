@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._checks import check_mask, is_integer
 from jaxenv.environment import Environment
+from jaxenv.interop._lanes import is_key
 from jaxenv.interop._packing import Packing
 from jaxenv.reset_where import reset_where
 from jaxenv.timestep import TimeStep
@@ -88,21 +89,26 @@ class Stepper:
         Raises:
             ValueError: unless the seeds are integers in [0, 2**32), one or ``num_envs`` of them.
         """
+        rule = "seed must be an integer or one per lane"
+        if is_key(seed):
+            raise ValueError(f"{self._owner}: {rule}, got a JAX key")
         if isinstance(seed, int | np.integer):
-            _check_seed(self._owner, seed)
+            check_seed(self._owner, seed)
             return jax.random.key(int(seed))
-        if isinstance(seed, str) or not hasattr(seed, "__len__"):
-            raise ValueError(f"{self._owner}: seed must be an integer or one per lane, got {seed!r}")
+        if isinstance(seed, str) or not hasattr(seed, "__len__") or getattr(seed, "ndim", 1) == 0:
+            raise ValueError(f"{self._owner}: {rule}, got {seed!r}")
         if len(seed) != self._num_envs:
             raise ValueError(f"{self._owner}: seed must be one integer or {self._num_envs}, got {len(seed)} of them")
         for one in seed:
-            _check_seed(self._owner, one)
+            check_seed(self._owner, one)
         return jax.vmap(jax.random.key)(np.array(seed, np.uint32))
 
 
-def _check_seed(owner: str, seed: Any) -> None:
+def check_seed(owner: str, seed: Any) -> None:
+    """Raises a ``ValueError`` unless ``seed`` is an integer in [0, 2**32)."""
     if not is_integer(seed) or not 0 <= seed < 2**32:
-        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {seed!r}")
+        got = "a JAX key" if is_key(seed) else repr(seed)
+        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {got}")
 
 
 class _Programs(NamedTuple):

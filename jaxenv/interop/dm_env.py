@@ -9,12 +9,11 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import check_integer
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of
+from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._stepper import Stepper
+from jaxenv.interop._stepper import Stepper, check_seed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
@@ -42,10 +41,12 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options) -> "DmEnv":
     >>> env.action_spec().num_values
     2
     """
+    if not isinstance(env, Environment):
+        refuse_num_envs("to_dm_env", options, "a dm_env.Environment is one lane")
     env = environment_of("to_dm_env", env, None, options)
     if env.autoreset == "same_step":
         raise ValueError(f"to_dm_env: dm_env returns FIRST rows, make {env} with autoreset='next_step'")
-    check_integer("to_dm_env", "seed", seed, 0, 2**32 - 1)
+    check_seed("to_dm_env", seed)
     env = env._with_num_envs(1)
     env.check_lanes(1)
     _dm_env().Environment.register(DmEnv)
@@ -119,9 +120,8 @@ class DmEnv:
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         }
         self._env, self._seed = env, seed
-        self._is_array = specs.is_spec(env.action_spec())
         self._no_action = jax.tree.map(lambda s: np.zeros((1, *s.shape), s.dtype), env.action_spec())
-        self._actions = HostActions(env.action_spec(), 1, "to_dm_env")
+        self._actions = HostActions(env.action_spec(), None, "to_dm_env")
         self._stepper: Stepper | None = Stepper(env, _fields, numpy=True, owner="to_dm_env")
         self._ended = False
 
@@ -142,9 +142,7 @@ class DmEnv:
             return self.reset()
         if self._ended:
             return self._row(stepper.step(self._no_action))
-        # A list is an array where the spec is that of one array.
-        batch = np.asarray(action)[None] if self._is_array else jax.tree.map(lambda x: np.asarray(x)[None], action)
-        return self._row(stepper.step(self._actions(batch)))
+        return self._row(stepper.step(self._actions(action)))
 
     def observation_spec(self) -> Any:
         """Specs of dm_env for the arrays of an observation."""
@@ -178,7 +176,7 @@ class DmEnv:
 
     def _open(self) -> Stepper:
         if self._stepper is None:
-            raise ValueError(f"{self} is closed")
+            raise ValueError("to_dm_env: the environment is closed, make a new one")
         return self._stepper
 
     def _row(self, batch: tuple) -> Any:

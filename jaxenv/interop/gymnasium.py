@@ -10,6 +10,7 @@ from typing import Any
 from jaxenv import registry
 from jaxenv._make import OPTIONS
 from jaxenv.interop import _spaces
+from jaxenv.interop._gymnasium_rows import check_render_mode
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
 from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
 from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
@@ -49,6 +50,10 @@ def make_single(env_or_id: str, **options) -> JaxenvEnv:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
             ``render_mode`` or ``frameskip``, and leave out those that raise this error.
     """
+    try:
+        check_render_mode("to_gymnasium", options.pop("render_mode", None))
+    except ValueError as error:
+        raise TypeError(f"{error}: got an unexpected keyword argument 'render_mode'") from None
     for name in options:
         try:
             registry.spec(env_or_id).check_keywords([name] if name not in OPTIONS else [])

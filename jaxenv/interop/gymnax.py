@@ -76,7 +76,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     ((8, 4), (8,))
     """
     check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
-    env = one_lane("to_gymnax", env, options, "step restarts episodes itself")
+    env = one_lane("to_gymnax", env, options, "step restarts episodes itself", "jax.vmap over keys makes the lanes")
     return GymnaxEnv(env, api)
 
 

@@ -147,7 +147,7 @@ class _Lanes:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError(f"{_OWNER}: the environment is closed")
+            raise ValueError(f"{_OWNER}: the environment is closed, make a new one")
 
 
 def _space(spec: Tree, owner: str) -> Any:

@@ -1,5 +1,6 @@
 """PyTorch reads the arrays of vector environments without a copy, directly and through Gymnasium's wrappers."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -39,3 +40,13 @@ def test_wrappers_convert_to_torch_and_back(mode, arrays, wrapper):
         for mine, expected in zip(row[:4], plain.step(np.array([0, 1, 1]))[:4], strict=True):
             assert isinstance(mine, torch.Tensor)
             np.testing.assert_allclose(mine.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor, jnp.array])
+def test_masks_of_any_kind_pass_the_wrapper(array):
+    envs = wrappers.JaxToTorch(cart_poles(None, "jax"))
+    first, _ = envs.reset(seed=[0, 1, 2])
+    moved = envs.step(torch.ones(3, dtype=torch.int32))[0]
+    mask = array([True, False, True])
+    assert torch.equal(envs.reset(seed=[0, 1, 2], options={"reset_mask": mask})[0][1], moved[1])
+    assert torch.equal(envs.reset(seed=[0, 1, 2], options={"reset_mask": mask})[0][0], first[0])

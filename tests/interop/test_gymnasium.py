@@ -55,17 +55,24 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
     assert env.step(3)[:4] == (11, 3.0, True, False)
     env.close()
     env.close()
-    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed"):
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed, make a new one"):
         env.reset()
 
 
 def test_the_first_seed_determines_all_episodes():
     env = to_gymnasium("CartPole-v1")
-    starts = [[env.reset(seed=seed)[0], env.reset()[0]] for seed in (2**70, 2**70, 3)]
+    starts = [[env.reset(seed=seed)[0], env.reset()[0]] for seed in (2**32 - 1, 2**32 - 1, 3)]
     np.testing.assert_array_equal(starts[0], starts[1])
     assert len(np.unique(np.concatenate([starts[0], starts[2]]), axis=0)) == 4
     other = to_gymnasium("CartPole-v1")
     np.testing.assert_array_equal(other.reset()[0], env.reset(seed=other.np_random_seed)[0])
+    assert not np.array_equal(other.reset()[0], to_gymnasium("CartPole-v1").reset()[0])
+
+
+def cart_pole():
+    env = to_gymnasium("CartPole-v1")
+    env.reset(seed=0)
+    return env
 
 
 @pytest.mark.parametrize(
@@ -73,10 +80,17 @@ def test_the_first_seed_determines_all_episodes():
     [
         (lambda: to_gymnasium(jaxenv.make("CartPole-v1")), "to_gymnasium: the caller restarts episodes, make"),
         (lambda: to_gymnasium("CartPole-v1", autoreset="same_step"), "leave out autoreset, got 'same_step'"),
-        (lambda: to_gymnasium("CartPole-v1", num_envs=2), "a gymnasium.Env is one lane, leave out num_envs"),
+        (lambda: to_gymnasium("CartPole-v1", num_envs=2), "leave out num_envs, a gymnasium.Env is one lane, got 2"),
         (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env must have one lane, got 2"),
         (lambda: to_gymnasium("CartPole-v1", render_mode="human"), "render_mode must be None, jaxenv does not render"),
         (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset has no options, got 'low'"),
+        (
+            lambda: to_gymnasium("CartPole-v1").reset(seed=2**32),
+            "seed must be an integer in [0, 2**32), got 4294967296",
+        ),
+        (lambda: cart_pole().step(np.array([1])), "to_gymnasium: action must have shape (), got (1,)"),
+        (lambda: cart_pole().reset(seed=jax.random.key(0)), "in [0, 2**32), got a JAX key"),
+        (lambda: cart_pole().step(2), "to_gymnasium: action must be in 0 .. 1, got 2"),
         (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
     ],
 )
@@ -132,8 +146,9 @@ def test_a_time_limit_given_to_gymnasium_may_be_longer_than_the_registered_one()
 
 
 def test_options_reach_the_environment():
-    envs = gymnasium.make_vec("jaxenv/CartPole-v1", num_envs=2, autoreset="same_step", arrays="jax", gravity=5.0)
-    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    envs = gymnasium.make_vec("jaxenv/CartPole-v1", num_envs=2, autoreset=mode, arrays="jax", gravity=5.0)
+    assert envs.metadata["autoreset_mode"] is mode
     assert envs.env.params.gravity == 5.0
     assert isinstance(envs.reset(seed=0)[0], jax.Array)
     again = gymnasium.make_vec(envs.spec)
@@ -147,6 +162,12 @@ def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
         gymnasium.make("jaxenv/CartPole-v1", **{keyword: "rgb_array"})
 
 
+def test_make_says_that_there_is_no_rendering():
+    with pytest.raises(TypeError, match="to_gymnasium: render_mode must be None, jaxenv does not render, got 'human'"):
+        gymnasium.make("jaxenv/CartPole-v1", render_mode="human")
+    gymnasium.make("jaxenv/CartPole-v1", render_mode=None)
+
+
 def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again():
     env = to_gymnasium("CartPole-v1", gravity=5.0, max_episode_steps=7)
     assert env.spec.max_episode_steps == 7
@@ -155,6 +176,7 @@ def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again()
     assert gymnasium.make_vec(envs.spec).metadata == envs.metadata
     assert repr(envs) == "JaxenvVectorEnv(jaxenv/CartPole-v1, num_envs=2)"
     assert to_gymnasium(Counting(np.array([2]))).spec is None
+    assert repr(env) == "<JaxenvEnv<TimeLimit<CartPole-v1>>>"
 
 
 # --- spaces -----------------------------------------------------------------------------------------------------------

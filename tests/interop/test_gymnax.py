@@ -283,6 +283,7 @@ def test_spaces_are_those_of_the_specs():
         (lambda: to_gymnax(jaxenv.make("CartPole-v1")), "step restarts episodes itself, make .* with autoreset=None"),
         (lambda: to_gymnax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
         (lambda: to_gymnax(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
+        (lambda: to_gymnax("CartPole-v1", num_envs=4), "leave out num_envs, jax.vmap over keys makes the lanes, got 4"),
         (lambda: to_gymnax(5), "to_gymnax: env must be an environment, got 5"),
         (lambda: to_gymnax(Counting([3]), max_episode_steps=3), "options belong to an id, .* got max_episode_steps"),
         (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),

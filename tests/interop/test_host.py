@@ -108,6 +108,10 @@ def test_large_leaves_are_arguments_and_equal_environments_share_their_programs(
     ("call", "message"),
     [
         (lambda: host("CartPole-v1", seed=-1), "host: seed must be an integer in [0, 2**32), got -1"),
+        (
+            lambda: host("CartPole-v1", seed=jax.random.key(0)),
+            "one per lane, got a JAX key",
+        ),
         (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed must be one integer or 2, got 1 of them"),
         (lambda: host("CartPole-v1", fields="reward"), "host: fields must be names out of step_type, reward,"),
         (lambda: host("CartPole-v1", fields=["done"]), "got 'done'"),
@@ -129,5 +133,5 @@ def test_a_closed_environment_says_so():
         with pytest.raises(ValueError, match=re.escape("host: mask must be bool[2], got bool[3]")):
             hosted.reset(mask=np.ones(3, bool))
     for call in (hosted.reset, lambda: hosted.step(np.zeros(2, int))):
-        with pytest.raises(ValueError, match="host: the environment is closed"):
+        with pytest.raises(ValueError, match="host: the environment is closed, make a new one"):
             call()
