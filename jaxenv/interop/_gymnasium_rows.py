@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import check_choice
 from jaxenv.environment import Environment
+from jaxenv.interop._stepper import Stepper
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -67,10 +70,27 @@ def check_reward(owner: str, env: Environment) -> None:
         raise ValueError(f"{owner}: a reward must be one number, {env} has {shape[0]}: wrap it in ScalarizeReward")
 
 
+RENDERING = {"render_modes": ["rgb_array"], "render_fps": 30}
+PICTURE_SIZE = 256
+
+
 def check_render_mode(owner: str, render_mode: Any) -> None:
-    """Raises a ``ValueError`` for a render mode."""
-    if render_mode is not None:
-        raise ValueError(f"{owner}: render_mode must be None, jaxenv does not render, got {render_mode!r}")
+    """Raises a ``ValueError`` for an unknown render mode."""
+    check_choice(owner, "render_mode", render_mode, ("rgb_array", None))
+
+
+def frames(owner: str, stepper: Stepper, render_mode: str | None, error: type[Exception]) -> np.ndarray:
+    """The pictures of all lanes, uint8 ``[B, 256, 256, 3]``.
+
+    Raises:
+        ValueError: without the render mode, or for an environment without pictures.
+        error: before the first reset.
+    """
+    if render_mode is None:
+        raise ValueError(f"{owner}: render needs render_mode='rgb_array', given when the environment is made")
+    if not stepper.started:
+        raise error(f"{owner}: call reset before render")
+    return stepper.render(PICTURE_SIZE)
 
 
 def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """One lane as an environment of Gymnasium."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
@@ -10,9 +10,11 @@ from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._gymnasium_rows import (
+    RENDERING,
     Row,
     check_render_mode,
     check_reward,
+    frames,
     leaf_spaces,
     rows_of,
     spec_of_id,
@@ -26,12 +28,14 @@ gymnasium = import_library("gymnasium", "pip install gymnasium")
 _OWNER = "to_gymnasium"
 
 
-def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **options) -> "JaxenvEnv":
+def to_gymnasium(
+    env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options
+) -> "JaxenvEnv":
     """One lane as a ``gymnasium.Env``.
 
     Args:
         env_or_id: an environment of one lane made with ``autoreset=None``, or an id.
-        render_mode: ``None``: there is no rendering.
+        render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
         **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
 
     Raises:
@@ -56,7 +60,7 @@ def to_gymnasium(env_or_id: Environment | str, *, render_mode: None = None, **op
         raise ValueError(f"{_OWNER}: the caller restarts episodes, make {env} with autoreset=None")
     if env.num_envs != 1:
         raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
-    single = JaxenvEnv(env)
+    single = JaxenvEnv(env, render_mode)
     options.pop("autoreset", None)
     single.spec = spec_of_id(gymnasium.registry, env_or_id, options)
     return single
@@ -69,11 +73,11 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         env: the environment of jaxenv, one lane.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = RENDERING
 
-    def __init__(self, env: Environment):
+    def __init__(self, env: Environment, render_mode: str | None = None):
         check_reward(_OWNER, env)
-        self.env = env
+        self.env, self.render_mode = env, render_mode
         self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
         self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
         self._stepper = Stepper(env, rows_of(env), numpy=True, owner=_OWNER)
@@ -123,9 +127,16 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
         return self._observation(row), float(row.reward[0]), terminated, truncated, _info(row)
 
-    def render(self) -> None:
-        """Raises ``NotImplementedError``: there is no rendering."""
-        raise NotImplementedError(f"{_OWNER}: jaxenv does not render")
+    def render(self) -> np.ndarray:
+        """The picture of the state, uint8 ``[256, 256, 3]``.
+
+        Raises:
+            ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
+            gymnasium.error.ResetNeeded: before the first ``reset``.
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        return frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded)[0]
 
     def close(self) -> None:
         """Frees the state."""

@@ -9,7 +9,16 @@ from jaxenv._checks import check_choice
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._gymnasium_rows import Row, caster, check_render_mode, check_reward, rows_of, spec_of_id
+from jaxenv.interop._gymnasium_rows import (
+    RENDERING,
+    Row,
+    caster,
+    check_render_mode,
+    check_reward,
+    frames,
+    rows_of,
+    spec_of_id,
+)
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Seeds, Stepper
@@ -33,7 +42,7 @@ def to_gymnasium_vector(
     num_envs: int | None = None,
     *,
     arrays: Literal["numpy", "jax"] = "numpy",
-    render_mode: None = None,
+    render_mode: Literal["rgb_array"] | None = None,
     **options,
 ) -> "JaxenvVectorEnv":
     """A batch as a ``gymnasium.vector.VectorEnv``.
@@ -43,7 +52,7 @@ def to_gymnasium_vector(
         num_envs: number of lanes of an id, 1 by default.
         arrays: ``"numpy"``: writable NumPy arrays, rewards float64, as Gymnasium's own vector environments return.
             ``"jax"``: arrays of JAX, which other libraries read through DLPack without a copy; rewards are float32.
-        render_mode: ``None``: there is no rendering.
+        render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
         **options: options of `jaxenv.load`, if ``env_or_id`` is an id. ``autoreset`` sets the autoreset mode:
             ``"next_step"``, ``"same_step"`` or ``None``, or Gymnasium's ``AutoresetMode``, where ``None`` is
             ``DISABLED``.
@@ -62,7 +71,7 @@ def to_gymnasium_vector(
     check_render_mode(_OWNER, render_mode)
     if isinstance(options.get("autoreset"), AutoresetMode):
         options["autoreset"] = next(mode for mode, value in _MODES.items() if value is options["autoreset"])
-    envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays)
+    envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays, render_mode)
     envs.spec = spec_of_id(gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays})
     return envs
 
@@ -74,12 +83,13 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         env: the environment of jaxenv.
     """
 
-    def __init__(self, env: Environment, arrays: str):
+    def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
         check_reward(_OWNER, env)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
-        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
+        self.metadata = {**RENDERING, "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
+        self.render_mode = render_mode
         spec = env.observation_spec()
         self.single_observation_space = space_of(spec, gymnasium.spaces, f"{_OWNER}: observation")
         self.single_action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
@@ -150,9 +160,16 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         reward = row.reward.astype(np.float64) if self._numpy else row.reward
         return self._observation(row), reward, row.terminated, row.truncated, infos
 
-    def render(self) -> None:
-        """Raises ``NotImplementedError``: there is no rendering."""
-        raise NotImplementedError(f"{_OWNER}: jaxenv does not render")
+    def render(self) -> tuple[np.ndarray, ...]:
+        """The picture of each lane, uint8 ``[256, 256, 3]``.
+
+        Raises:
+            ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
+            gymnasium.error.ResetNeeded: before the first ``reset``.
+            gymnasium.error.ClosedEnvironmentError: after ``close``.
+        """
+        self._check_open()
+        return tuple(frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded))
 
     def close_extras(self, **kwargs) -> None:
         """Frees the state."""

@@ -75,6 +75,10 @@ class Stepper:
         self._state, self._row = self._programs.step(self._variables, self._state, action)
         return self._result()
 
+    def render(self, size: int) -> np.ndarray:
+        """Pictures of all lanes, uint8 ``[num_envs, size, size, 3]``."""
+        return np.array(self._programs.render(self._variables, self._state, size))
+
     def _result(self) -> Tree:
         # Arrays of JAX are read-only, and so are views of them.
         return self._programs.row.views([np.array(array) for array in self._row]) if self._numpy else self._row
@@ -115,6 +119,7 @@ class _Programs(NamedTuple):
     start: Any
     restart: Any
     step: Any
+    render: Any
     row: Packing
 
 
@@ -173,12 +178,21 @@ def _programs(
         state, timestep = environment(variables).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
+    def render(variables: tuple, state: tuple, size: int):
+        return environment(variables).render(of_state.unpack(state), size)
+
     state, first = structure.unflatten(shapes)._start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
     # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
     place = jax.sharding.SingleDeviceSharding(device)
     compiled = functools.partial(jax.jit, in_shardings=place, out_shardings=place)
-    return _Programs(compiled(start), compiled(restart, donate_argnums=1), compiled(step, donate_argnums=1), of_row)
+    return _Programs(
+        compiled(start),
+        compiled(restart, donate_argnums=1),
+        compiled(step, donate_argnums=1),
+        compiled(render, static_argnums=2),
+        of_row,
+    )
 
 
 def _device() -> jax.Device:

@@ -82,7 +82,11 @@ def cart_pole():
         (lambda: to_gymnasium("CartPole-v1", autoreset="same_step"), "leave out autoreset, got 'same_step'"),
         (lambda: to_gymnasium("CartPole-v1", num_envs=2), "leave out num_envs, a gymnasium.Env is one lane, got 2"),
         (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env must have one lane, got 2"),
-        (lambda: to_gymnasium("CartPole-v1", render_mode="human"), "render_mode must be None, jaxenv does not render"),
+        (
+            lambda: to_gymnasium("CartPole-v1", render_mode="human"),
+            "render_mode must be 'rgb_array' or None, got 'human'",
+        ),
+        (lambda: to_gymnasium("CartPole-v1").render(), "render needs render_mode='rgb_array'"),
         (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset has no options, got 'low'"),
         (
             lambda: to_gymnasium("CartPole-v1").reset(seed=2**32),
@@ -162,8 +166,8 @@ def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
         gymnasium.make("jaxenv/CartPole-v1", **{keyword: "rgb_array"})
 
 
-def test_make_says_that_there_is_no_rendering():
-    with pytest.raises(TypeError, match="to_gymnasium: render_mode must be None, jaxenv does not render, got 'human'"):
+def test_make_names_the_render_mode():
+    with pytest.raises(TypeError, match="to_gymnasium: render_mode must be 'rgb_array' or None, got 'human'"):
         gymnasium.make("jaxenv/CartPole-v1", render_mode="human")
     gymnasium.make("jaxenv/CartPole-v1", render_mode=None)
 

@@ -374,11 +374,19 @@ def test_a_closed_environment_says_so():
             call()
 
 
-def test_rendering_is_refused():
-    with pytest.raises(ValueError, match="render_mode must be None, jaxenv does not render, got 'human'"):
+def test_it_renders_every_lane():
+    with pytest.raises(ValueError, match="render_mode must be 'rgb_array' or None, got 'human'"):
         cart_poles(render_mode="human")
-    with pytest.raises(NotImplementedError, match="jaxenv does not render"):
+    with pytest.raises(ValueError, match="render needs render_mode='rgb_array'"):
         cart_poles().render()
+    envs = cart_poles(render_mode="rgb_array")
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset before render"):
+        envs.render()
+    envs.reset(seed=[3] * envs.num_envs)
+    pictures = envs.render()
+    assert len(pictures) == envs.num_envs
+    env = jaxenv.make("CartPole-v1", 1)
+    np.testing.assert_array_equal(pictures[0], env.render(env.reset(jax.random.key(3)[None])[0], 256)[0])
 
 
 @pytest.mark.parametrize(
