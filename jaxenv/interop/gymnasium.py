@@ -41,7 +41,7 @@ def to_space(spec: Tree) -> Any:
     return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
 
 
-def make_single(env_or_id: str, **options) -> JaxenvEnv:
+def make_single(env_or_id: str, render_mode: str | None = None, **options) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
@@ -51,7 +51,7 @@ def make_single(env_or_id: str, **options) -> JaxenvEnv:
             ``render_mode`` or ``frameskip``, and leave out those that raise this error.
     """
     try:
-        check_render_mode("to_gymnasium", options.pop("render_mode", None))
+        check_render_mode("to_gymnasium", render_mode)
     except ValueError as error:
         raise TypeError(f"{error}: got an unexpected keyword argument 'render_mode'") from None
     for name in options:
@@ -61,7 +61,7 @@ def make_single(env_or_id: str, **options) -> JaxenvEnv:
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
     if not registry.spec(env_or_id).terminal_limit:
         options.setdefault("max_episode_steps", 0)
-    return to_gymnasium(env_or_id, **options)
+    return to_gymnasium(env_or_id, render_mode=render_mode, **options)
 
 
 def _register(spec: registry.EnvSpec) -> None:

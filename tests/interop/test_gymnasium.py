@@ -160,7 +160,7 @@ def test_options_reach_the_environment():
     assert gymnasium.make_vec("jaxenv.interop.gymnasium:jaxenv/CartPole-v1", num_envs=2).num_envs == 2
 
 
-@pytest.mark.parametrize("keyword", ["render_mode", "frameskip"])
+@pytest.mark.parametrize("keyword", ["size", "frameskip"])
 def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
     with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{keyword}'"):
         gymnasium.make("jaxenv/CartPole-v1", **{keyword: "rgb_array"})
@@ -169,7 +169,16 @@ def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
 def test_make_names_the_render_mode():
     with pytest.raises(TypeError, match="to_gymnasium: render_mode must be 'rgb_array' or None, got 'human'"):
         gymnasium.make("jaxenv/CartPole-v1", render_mode="human")
-    gymnasium.make("jaxenv/CartPole-v1", render_mode=None)
+
+
+def test_wrappers_of_gymnasium_record_its_pictures(tmp_path):
+    env = gymnasium.wrappers.RenderCollection(gymnasium.make("jaxenv/CartPole-v1", render_mode="rgb_array"))
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(1)
+    pictures = env.render()
+    assert [picture.shape for picture in pictures] == [(256, 256, 3)] * 4
+    assert not np.array_equal(pictures[0], pictures[-1])
 
 
 def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again():
