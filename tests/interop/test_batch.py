@@ -226,7 +226,7 @@ def failing(*arguments):
 def test_an_error_in_a_function_says_where_it_is_called(change, note):
     with pytest.raises(AttributeError, match="mine") as caught:
         interop.batch(**{"reset": cart_pole_reset, "step": cart_pole_step, "action": specs.discrete(2), **change})
-    assert caught.value.__notes__ == [note]
+    assert note in caught.value.__notes__
 
 
 @pytest.mark.parametrize(
