@@ -275,7 +275,7 @@ def test_brax_randomizes_params_per_lane():
         (lambda: to_brax(with_action(specs.Array((2,), np.float32))), "floats, all with finite bounds, got Array"),
         (lambda: to_brax(with_action(specs.discrete(3).replace(shape=(2,)))), "single integers and of floats, all"),
         (lambda: to_brax(with_reward(specs.Array((2,), np.float32))), "the reward must be one number, got Array"),
-        (lambda: to_brax("CartPole-v1").reset(3), "rng must be one key or one per lane, got 3"),
+        (lambda: to_brax("CartPole-v1").reset(3), "rng must be one key or one per lane, got an int"),
         (lambda: stepped(jnp.array(1)), r"action must be floats \[2\] in \[-1, 1\], got int32\[\]"),
         (lambda: stepped(jnp.zeros(3)), r"action must be floats \[2\] in \[-1, 1\], got float32\[3\]"),
         (lambda: around_a_batch(), "a batch restarts its lanes itself, put VmapWrapper inside AutoResetWrapper"),
