@@ -1,7 +1,8 @@
 """A batch of lanes from functions that were written for one lane."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -151,6 +152,8 @@ def _keys(kinds: Tree, state: Tree) -> Tree:
 
 # --- checks of the functions, in their own terms ----------------------------------------------------------------------
 
+_ORDER = "reset returns (state, observation)"
+
 
 def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, observation: Tree) -> Lane:
     for name, function in (("reset", reset), ("step", step)):
@@ -162,6 +165,8 @@ def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, obs
             raise ValueError(f"{owner}: {name} must be hashable, wrap it in a function, got {function!r}") from None
     _check_spec(owner, "action", action)
     key_kinds, state, found = _checked_reset(owner, reset)
+    if observation is not None and _alike(observation, state) and not _alike(observation, found):
+        raise ValueError(f"{owner}: the state is like the spec of the observation, {_ORDER}")
     _check_step(owner, step, state, found, action)
     if observation is None:
         observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
@@ -182,8 +187,12 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
 
     def checked(key):
         nonlocal kinds
-        state, observation = _values(owner, "reset", reset(key), "(state, observation)", 2)
+        with _noted("in reset(key), which batch calls under vmap for one lane"):
+            out = reset(key)
+        state, observation = _values(owner, "reset", out, "(state, observation)", 2)
         check_arrays(owner, "reset", "state", state)
+        if any(map(_is_key, jax.tree.leaves(observation))):
+            raise ValueError(f"{owner}.reset: observation holds a typed key, {_ORDER}")
         check_arrays(owner, "reset", "observation", observation)
         kinds = jax.tree.map(lambda x: str(jax.random.key_impl(x)) if _is_key(x) else "", state)
         return state, observation
@@ -195,7 +204,9 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
 def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, action: Tree) -> None:
     def checked(state, action, key):
         values = "(state, observation, reward, terminated), or these and a dict"
-        out = _values(owner, "step", step(state, action, key), values, 4, 5)
+        with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
+            out = step(state, action, key)
+        out = _values(owner, "step", out, values, 4, 5)
         for name, x in zip(("state", "observation"), out, strict=False):
             check_arrays(owner, "step", name, x)
         reward, terminated = out[2:4]
@@ -213,6 +224,8 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
 
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), action)
     found = _shapes(checked, state, action)
+    if _alike(found, (observation, state)) and not _alike(found, (state, observation)):
+        raise ValueError(f"{owner}: reset and step return state and observation in different orders, {_ORDER}")
     for name, expected, given in zip(("state", "observation"), (state, observation), found, strict=True):
         _check_equal(f"{owner}.step: ", name, given, expected)
 
@@ -229,6 +242,22 @@ def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> t
         got = f"{len(out)} values" if isinstance(out, tuple | list) else f"one value, {_shown(out)}"
         raise ValueError(f"{owner}.{method}: must return {expected}, got {got}")
     return tuple(out)
+
+
+@contextlib.contextmanager
+def _noted(note: str) -> Iterator[None]:
+    """Adds a note to errors of the user's functions."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
+
+
+def _alike(a: Tree, b: Tree) -> bool:
+    """Whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
+    leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
+    return tree.structure(a) == tree.structure(b) and all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in leaves)
 
 
 def _check_equal(owner: str, name: str, given: Tree, expected: Tree) -> None:

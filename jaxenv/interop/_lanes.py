@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.random import Words
@@ -48,9 +49,17 @@ def one_lane(
                 f"{owner}: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
                 "use the trainer's own wrapper"
             )
-    env = env._with_num_envs(1)
-    env.check_lanes(1)
-    return env
+    for declared in declared_leaves(env):
+        if declared.per_lane:
+            name = declared.path.removeprefix("env." * declared.path.count("env."))
+            raise ValueError(not_one_number(owner, name, declared.rank, declared.value))
+    return env._with_num_envs(1)
+
+
+def not_one_number(owner: str, name: str, rank: int, value: Any) -> str:
+    """The message about a number of one lane that has an axis of lanes, or other axes than ``rank``."""
+    rule = f"have rank {rank}" if rank else "be one number"
+    return f"{owner}: {name} must {rule}, got shape {jnp.shape(value)}: jax.vmap over params gives each lane its own"
 
 
 def typed(key: Any) -> Any:
@@ -65,6 +74,12 @@ def is_key(key: Any) -> bool:
     return hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
 
 
+def kind(value: Any) -> str:
+    """The type of a value that is no key, with its article; tracers have that of their numbers."""
+    name = f"{value.dtype}{list(value.shape) or ''}" if hasattr(value, "dtype") else type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' and not name.startswith('uint') else 'a'} {name}"
+
+
 def lane_words(owner: str, env: Environment, key: Any) -> Words:
     """The key words of one lane for one key, typed or legacy.
 
@@ -73,7 +88,9 @@ def lane_words(owner: str, env: Environment, key: Any) -> Words:
     """
     key = typed(key)
     if not is_key(key) or key.ndim:
-        got = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else repr(key)
+        got = (
+            f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else f"{kind(key)}, use jax.random.key(seed)"
+        )
         raise ValueError(f"{owner}: key must be one key, got {got}")
     first, second = env.lane_words(key[None], jnp.zeros(1, jnp.int32))
     return first[0], second[0]

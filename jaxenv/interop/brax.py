@@ -18,7 +18,7 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import is_key, lane_words, one_lane, typed
+from jaxenv.interop._lanes import is_key, kind, lane_words, one_lane, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, NormalizeAction
@@ -115,7 +115,7 @@ class BraxEnv:
         """
         key = typed(rng)
         if not is_key(key) or key.ndim > 1:
-            raise ValueError(f"{self}: rng must be one key or one per lane, got {rng!r}")
+            raise ValueError(f"{self}: rng must be one key or one per lane, got {kind(rng)}")
         if key.ndim == 1:
             return self._batch_reset(key)
         state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, key))

@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, specs, tree
-from jaxenv._checks import check_choice, is_concrete
+from jaxenv._checks import Range, check_choice, is_concrete
+from jaxenv._declared import Declared, check_number, declared_leaves
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-from jaxenv.interop._lanes import lane_words, one_lane
+from jaxenv.interop._lanes import lane_words, not_one_number, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
 from jaxenv.registry import ids
@@ -43,6 +44,7 @@ _ELSEWHERE = {
     "discount": 'info["discount"]',
     "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
 }
+_LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
 _compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
 
@@ -58,7 +60,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
         env: an id, or an environment without ``AutoReset`` and without batch state.
         api: ``"1.x"``: ``step`` returns ``(obs, state, reward, terminated, truncated, info)``, as gymnax 1.0 does.
             ``"0.x"``: ``(obs, state, reward, done, info)``, as earlier versions and the trainers written for them.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
+        **options: options of `jaxenv.load`, if ``env`` is an id; also under the names of ``default_params``.
 
     Raises:
         ImportError: without gymnax.
@@ -76,6 +78,8 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     ((8, 4), (8,))
     """
     check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
+    if isinstance(env, str):
+        options = _with_our_names(env, options)
     env = one_lane("to_gymnax", env, options, "step restarts episodes itself", "jax.vmap over keys makes the lanes")
     return GymnaxEnv(env, api)
 
@@ -92,6 +96,8 @@ def __getattr__(name: str) -> Any:
         return ids()
     if name in ("environments", "wrappers"):
         return import_library(f"gymnax.{name}", _INSTALL)
+    if name == "register":
+        raise AttributeError(f"module {__name__!r} has no attribute 'register': use jaxenv.register")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -148,7 +154,7 @@ class GymnaxEnv:
         limit = _limits(self._env)[0].duration
         # A Python number, because programs write loops of this length.
         values["max_steps_in_episode"] = int(limit) if is_concrete(limit) else limit
-        return _params_class(tuple(values))(**values)
+        return _params_class(self._declared)(**values)
 
     @_compiled
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
@@ -219,10 +225,24 @@ class GymnaxEnv:
     def _gymnax_name(self, name: str) -> str:
         return CONSTANT_NAMES.get(self.name, {}).get(name, name)
 
+    @property
+    def _declared(self) -> tuple[Declared, ...]:
+        """The declarations of the params, without their values."""
+        params = getattr(self._env, "params", None)
+        declared = [] if params is None else declared_leaves(params)
+        return *(dataclasses.replace(d, path=self._gymnax_name(d.path), value=None) for d in declared), _LIMIT
+
     def _with(self, params: Any) -> Environment:
-        """The environment with gymnax's params."""
+        """The environment with gymnax's params.
+
+        Raises:
+            ValueError: for a param with an axis of lanes.
+        """
         if params is None:
             return self._env
+        for declared in self._declared:
+            if np.ndim(value := getattr(params, declared.path)) != declared.rank:
+                raise ValueError(not_one_number("to_gymnax", f"params.{declared.path}", declared.rank, value))
         values = {name: getattr(params, self._gymnax_name(name)) for name in _params(self._env)}
         env = self._env.with_params(**values) if values else self._env
         return _with_limit(env, params.max_steps_in_episode)
@@ -293,20 +313,40 @@ def _fields(timestep: TimeStep) -> tuple:
 
 
 @functools.cache
-def _params_class(names: tuple[str, ...]) -> type:
+def _params_class(declared: tuple[Declared, ...]) -> type:
     """A struct of params with gymnax's ``replace``."""
+    known = {d.path: d for d in declared}
 
     def replace(self, **changes):
-        if unknown := [name for name in changes if name not in names]:
-            raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(names)}")
+        if unknown := [name for name in changes if name not in known]:
+            raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(known)}")
+        for name, value in changes.items():
+            # A field that is None belongs to a tree of axes for vmap.
+            if is_concrete(value) and getattr(self, name) is not None:
+                _check_param(known[name], value)
         return dataclasses.replace(self, **changes)
 
     members = {
-        "__annotations__": dict.fromkeys(names, Any),
+        "__annotations__": dict.fromkeys(known, Any),
         "__doc__": "Params under gymnax's names.",
         "replace": replace,
     }
     return tree.struct(type("GymnaxParams", (), members))
+
+
+def _check_param(declared: Declared, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``with_params`` accepts the numbers, which may have any axes for ``vmap``."""
+    if (shape := np.shape(value))[declared.rank :]:
+        value = np.reshape(value, (-1, *shape[len(shape) - declared.rank :]))
+    check_number("replace", dataclasses.replace(declared, value=value))
+
+
+def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `jaxenv.load` for options of which some have gymnax's names."""
+    ours = {theirs: name for name, theirs in CONSTANT_NAMES.get(id, {}).items()}
+    if twice := [name for name in options if ours.get(name) in options]:
+        raise ValueError(f"to_gymnax: {twice[0]} and {ours[twice[0]]} are the same, give one of them")
+    return {ours.get(name, name): value for name, value in options.items()}
 
 
 def _params(env: Environment) -> dict[str, Any]:

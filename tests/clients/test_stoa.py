@@ -196,9 +196,9 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
         (lambda: to_stoa("CartPole-v1", autoreset="same_step"), "episodes restart outside the environment, leave out"),
         (lambda: to_stoa(jaxenv.make("CartPole-v1")), "to_stoa: episodes restart .* with autoreset=None"),
         (lambda: to_stoa("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
-        (lambda: to_stoa(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
+        (lambda: to_stoa(Counting([[3], [4]], num_envs=2)), r"lengths must have rank 1, got shape \(2, 1\)"),
         (lambda: to_stoa(5), "to_stoa: env must be an environment, got 5"),
-        (lambda: to_stoa("CartPole-v1").reset(3), "key must be one key, got 3"),
+        (lambda: to_stoa("CartPole-v1").reset(3), "key must be one key, got an int, use"),
         (lambda: to_stoa("CartPole-v1").reset(KEYS[0], {"gravity": 1}), "env_params must be like its params Params"),
     ],
 )

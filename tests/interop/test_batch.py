@@ -205,6 +205,30 @@ class Unhashable:
         return cart_pole_reset(key)
 
 
+SWAPPED = r"in different orders, reset returns \(state, observation\)"
+
+
+def failing(*arguments):
+    raise AttributeError("mine")
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"reset": failing}, "in reset(key), which batch calls under vmap for one lane"),
+        (
+            {"step": failing},
+            "in step(state, action, key), which batch calls under vmap for one lane; "
+            "reset returns (state, observation)",
+        ),
+    ],
+)
+def test_an_error_in_a_function_says_where_it_is_called(change, note):
+    with pytest.raises(AttributeError, match="mine") as caught:
+        interop.batch(**{"reset": cart_pole_reset, "step": cart_pole_step, "action": specs.discrete(2), **change})
+    assert note in caught.value.__notes__
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -231,6 +255,9 @@ class Unhashable:
         ({"action": None}, r"mine: action must be a spec or a tree of specs, such as .*, got None"),
         ({"observation": specs.Array((3,), np.float32)}, r"mine: spec of observation must be float32\[4\], as reset"),
         ({"max_steps": 3}, "mine: unknown keyword 'max_steps'"),
+        ({"reset": lambda key: (X, key)}, r"holds a typed key, reset returns \(state, observation\)"),
+        ({"reset": lambda key: (X[:3], X), "step": lambda s, a, k: (X, X[:3], 1.0, False)}, SWAPPED),
+        ({"reset": lambda key: (X[:3], X), "observation": specs.Array((3,), np.float32)}, "the state is like the spec"),
         ({"num_envs": 0}, "num_envs must be an integer of at least 1, got 0"),
     ],
 )

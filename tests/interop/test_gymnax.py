@@ -233,7 +233,7 @@ def test_names_of_the_module_are_those_of_gymnax():
     assert gymnax_v0.environments.spaces is spaces
     with pytest.raises(AttributeError, match=r"the wrappers of gymnax 1\.x take six values"):
         gymnax_v0.wrappers.LogWrapper
-    with pytest.raises(AttributeError, match="has no attribute 'register'"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'register': use jaxenv\.register"):
         gymnax.register
 
 
@@ -276,18 +276,52 @@ def test_spaces_are_those_of_the_specs():
     assert to_gymnax("CartPole-v1").num_actions == 2
 
 
+def changed(**values):
+    return to_gymnax("CartPole-v1").default_params.replace(**values)
+
+
+def test_replaced_params_may_have_axes_for_vmap_and_axes_may_be_replaced():
+    many = changed(masscart=jnp.ones((2, 3)), max_steps_in_episode=np.arange(1, 4))
+    assert many.masscart.shape == (2, 3)
+    axes = jax.tree.map(lambda _: None, many).replace(masscart=0)
+    assert (axes.masscart, axes.gravity) == (0, None)
+    assert jax.eval_shape(lambda mass: changed(masscart=mass).masscart, jnp.float32(-3)).shape == ()
+
+
+def test_options_may_have_the_names_of_gymnax():
+    made = to_gymnax("CartPole-v1", force_mag=3.0, x_threshold=1.5)
+    assert made.default_params.force_mag == 3
+    assert made._env.unwrapped.position_limit == 1.5
+
+
+WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): jax.vmap over params gives each lane"
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
         (lambda: to_gymnax("CartPole-v1", autoreset="next_step"), "step restarts episodes itself, leave out autoreset"),
         (lambda: to_gymnax(jaxenv.make("CartPole-v1")), "step restarts episodes itself, make .* with autoreset=None"),
         (lambda: to_gymnax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
-        (lambda: to_gymnax(Counting([[3], [4]], num_envs=2)), "holds 2 lanes, the batch has 1"),
+        (
+            lambda: to_gymnax(Counting([[3], [4]], num_envs=2)),
+            r"to_gymnax: lengths must have rank 1, got shape \(2, 1\)",
+        ),
         (lambda: to_gymnax("CartPole-v1", num_envs=4), "leave out num_envs, jax.vmap over keys makes the lanes, got 4"),
         (lambda: to_gymnax(5), "to_gymnax: env must be an environment, got 5"),
         (lambda: to_gymnax(Counting([3]), max_episode_steps=3), "options belong to an id, .* got max_episode_steps"),
         (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),
         (lambda: to_gymnax("CartPole-v1").default_params.replace(force=1), "no param 'force', the params are gravity"),
+        (lambda: changed(masscart=-3.0), "replace: masscart must be above 0, got -3.0"),
+        (lambda: changed(masscart=jnp.array([1.0, -1.0])), "masscart must be above 0, got -1.0 in lane 1"),
+        (lambda: changed(max_steps_in_episode=0), "max_steps_in_episode must be at least 1, got 0"),
+        (lambda: changed(max_steps_in_episode=-1), "max_steps_in_episode must be at least 1, got -1"),
+        (lambda: changed(max_steps_in_episode=2.5), "max_steps_in_episode must be int32, got 2.5"),
+        (lambda: to_gymnax("CartPole-v1").reset(KEYS[0], changed(gravity=jnp.ones(3))), WRONG_SHAPE),
+        (lambda: to_gymnax("CartPole-v1").step(KEYS[0], None, 1, changed(gravity=jnp.ones(3))), WRONG_SHAPE),
+        (lambda: to_gymnax("CartPole-v1", gravity=[1.0]), r"params.gravity must be one number, got shape \(1,\)"),
+        (lambda: to_gymnax("CartPole-v1", force=1, force_mag=1), "force_mag and force are the same, give one of them"),
+        (lambda: to_gymnax("CartPole-v1").reset(0), r"got an int32, use jax.random.key\(seed\)"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS), "key must be one key, got 4 keys: jax.vmap"),
     ],
 )
