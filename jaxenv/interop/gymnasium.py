@@ -5,7 +5,7 @@ Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("j
 """
 
 import contextlib
-from typing import Any
+from typing import Any, Literal
 
 from jaxenv import registry
 from jaxenv._make import OPTIONS
@@ -41,7 +41,7 @@ def to_space(spec: Tree) -> Any:
     return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
 
 
-def make_single(env_or_id: str, render_mode: str | None = None, **options) -> JaxenvEnv:
+def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
