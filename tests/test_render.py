@@ -7,18 +7,12 @@ import pytest
 
 import jaxenv
 from jaxenv.testing import Counting
+from tests.ids import with_first_of_class
 
 
-def one_id_per_class():
-    """Every id; further ids of a class are left to thorough runs."""
-    classes = set()
-    for id in jaxenv.ids():
-        entry = jaxenv.spec(id).entry_point
-        yield pytest.param(id, marks=[pytest.mark.thorough] * (entry in classes))
-        classes.add(entry)
-
-
-@pytest.mark.parametrize("id", list(one_id_per_class()))
+@pytest.mark.parametrize(
+    "id", [id if first else pytest.param(id, marks=pytest.mark.thorough) for id, first in with_first_of_class()]
+)
 def test_every_environment_has_a_picture(id):
     env = jaxenv.make(id, 3)
     state = jax.eval_shape(lambda: env.reset(jax.random.key(0))[0])

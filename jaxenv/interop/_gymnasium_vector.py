@@ -230,7 +230,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
 
 
 def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:
-    """Infos in Gymnasium's form: beside each entry, under its name with ``_`` in front, the lanes that have it."""
+    """Infos in Gymnasium's form: each entry, and the lanes that have it under the same name with a leading ``_``."""
     infos: dict[str, Any] = {}
     for name, value in info.items():
         infos[name] = _infos(value, mask) if isinstance(value, dict) else value

@@ -17,6 +17,7 @@ from jaxenv.task import Task, Transition
 from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
 from jaxenv.testing._checks.transformations import _with_other_params
 from jaxenv.testing.report import Status
+from tests.ids import with_first_of_class
 from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.values import Counted
 
@@ -84,11 +85,8 @@ def not_applicable(report: Report) -> set[str]:
 
 def ids_and_modes():
     """Every id in every mode; further ids of a class and modes other than ``next_step`` are left to thorough runs."""
-    classes = set()
-    for id in jaxenv.ids():
-        entry = jaxenv.spec(id).entry_point
-        yield pytest.param(id, "next_step", marks=[pytest.mark.thorough] * (entry in classes))
-        classes.add(entry)
+    for id, first in with_first_of_class():
+        yield pytest.param(id, "next_step", marks=() if first else pytest.mark.thorough)
         if id in ("Breakout-MinAtar", "CartPole-v1"):
             yield from ((id, "same_step"), (id, None))
         elif not id.endswith("MinAtar"):  # all games of MinAtar restart alike
