@@ -28,7 +28,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
-    def add_sizes(self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5) -> None:
+    def add_sizes(
+        self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5, steps: str = "steps of each lane"
+    ) -> None:
         """Adds ``--num-envs``, ``--num-steps``, ``--repeats`` and ``--json`` with these defaults."""
         default = "at least three mean episodes and 2^20 steps over all lanes"
         self.add_argument(
@@ -39,7 +41,7 @@ class Parser(argparse.ArgumentParser):
             type=positive,
             default=num_steps,
             metavar="T",
-            help="steps of each lane" + (f" (default: {default})" if num_steps is None else ""),
+            help=steps + (f" (default: {default})" if num_steps is None else ""),
         )
         self.add_argument("--repeats", type=positive, default=repeats, metavar="R", help="timed runs of each side")
         self.add_json()

@@ -1,6 +1,7 @@
 """Tests the words of ``jaxenv.random`` with dieharder, in the orders in which environments use them.
 
-``python -m benchmarks.randomness --json result.json``. See docs/randomness.md. Requires the Debian package dieharder.
+``python -m benchmarks.randomness --json result.json``. See docs/evidence/randomness.md. Requires the Debian package
+dieharder.
 """
 
 import argparse

@@ -23,6 +23,7 @@ RUNS = {
     "-stepping": ("stepping", []),
     "-host": ("host", []),
     "-scaling": ("scaling", ["--plot"]),
+    "-render": ("render", []),
     "-limit": ("limit", []),
 }
 

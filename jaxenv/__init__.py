@@ -3,6 +3,7 @@
 from jaxenv import data as data
 from jaxenv import elements as elements
 from jaxenv import envs as envs
+from jaxenv import plot as plot
 from jaxenv import random as random
 from jaxenv import rollout as rollout
 from jaxenv import specs as specs
@@ -18,12 +19,14 @@ from jaxenv._make import load as load
 from jaxenv._make import make as make
 from jaxenv.environment import Environment as Environment
 from jaxenv.multitask import Multitask as Multitask
+from jaxenv.play import play as play
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids
 from jaxenv.registry import register as register
 from jaxenv.registry import spec as spec
 from jaxenv.reset_where import reset_where as reset_where
 from jaxenv.rollout import evaluate as evaluate
+from jaxenv.rollout import film as film
 from jaxenv.rollout import record as record
 from jaxenv.rollout import unroll as unroll
 from jaxenv.step_where import step_where as step_where

@@ -15,8 +15,12 @@ def merging_batches(function: Callable) -> Callable:
     ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
     turn ``cond`` into a selection between both branches, and would run a loop for all batches until the last one is
     done.
+
+    The function is jitted, so that the constants of its program stay inside: JAX (0.10) turns constants of a function
+    with a rule into arguments, and ``vmap`` of a ``cond`` around it would batch them, which the rule cannot know. Keep
+    the result: each call of `merging_batches` begins another cache of traces.
     """
-    function = jax.custom_batching.custom_vmap(function)
+    function = jax.custom_batching.custom_vmap(jax.jit(function))
 
     @function.def_vmap
     def merge(size, batched, env, *values):

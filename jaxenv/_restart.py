@@ -58,11 +58,7 @@ def start_episodes(
     Raises:
         ValueError: at trace time, if ``begin`` and ``step`` of ``env`` return different trees.
     """
-    strategies = {
-        "select": _select,
-        "cond": merging_batches(_cond),
-        "compact": merging_batches(functools.partial(_compact, block)),
-    }
+    strategies = {"select": _select, "cond": _merged_cond, "compact": _merged_compact(block)}
     # Gradients stop at the start of an episode, and must not enter a branch or a loop of unknown length.
     arguments = tree.detach((env, mask, *_xla.vary_like(mask, (state, timestep))))
     if isinstance(strategy, str):
@@ -122,6 +118,15 @@ def _compact(block, env, mask, state, timestep):
 
     blocks = (count + np.int32(block - 1)) // np.int32(block)
     return jax.lax.fori_loop(np.int32(0), blocks, start_block, (state, timestep))
+
+
+# Made once, because each has a cache of its traces.
+_merged_cond = merging_batches(_cond)
+
+
+@functools.cache
+def _merged_compact(block):
+    return merging_batches(functools.partial(_compact, block))
 
 
 def _scatter(buffers: Tree, values: Tree, index: jax.Array) -> Tree:

@@ -80,9 +80,14 @@ def computed_once(values: T) -> T:
 
     def behind_a_branch(values):
         always = jax.lax.optimization_barrier(jnp.bool_(True))
-        return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(jnp.bitwise_not, x), values)
+        return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(_other, x), values)
 
     return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)
+
+
+def _other(x: jax.Array) -> jax.Array:
+    """Other values of the same type, which cost no more than the values themselves."""
+    return -x if jnp.issubdtype(x.dtype, jnp.floating) else jnp.bitwise_not(x)
 
 
 def separate_if_one_lane(words: T) -> T:

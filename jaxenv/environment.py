@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _describe, _state_checks, _xla, random, specs, tree
+from jaxenv import _describe, _describe_html, _state_checks, _xla, random, specs, tree
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -54,6 +54,7 @@ class Environment(Module, abc.ABC):
     """
 
     batched: ClassVar[bool] = True
+    _repr_html_ = _describe_html.describe_html  # what notebooks show
 
     def __init_subclass__(cls, **kwargs):
         for name in vars(cls):
@@ -346,10 +347,9 @@ class Environment(Module, abc.ABC):
     def describe(self) -> str:
         """The stack as text: one line per level, outermost first, then its params, lanes and specs.
 
-        The line of a level shows the arguments that differ from their defaults, the bytes of state that it adds per
-        lane and for all lanes together, and its observation and action where they differ from those of the level
-        inside. The line of a param shows its value (the smallest and the largest, if lanes differ), its unit and the
-        values that it may take.
+        The line of a level shows the arguments that differ from their defaults, and what it adds to the level inside:
+        bytes of state, per lane and for all lanes together, and another observation or action. The line of a param
+        shows its value (the smallest and the largest, if lanes differ), its unit and the values that it may take.
         """
         return _describe.describe(self)
 

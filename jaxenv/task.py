@@ -95,6 +95,19 @@ class Task(Environment):
         return "select"
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the values of a discrete action, or of the numbers of a continuous one; empty for no names.
+
+        ``jaxenv show`` prints them and ``jaxenv play`` chooses keys by them: ``"left"`` is the left arrow.
+        """
+        return ()
+
+    @property
+    def play_fps(self) -> int:
+        """Steps per second at which a person plays the task; 0 if the task waits for each action."""
+        return 0
+
+    @property
     def can_diverge(self) -> bool:
         """Whether ``make`` guards the lanes against non-finite numbers although the actions are discrete."""
         return False

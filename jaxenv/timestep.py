@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _rows_html, tree
 from jaxenv._names import missing_attribute
 
 # What other libraries call the fields of a TimeStep: the error says what to write here.
@@ -122,8 +122,10 @@ class TimeStep:
 
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        lines = (f"{name!r}: {value!r}" for name, value in fields if not _is_unset(value))
+        lines = (f"{name!r}: {_rows_html.short(value)}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
+
+    _repr_html_ = _rows_html.timestep_html  # what notebooks show
 
 
 def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:

@@ -16,12 +16,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source", "_numeric", "_checks", "_export", "_library"},
+    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_html", "_player", "_terminal"},
     {"tree"},
     {"_declared", "_xla", "_count", "_structure", "_sum"},
-    {"random", "_module", "canvas"},
+    {"random", "_module", "canvas", "_rows_html", "_films"},
     {"specs", "timestep", "_moments", "_describe"},
-    {"_actions", "_bounds", "_fields", "_observation", "_state_checks"},
+    {"_describe_html", "_actions", "_bounds", "_fields", "_observation", "_state_checks"},
     {"_reward"},
     {"_task_checks"},
     {"environment"},
@@ -36,9 +36,10 @@ LEVELS = [
     {"envs"},
     {"_make", "_env_data"},
     {"suites"},
-    {"interop"},
-    {"rollout"},
+    {"interop", "_spec_sheet"},
+    {"rollout", "play"},
     {"data"},
+    {"plot"},
     {"training"},
     {"testing"},
     {"cli"},
@@ -126,7 +127,8 @@ def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
 
 PUBLIC = """
     make load register spec ids TimeStep StepType restart transition termination truncation Environment Task Wrapper
-    reset_where unroll evaluate specs random tree wrappers elements rollout data suites testing training
+    reset_where unroll evaluate film record plot specs random tree wrappers elements rollout data suites testing
+    training
 """
 
 
@@ -135,7 +137,7 @@ def test_public_names_exist_and_have_docstrings(name):
     assert getattr(jaxenv, name).__doc__
 
 
-DOCUMENTED = "random specs wrappers elements rollout data testing"
+DOCUMENTED = "random specs wrappers elements rollout data plot testing"
 
 
 def public_objects():

@@ -1,56 +1,172 @@
-"""The code of the documentation runs and prints what its comments say; tables and links are complete."""
+"""The code of the documentation runs and prints what it shows; commands, tables and links are complete.
+
+The blocks of a page run in order, in one namespace and in an empty folder:
+
+- ``python``: the code runs. ``print(...)  # text`` shows the line that it prints. A block without a language below
+  shows all that it prints instead, or the error that it raises: ``ValueError: ...``.
+- ``py``: the code is shown, and compiled, only. `SHOWN_ONLY` says why.
+- ``bash``: every command ``jaxenv ...`` has to have valid options, in running text too.
+"""
 
 import pathlib
 import re
+import shlex
+import sys
+import types
+from typing import NamedTuple
 
 import pytest
 
 import jaxenv
 from jaxenv import cli, registry
 
-DOCS = pathlib.Path(__file__).parents[1] / "docs"
+ROOT = pathlib.Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = {str(p.relative_to(DOCS)): p.read_text() for p in sorted(DOCS.rglob("*.md"))}
+FILES = {
+    str(p.relative_to(ROOT)): p
+    for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *DOCS.rglob("*.md")])
+}
+
+# The number of ``py`` blocks of a page, and why they do not run here.
+SHOWN_ONLY = {
+    "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
+    "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
+    "guides/interop.md": (6, "torch, stable-baselines3 and Brax are not in the extra `test`: see tests/clients"),
+}
+LANGUAGES = {"", "bash", "console", "html", "ini", "js", "json", "md", "py", "python", "text", "toml", "yaml"}
 
 
-# The code of these two pages takes too long, or fails on purpose.
-SHOWN_ONLY = {"checking.md", "training.md"}
-PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if "```python" in p.read_text() and p.name not in SHOWN_ONLY]
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    code: str
+
+
+def blocks_of(text):
+    return [Block(*found) for found in re.findall(r"^```([^\n]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)]
+
+
+WITH_CODE = [page for page, text in PAGES.items() if "```python\n" in text]
 
 
 @pytest.mark.pages
-@pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_prints_what_its_comments_say(page, capsys, monkeypatch):
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_the_code_of_a_page_prints_what_it_shows(page, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
-    known: dict = {"__name__": page}
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)):
-        exec(compile(block, f"{page} block {number}", "exec"), known)
-        expected = re.findall(r"^print\(.*\)  # (.*)$", block, flags=re.MULTILINE)
-        assert capsys.readouterr().out.splitlines() == expected
+    monkeypatch.chdir(tmp_path)
+    script = types.ModuleType("__main__")  # the page is a script, whose classes can be pickled by their names
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    blocks = blocks_of(PAGES[page])
+    for number, (block, below) in enumerate(zip(blocks, [*blocks[1:], Block("python", "")], strict=True)):
+        if block.language != "python":
+            continue
+        shown = below.code if below.language == "" else ""
+        raises = re.match(r"\w+Error: ", shown)
+        error = run(compile(block.code, f"{page} block {number}", "exec"), vars(script), raises)
+        printed = capsys.readouterr().out
+        comments = re.findall(r"^print\(.*\)  # (.*)$", block.code, flags=re.MULTILINE)
+        if raises:
+            assert_same_output(error, shown)
+        elif printed and not comments:
+            assert_same_output(printed, shown)
+        else:
+            assert printed.splitlines() == comments
 
 
-@pytest.mark.parametrize("page", ["writing-wrappers.md", "wrappers.md"])
+def run(code, names, raises):
+    """Executes code and returns the text of the error that it ``raises``."""
+    try:
+        exec(code, names)
+    except Exception as error:
+        if not raises:
+            raise
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def assert_same_output(found, shown):
+    """Words and integers are equal. Numbers with a point may differ in their last digits, as processors do."""
+    point = r"(-?\d+\.\d+(?:e-?\d+)?)"
+    found, shown = (re.split(point, " ".join(text.split())) for text in (found, shown))
+    assert found[::2] == shown[::2]
+    assert [float(x) for x in found[1::2]] == pytest.approx([float(x) for x in shown[1::2]], rel=1e-3)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_that_is_shown_only_compiles_and_has_a_reason(page):
+    blocks = blocks_of(PAGES[page])
+    assert {block.language for block in blocks} <= LANGUAGES
+    shown = [block.code for block in blocks if block.language == "py"]
+    for code in shown:
+        compile(code, page, "exec")
+    count, reason = SHOWN_ONLY.get(page, (0, "all of its code runs"))
+    assert len(shown) == count, reason
+
+
+@pytest.mark.parametrize("file", sorted(FILES.keys() - {"CHANGELOG.md"}))
+def test_commands_of_a_page_have_valid_options(file):
+    for command in commands_of(FILES[file].read_text()):
+        words = shlex.split(command)
+        if len(words) > 1:
+            cli.make_parser().parse_args(words)
+        else:
+            assert cli.main([*words, "--help"]) == 0, f"jaxenv {command}"
+
+
+def commands_of(text):
+    """The commands ``jaxenv ...`` in blocks and in running text, without what a shell adds to them."""
+    lines = "\n".join(block.code for block in blocks_of(text) if block.language == "bash").replace("\\\n", " ")
+    running = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    inline = [" ".join(found.split()) for found in re.findall(r"`([^`]*)`", running)]
+    commands = re.split(r"\n|&&|\||>", lines) + [re.split(r"\||>", found)[0] for found in inline]
+    found = [re.sub(r"^\s*(\.venv/bin/)?jaxenv (?=[a-z])", "", command) for command in commands]
+    return [command for command, whole in zip(found, commands, strict=True) if command != whole]
+
+
+@pytest.mark.parametrize("page", ["guides/writing-wrappers.md", "wrappers.md"])
 def test_an_example_has_at_most_thirty_lines(page):
-    for example in re.findall(r"^class .*?(?=^\S)", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE):
+    for example in re.findall(r"^class .*?(?=^\S)", PAGES[page], flags=re.DOTALL | re.MULTILINE):
         assert example.rstrip().count("\n") < 30, example
 
 
 def test_the_catalogue_is_the_output_of_the_command(capsys):
     assert cli.main(["list", "--bytes", "--markdown"]) == 0
-    assert capsys.readouterr().out.strip() in (DOCS / "catalogue.md").read_text()
+    assert capsys.readouterr().out.strip() in PAGES["catalogue/index.md"]
+
+
+def test_the_catalogue_shows_a_picture_of_every_environment():
+    shown = re.findall(
+        r'<img width="128" alt="([^"]+)"\n  src="\.\./pictures/catalogue/\1\.png">', PAGES["catalogue/index.md"]
+    )
+    assert sorted(shown) == jaxenv.ids()
+    sizes = [(DOCS / f"pictures/catalogue/{id}.png").stat().st_size for id in shown]
+    assert max(sizes) < 8_000
 
 
 def test_the_parity_page_names_every_environment():
-    text = (DOCS / "parity.md").read_text()
+    text = PAGES["evidence/parity.md"]
     assert [id for id in jaxenv.ids() if f"`{id}`" not in text] == []
 
 
 def test_the_conformance_page_has_every_stack_and_no_failure():
-    rows = [line.strip("| ").split(" | ") for line in (DOCS / "conformance.md").read_text().splitlines()]
+    rows = [line.strip("| ").split(" | ") for line in PAGES["evidence/conformance.md"].splitlines()]
     failed = {row[0].strip("`"): row[2] for row in rows if row[0].startswith("`<AutoReset")}
     assert failed.keys() >= {repr(jaxenv.make(id)) for id in jaxenv.ids()}
     assert set(failed.values()) == {"-"}
 
 
-@pytest.mark.parametrize("page", sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")]), ids=lambda p: p.name)
-def test_links_of_a_page_lead_to_files(page):
-    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+@pytest.mark.parametrize("file", FILES)
+def test_links_of_a_page_lead_to_files_and_headings(file):
+    for target, heading in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", FILES[file].read_text()):
+        path = FILES[file].parent / target if target else FILES[file]
+        assert path.exists(), target
+        assert not heading or heading in anchors(path), f"{target}#{heading}"
+
+
+def anchors(path):
+    """The anchors that GitHub and MkDocs give to the headings of a page."""
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    headings = (re.sub(r"[^\w\- ]", "", h.lower()) for h in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE))
+    return {heading.replace(" ", "-") for heading in headings}

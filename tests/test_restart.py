@@ -9,6 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv.testing import Counting
+from jaxenv.testing.counting import Counters
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled, without_first
 
@@ -85,6 +86,37 @@ def test_vmap_keeps_the_branch_on_ended_lanes(strategy):
     states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
     text = str(jax.make_jaxpr(jax.vmap(env.step))(states, jnp.zeros((3, LANES), jnp.int32)))
     assert "cond[" in text  # JAX's own batching rule turns branches into selections
+
+
+class FromTable(Counting):
+    """Reads its first episode from a constant table."""
+
+    def initial(self, stream):
+        episode = jnp.asarray(np.arange(7, dtype=np.int32))[jaxenv.random.integers(stream, (), 0, 7)]
+        return Counters(episode, jnp.zeros_like(episode))
+
+
+@pytest.mark.parametrize("strategy", ["cond", "compact"])
+def test_vmap_over_a_branch_around_the_step_of_a_task_with_a_constant_table(strategy):
+    # JAX makes the table an operand of the branch, and vmap over the predicate gives every operand a batch axis.
+    env = AutoReset(FromTable(np.array([[1], [2], [3]]), num_envs=3), "next_step", strategy)
+    actions = jnp.ones((2, 3), jnp.int32)
+
+    def step(state, action):
+        return env.step(state, action)[0]
+
+    def step_if(go, state, action):
+        return jax.lax.cond(go, step, lambda state, action: state, state, action)
+
+    @jax.jit
+    def played(keys):
+        states = jax.vmap(step)(jax.vmap(lambda key: env.reset(key)[0])(keys), actions)  # lane 0 has ended
+        return states, jax.vmap(step)(states, actions), jax.vmap(step_if)(jnp.array([True, False]), states, actions)
+
+    states, stepped, found = jax.device_get(played(jax.random.split(jax.random.key(0), 2)))
+    assert states.ended[:, 0].all()
+    for batch, expected in enumerate((stepped, states)):
+        assert_equal(*(jax.tree.map(lambda x, batch=batch: x[batch], tree) for tree in (found, expected)))
 
 
 def test_same_step_equals_next_step_without_first_rows():

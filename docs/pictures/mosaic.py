@@ -1,31 +1,61 @@
-"""Draws ``mosaic.png``: every environment after a few random steps. ``python docs/pictures/mosaic.py [ID ...]``."""
+"""Draws ``mosaic.png``, every environment at 128 pixels, and ``eight.png``, eight of them at 400.
+
+``python docs/pictures/mosaic.py`` plays random actions up to the moment of each picture.
+"""
 
 import pathlib
-import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
 import jaxenv
+from jaxenv import random
 
-SIZE, GAP, COLUMNS = 128, 6, 9
-LEFT_OUT = ("CartPole-v0", "MaskedCartPole-v0")  # which look like the next version
+GAP = 6
+STEPS = {
+    "Asterix-MinAtar": 40,
+    "Pendulum-v1": 25,
+    "Seaquest-MinAtar": 32,
+    "SpaceInvaders-MinAtar": 30,
+    "Swimmer-misc": 40,
+}
+EIGHT = [
+    "CartPole-v1",
+    "Seaquest-MinAtar",
+    "MiniGrid-DoorKey-8x8-v0",
+    "Taxi-v4",
+    "MountainCar-v0",
+    "Breakout-MinAtar",
+    "FrozenLake-v1",
+    "Blackjack-v1",
+]
 
 
-def picture(id: str) -> np.ndarray:
-    """The picture of one lane, uint8 ``[SIZE, SIZE, 3]``."""
+def dive(timestep, stream):
+    """Moves a submarine left, right or down, or fires; random moves would surface at once, which ends the episode."""
+    return jnp.array([1, 3, 4, 5])[random.integers(stream, (), 0, 4)]
+
+
+def picture(id: str, size: int) -> np.ndarray:
+    """The picture of one lane, uint8 ``[size, size, 3]``."""
     env = jaxenv.make(id, 2)
-    policy = jaxenv.rollout.random_policy(env)
-    (state, _, _), _ = jaxenv.unroll(env, policy, *env.reset(jax.random.key(4)), 8)
-    return np.asarray(env.render(state, SIZE))[1]
+    policy = dive if id == "Seaquest-MinAtar" else jaxenv.rollout.random_policy(env)
+    (state, _, _), _ = jaxenv.unroll(env, policy, *env.reset(jax.random.key(4)), STEPS.get(id, 8))
+    return np.asarray(env.render(state, size))[1]
 
 
-pictures = [picture(id) for id in sys.argv[1:] or jaxenv.ids() if id not in LEFT_OUT]
-rows = -(-len(pictures) // COLUMNS)
-mosaic = np.full((rows * (SIZE + GAP) - GAP, COLUMNS * (SIZE + GAP) - GAP, 3), 255, np.uint8)
-for number, one in enumerate(pictures):
-    top, left = (n * (SIZE + GAP) for n in divmod(number, COLUMNS))
-    mosaic[top : top + SIZE, left : left + SIZE] = one
-image = Image.fromarray(mosaic).quantize(256, dither=Image.Dither.NONE)
-image.save(pathlib.Path(__file__).parent / "mosaic.png", optimize=True)
+def mosaic(ids: list[str], size: int, columns: int, name: str) -> None:
+    """Writes the pictures of the ids, row by row."""
+    rows = -(-len(ids) // columns)
+    image = np.full((rows * (size + GAP) - GAP, columns * (size + GAP) - GAP, 3), 255, np.uint8)
+    for number, id in enumerate(ids):
+        top, left = (n * (size + GAP) for n in divmod(number, columns))
+        image[top : top + size, left : left + size] = picture(id, size)
+    flat = Image.fromarray(image).quantize(256, dither=Image.Dither.NONE)
+    flat.save(pathlib.Path(__file__).parent / name, optimize=True)
+
+
+mosaic(jaxenv.ids(), 128, 8, "mosaic.png")
+mosaic(EIGHT, 400, 4, "eight.png")

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv.canvas import _font, _shapes, _tiles
+from jaxenv import _xla, tree
+from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
 
 # A number that is equal in all lanes, or one per lane, float32 [B].
@@ -26,8 +26,12 @@ class Canvas:
     lengths (in units of the world) and angles (radians, counterclockwise) are numbers or arrays ``[B]``. Edges are
     smooth: a pixel that is covered in part mixes both colours.
 
+    What is equal in all lanes and known while tracing is computed by NumPy, once for all lanes.
+
     Attributes:
-        pixels: float32 ``[B, H, W, 3]``, red, green and blue from 0 to 1, rows from the top.
+        lanes: the number of lanes B.
+        planes: red, green and blue from 0 to 1, rows from the top: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while
+            all lanes are equal.
         x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
         y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
         scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
@@ -38,7 +42,8 @@ class Canvas:
     ((4, 64, 64, 3), dtype('uint8'))
     """
 
-    pixels: jax.Array
+    lanes: int = tree.static()
+    planes: tuple[Any, Any, Any]
     x: Any
     y: Any
     scale: Any
@@ -55,14 +60,25 @@ class Canvas:
             colour: the colour of the ground.
         """
         height, width = (size, size) if isinstance(size, int) else size
-        pixels = jnp.broadcast_to(_colour(colour), (lanes, height, width, 3))
-        return cls(pixels, np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32), 1.0).view(
-            (0, width), (0, height)
-        )
+        empty = (np.zeros((1, height, width), np.float32),) * 3
+        x, y = np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32)
+        return cls(lanes, empty, x, y, 1.0).fill(colour).view((0, width), (0, height))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.planes[0].shape[1:]
+
+    @property
+    def pixels(self) -> jax.Array:
+        """Red, green and blue from 0 to 1: float32 ``[B, H, W, 3]``."""
+        return jnp.broadcast_to(jnp.stack(self.planes, axis=-1), (self.lanes, *self.size, 3))
 
     def fill(self, colour: Colour) -> "Canvas":
         """Paints the whole picture."""
-        return tree.rebuild(self, pixels=jnp.broadcast_to(_colour(colour), self.pixels.shape))
+        channels = _channels(colour)
+        planes = (_xp.library(c).broadcast_to(c, (len(c), *self.size)) for c in channels)
+        return tree.rebuild(self, planes=tuple(planes))
 
     def view(self, x: tuple[float, float], y: tuple[float, float], margin: float = 0.0) -> "Canvas":
         """Chooses the part of the world that fills the picture.
@@ -74,7 +90,7 @@ class Canvas:
             y: the lower and the upper end.
             margin: the width of a border around this part, as a fraction of its longer side.
         """
-        height, width = self.pixels.shape[1:3]
+        height, width = self.size
         border = 2 * margin * max(x[1] - x[0], y[1] - y[0])
         scale = min(width / (x[1] - x[0] + border), height / (y[1] - y[0] + border))
         across = (np.arange(width) + 0.5 - width / 2) / scale + (x[0] + x[1]) / 2
@@ -84,14 +100,19 @@ class Canvas:
 
     def view_cells(self, rows: int, columns: int) -> "Canvas":
         """Chooses a view in which each cell of `tiles` is a unit square, x from 0 to ``columns``, y up to ``rows``."""
-        height, width = self.pixels.shape[1:3]
-        side = _tiles.side(height, width, rows, columns)
+        height, width = self.size
+        side = _tiles.side("view_cells", height, width, rows, columns)
         left, top = (width - columns * side) // 2 / side, (height - rows * side) // 2 / side
         return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
 
     def image(self) -> jax.Array:
         """The pictures as uint8 ``[B, H, W, 3]``."""
-        return jnp.round(jnp.clip(self.pixels, 0, 1) * np.float32(255)).astype(jnp.uint8)
+        red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in self.planes)
+        # One word per pixel, because XLA:CPU computes a pixel again for each of its bytes.
+        words = red | green << np.uint32(8) | blue << np.uint32(16)
+        words = jnp.broadcast_to(words, (self.lanes, *self.size))
+        words = _once(words)
+        return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
     def zoom(self, factor: Number) -> "Canvas":
         """Shows ``factor`` times as much of the world around the origin, where a length may differ between lanes.
@@ -113,7 +134,7 @@ class Canvas:
     ) -> "Canvas":
         """A circle of a line with a width."""
         x, y, radius, width = map(_number, (x, y, radius, width))
-        distance = jnp.abs(_shapes.length(self.x - x, self.y - y) - radius) - width / 2
+        distance = abs(_shapes.length(self.x - x, self.y - y) - radius) - width / 2
         return self._shape(distance, colour, alpha)
 
     def box(
@@ -176,7 +197,7 @@ class Canvas:
         lines = [_shapes.segment(self.x - a, self.y - b, c - a, d - b) for (a, b), (c, d) in pairs]
         distance = lines[0]
         for other in lines[1:]:
-            distance = jnp.minimum(distance, other)
+            distance = _xp.minimum(distance, other)
         return self._shape(distance - _number(width) / 2, colour, alpha)
 
     def arrow(
@@ -185,10 +206,10 @@ class Canvas:
         """An arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner, down to nothing."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
         extent = _shapes.length(to_x - x, to_y - y)
-        width = jnp.minimum(width, extent / 5)
-        along_x, along_y = ((end - start) / jnp.maximum(extent, 1e-6) for start, end in ((x, to_x), (y, to_y)))
+        width = _xp.minimum(width, extent / 5)
+        along_x, along_y = ((end - start) / _xp.maximum(extent, 1e-6) for start, end in ((x, to_x), (y, to_y)))
         distance = _shapes.arrow(self.x - x, self.y - y, along_x, along_y, extent, width)
-        return self._shape(distance, colour, _number(alpha) * (extent > 0).astype(jnp.float32))
+        return self._shape(distance, colour, _number(alpha) * (extent > 0).astype(np.float32))
 
     def arc(
         self,
@@ -204,20 +225,20 @@ class Canvas:
     ) -> "Canvas":
         """The arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``, as `arrow` has."""
         x, y, radius, start, end, width = map(_number, (x, y, radius, start, end, width))
-        across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, jnp.abs(end - start) / 2
+        across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, abs(end - start) / 2
         if not arrow:
             distance = _shapes.arc(across, up, radius, middle, half) - width / 2
             return self._shape(distance, colour, alpha)
-        width = jnp.minimum(width, radius * 2 * half / 5)
-        distance = _shapes.arc_arrow(across, up, radius, middle, half, jnp.sign(end - start), width)
-        return self._shape(distance, colour, _number(alpha) * (half > 0).astype(jnp.float32))
+        width = _xp.minimum(width, radius * 2 * half / 5)
+        distance = _shapes.arc_arrow(across, up, radius, middle, half, _xp.sign(end - start), width)
+        return self._shape(distance, colour, _number(alpha) * (half > 0).astype(np.float32))
 
     def sector(
         self, x: Number, y: Number, radius: Number, start: Number, end: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
         """The part of a disc between two angles."""
         x, y, radius, start, end = map(_number, (x, y, radius, start, end))
-        distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, jnp.abs(end - start) / 2)
+        distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, abs(end - start) / 2)
         return self._shape(distance, colour, alpha)
 
     def polygon(
@@ -229,16 +250,15 @@ class Canvas:
 
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
         """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
-        y = height(jnp.asarray(self.x))
         step = 0.5 / self.scale
         slope = (height(self.x + step) - height(self.x - step)) * self.scale
-        return self._shape((self.y - y) / jnp.sqrt(1 + slope * slope), colour, alpha)
+        return self._shape((self.y - height(self.x)) / _shapes.length(1, slope), colour, alpha)
 
     def gauge(
         self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
     ) -> "Canvas":
         """A bar with its left lower corner at ``(x, y)``, of which ``fraction`` is filled."""
-        fraction = jnp.clip(_number(fraction), 0, 1)
+        fraction = _number(fraction).clip(0, 1)
         canvas = self.box(x + width / 2, y + height / 2, width, height, ground, corner=height / 2)
         filled = height + (width - height) * fraction
         return canvas.box(x + filled / 2, y + height / 2, filled, height, colour, corner=height / 2)
@@ -255,33 +275,29 @@ class Canvas:
                 from the top.
             painters: functions that paint a cell, given a canvas whose view is the unit square: x and y from 0 to 1.
                 What they leave free shows what was painted before. ``None`` paints nothing.
+
+        Raises:
+            ValueError: if the grid has more rows or columns of cells than the picture has pixels.
         """
-        rows, columns = kinds.shape[1:]
-        height, width = self.pixels.shape[1:3]
-        side = _tiles.side(height, width, rows, columns)
-        row, down = _tiles.cells(height, rows, side)
-        column, across = _tiles.cells(width, columns, side)
-        lights, shares = _sheet(painters, side)
-        # One gather from [K * side * side] for each pixel.
-        within = (down[:, None] * side + across[None]).astype(np.int32)
-        kind = kinds[:, np.maximum(row, 0)][:, :, np.maximum(column, 0)]
-        inside = jnp.asarray((row[:, None] >= 0) & (column[None] >= 0))
-        index = kind * np.int32(side * side) + within[None]
-        covered = jnp.where(inside[None], jnp.asarray(shares)[index], np.float32(0))
-        light = jnp.where(inside[None, ..., None], jnp.asarray(lights)[index], np.float32(0))
-        return tree.rebuild(self, pixels=self.pixels * (1 - covered[..., None]) + light)
+        side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
+        grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
+        words = _once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
+        *light, opacity = ((words >> i & np.uint32(255)).astype(np.float32) / np.float32(255) for i in (0, 8, 16, 24))
+        planes = tuple(p * (1 - opacity) + own for p, own in zip(self.planes, light, strict=True))
+        return tree.rebuild(self, planes=planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
-        """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``."""
-        rows, columns = pixels.shape[1:3]
-        height, width = self.pixels.shape[1:3]
-        side = _tiles.side(height, width, rows, columns)
-        row, column = _tiles.cells(height, rows, side)[0], _tiles.cells(width, columns, side)[0]
-        colours = pixels.astype(jnp.float32) / np.float32(255)
-        colours = jnp.broadcast_to(colours[..., None], (*colours.shape, 3)) if colours.ndim == 3 else colours
-        shown = colours[:, np.maximum(row, 0)][:, :, np.maximum(column, 0)]
-        inside = jnp.asarray((row[:, None] >= 0) & (column[None] >= 0))
-        return tree.rebuild(self, pixels=jnp.where(inside[None, ..., None], shown, self.pixels))
+        """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
+
+        Raises:
+            ValueError: if it has more rows or columns than the picture.
+        """
+        side = _tiles.side("picture", *self.size, *pixels.shape[1:3])
+        shown, _, inside = _tiles.enlarged(pixels, side, *self.size)
+        shown = shown.astype(np.float32) / np.float32(255)
+        colours = [shown] * 3 if shown.ndim == 3 else [shown[..., i] for i in range(3)]
+        planes = tuple(_xp.where(inside, own, p) for own, p in zip(colours, self.planes, strict=True))
+        return tree.rebuild(self, planes=planes)
 
     # --- text --------------------------------------------------------------------------------------------------------
 
@@ -300,7 +316,7 @@ class Canvas:
             alpha: its opacity.
         """
         covered = _font.coverage(text, (self.x - np.float32(x)), (self.y - np.float32(y)), height, self.scale, align)
-        return self._cover(jnp.asarray(covered)[None], colour, alpha)
+        return self._cover(covered[None], colour, alpha)
 
     def number(
         self,
@@ -313,47 +329,42 @@ class Canvas:
         align: float = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """An integer, int32 ``[B]`` at least 0: its last ``digits`` digits, without leading zeros."""
-        advance = height * _font.ADVANCE
-        start = x - align * (digits * advance - height * _font.GAP)
-        value, canvas = jnp.asarray(value, jnp.int32), self
-        for place in range(digits):
-            power = 10 ** (digits - 1 - place)
-            glyphs = [
-                _font.coverage(
-                    d, self.x - np.float32(start + place * advance), self.y - np.float32(y), height, self.scale
-                )
-                for d in "0123456789"
-            ]
-            shown = jnp.asarray(np.stack(glyphs))[value // np.int32(power) % 10]
-            visible = (value >= np.int32(power)) | (power == 1)
-            canvas = canvas._cover(shown * visible[:, None, None].astype(jnp.float32), colour, alpha)
-        return canvas
+        """An integer, int32 ``[B]`` at least 0: its last ``digits`` digits, without leading zeros.
+
+        ``align`` refers to the digits that are shown, as in `text`.
+        """
+        value = jnp.asarray(value, jnp.int32)
+        across, up = self.x - np.float32(x), self.y - np.float32(y)
+        covered = _font.number(value, digits, across, up, height, self.scale, align)
+        return self._cover(_once(covered), colour, alpha)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def where(self, mask: jax.Array, other: "Canvas") -> "Canvas":
         """This canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
-        return tree.rebuild(self, pixels=jnp.where(mask[:, None, None, None], self.pixels, other.pixels))
+        planes = tuple(jnp.where(mask[:, None, None], own, p) for own, p in zip(self.planes, other.planes, strict=True))
+        return tree.rebuild(self, planes=planes)
 
     # --- painting ----------------------------------------------------------------------------------------------------
 
-    def _turned(self, x: Number, y: Number, angle: Number) -> tuple[jax.Array, jax.Array]:
+    def _turned(self, x: Number, y: Number, angle: Number) -> tuple[Any, Any]:
         """The coordinates of the pixels seen from ``(x, y)`` and turned by ``angle``."""
         across, up = self.x - _number(x), self.y - _number(y)
         if isinstance(angle, int | float) and angle == 0:
             return across, up
-        cos, sin = jnp.cos(_number(angle)), jnp.sin(_number(angle))
+        angle = _number(angle)
+        cos, sin = _xp.cos(angle), _xp.sin(angle)
         return across * cos + up * sin, up * cos - across * sin
 
-    def _shape(self, distance: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
+    def _shape(self, distance: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Paints where the signed distance to a shape, in units of the world, is negative."""
-        return self._cover(jnp.clip(0.5 - distance * self.scale, 0, 1), colour, alpha)
+        return self._cover((0.5 - distance * self.scale).clip(0, 1), colour, alpha)
 
-    def _cover(self, covered: jax.Array, colour: Colour, alpha: Number) -> "Canvas":
+    def _cover(self, covered: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
-        share = (covered * _number(alpha))[..., None]
-        return tree.rebuild(self, pixels=self.pixels + share * (_colour(colour) - self.pixels))
+        share = covered * _number(alpha)
+        planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, _channels(colour), strict=True))
+        return tree.rebuild(self, planes=planes)
 
 
 def check_size(owner: str, size: Any) -> tuple[int, int]:
@@ -364,25 +375,21 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
     return int(both[0]), int(both[1])
 
 
-def _number(value: Number) -> jax.Array:
+def _once(pixels: Any) -> Any:
+    """The array, apart from the kernels that read it: what looks up tables is not vectorised."""
+    return _xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
+
+
+def _number(value: Number) -> Any:
     """A number for all lanes or one per lane, float32 ``[1, 1, 1]`` or ``[B, 1, 1]``."""
-    return jnp.asarray(value, jnp.float32).reshape(-1, 1, 1)
+    return _xp.library(value).asarray(value, np.float32).reshape(-1, 1, 1)
 
 
-def _colour(value: Colour) -> jax.Array:
-    return jnp.asarray(value, jnp.float32).reshape(-1, 1, 1, 3)
-
-
-def _sheet(painters: Sequence[Callable | None], side: int) -> tuple[np.ndarray, np.ndarray]:
-    """All cells, drawn once: their light float32 ``[K * side * side, 3]``, and how much they cover."""
-    with jax.ensure_compile_time_eval():
-        sheets = []
-        for ground in (0.0, 1.0):
-            blank = Canvas.blank(1, side, np.full(3, ground, np.float32)).view((0, 1), (0, 1))
-            sheets.append([(blank if paint is None else paint(blank)).pixels[0] for paint in painters])
-        black, white = (np.asarray(jnp.stack(sheet)).reshape(-1, 3) for sheet in sheets)
-    # On black only its own light is seen, on white also what shines through.
-    return black, np.clip(1 - (white - black).mean(axis=-1), 0, 1)
+def _channels(value: Colour) -> tuple[Any, Any, Any]:
+    """Red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
+    value = value if isinstance(value, jax.Array) else np.asarray(value, np.float32)
+    red, green, blue = (_number(value[..., i]) for i in range(3))
+    return red, green, blue
 
 
 def turn(x: Number, y: Number, angle: Number) -> tuple[Any, Any]:

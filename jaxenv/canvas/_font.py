@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 ADVANCE = 5.6 / 6  # from one character to the next, as a fraction of the height
@@ -96,6 +98,55 @@ def coverage(text: str, x: np.ndarray, y: np.ndarray, height: float, scale: floa
         window = np.ix_(rows, columns)
         covered[window] = np.maximum(covered[window], ink)
     return covered
+
+
+def number(
+    value: jax.Array, digits: int, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float
+) -> jax.Array:
+    """The fraction of each pixel that a number covers, float32 ``[B, H, W]``.
+
+    Args:
+        value: int32 ``[B]``; its last ``digits`` digits are shown, without leading zeros.
+        digits: the largest number of digits.
+        x: as for `coverage`.
+        y: as for `coverage`.
+        height: as for `coverage`.
+        scale: as for `coverage`.
+        align: as for `coverage`, of the digits that are shown.
+    """
+    powers = 10 ** np.arange(digits, dtype=np.int32)
+    longer = jnp.sum(value[:, None] >= powers[None, 1:], axis=-1, dtype=jnp.int32)  # digits after the first
+    covered = jnp.zeros((), jnp.float32)
+    for place, power in enumerate(powers):
+        ink, rows, columns = _cropped(_digits(place, digits, x, y, height, scale, align))
+        shown = jnp.asarray(ink)[longer * np.int32(10) + value // power % 10]
+        covered = covered + jnp.pad(shown, ((0, 0), rows, columns))
+    return covered
+
+
+def _digits(
+    place: int, most: int, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float
+) -> np.ndarray:
+    """What each digit covers in numbers of 1 to ``most`` digits: float32 ``[most * 10, H, W]``.
+
+    ``place`` counts from the end of a number. Numbers with fewer digits cover nothing there.
+    """
+    covered = np.zeros((most, 10, y.shape[1], x.shape[2]), np.float32)
+    for count in range(place + 1, most + 1):
+        left = (count - 1 - place) * ADVANCE * height - align * (count * ADVANCE - GAP) * height
+        covered[count - 1] = [coverage(str(i), x - np.float32(left), y, height, scale) for i in range(10)]
+    return covered.reshape(most * 10, *covered.shape[2:])
+
+
+def _cropped(covered: np.ndarray) -> tuple[np.ndarray, tuple[int, int], tuple[int, int]]:
+    """The part of pictures ``[N, H, W]`` that is covered in any, and the numbers of rows and columns around it."""
+    margins = []
+    for axis in (1, 2):
+        (used,) = np.nonzero(covered.any(axis=(0, 3 - axis)))
+        first, end = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 1)
+        margins.append((first, covered.shape[axis] - end))
+        covered = covered.take(range(first, end), axis)
+    return covered, margins[0], margins[1]
 
 
 def _distance(character: str, x: Any, y: Any) -> np.ndarray:

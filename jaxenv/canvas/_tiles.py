@@ -1,15 +1,67 @@
-"""Where the cells of a grid lie in a picture."""
+"""Grids of cells: where they lie in a picture, and what is painted in them."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
 import numpy as np
 
-
-def side(height: int, width: int, rows: int, columns: int) -> int:
-    """The side of the largest square cells that fit, in pixels."""
-    return max(min(height // rows, width // columns), 1)
+from jaxenv.canvas import _xp
 
 
-def cells(pixels: int, count: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each pixel the number of its cell, -1 outside of the grid, and its place within the cell."""
+def side(owner: str, height: int, width: int, rows: int, columns: int) -> int:
+    """The side of the largest square cells that fit, in pixels.
+
+    Raises:
+        ValueError: if there are more cells than pixels.
+    """
+    fits = min(height // rows, width // columns)
+    if not fits:
+        raise ValueError(f"{owner}: a picture of {rows} x {columns} cells needs as many pixels, got {height} x {width}")
+    return fits
+
+
+def enlarged(cells: Any, side: int, height: int, width: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Cells ``[B, R, C, ...]`` as squares in the middle of a picture ``[B, H, W, ...]``.
+
+    Returns:
+        The picture, where the edges of the grid go on outside of it; for each pixel its number within its square, int32
+        ``[1, H, W]``; and whether it lies in the grid, bool ``[1, H, W]``.
+    """
+    (row, down, in_rows), (column, across, in_columns) = (
+        _places(pixels, count, side) for pixels, count in ((height, cells.shape[1]), (width, cells.shape[2]))
+    )
+    within, inside = down[:, None] * side + across[None], in_rows[:, None] & in_columns[None]
+    return cells[:, row][:, :, column], within.astype(np.int32)[None], inside[None]
+
+
+def _places(pixels: int, count: int, side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each row of pixels the row of cells, its place within it, and whether it lies in the grid."""
     at = np.arange(pixels) - (pixels - count * side) // 2
-    inside = (at >= 0) & (at < count * side)
-    return np.where(inside, at // side, -1), np.where(inside, at % side, 0)
+    return np.clip(at // side, 0, count - 1), at % side, (at >= 0) & (at < count * side)
+
+
+def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) -> Any:
+    """A grid of cells of several kinds, int32 ``[B, R, C]``, as words of the table: uint32 ``[B, H, W]``."""
+    kind, within, inside = enlarged(kinds, side, height, width)
+    index = kind * np.int32(side * side) + within
+    return _xp.where(inside, _xp.library(index).asarray(table)[index], np.uint32(0))
+
+
+def sheet(painters: Sequence[Callable | None], black: Any, white: Any) -> np.ndarray:
+    """The pixels of cells of all kinds, uint32 ``[K * side * side]``: a byte each for red, green, blue and opacity.
+
+    Args:
+        painters: what paints each kind of cell on a canvas.
+        black: a black canvas of one cell.
+        white: a white one.
+    """
+    with jax.ensure_compile_time_eval():
+        dark, light = (
+            np.concatenate([np.stack((ground if paint is None else paint(ground)).planes, -1) for paint in painters])
+            for ground in (black, white)
+        )
+    # On black only its own light is seen, on white also what shines through.
+    opacity = 1 - (light - dark).mean(axis=-1, keepdims=True)
+    levels = np.round(np.concatenate([dark, opacity], axis=-1).clip(0, 1) * 255).astype(np.uint32)
+    return np.sum(levels << np.array([0, 8, 16, 24], np.uint32), axis=-1, dtype=np.uint32).reshape(-1)

@@ -1,4 +1,4 @@
-"""The command ``jaxenv``: list environments, roll them out, film them, train on them, check them, run benchmarks.
+"""The command ``jaxenv``: list, show, play, roll out, film and check environments, train on them, run benchmarks.
 
 Results go to stdout; the progress bar and errors go to stderr. Wrong input is reported in one line with exit code 2.
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import jaxenv
-from jaxenv.cli import bench, check, listing, render, rollout, train
+from jaxenv.cli import bench, check, listing, play, render, rollout, show, train, watch
 from jaxenv.cli._arguments import Parser
 
 # In the order of the help. The function ``add(commands)`` of each module adds its parser.
-COMMANDS = (listing, rollout, render, train, check, bench)
+COMMANDS = (listing, show, play, rollout, render, train, watch, check, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,10 +2,13 @@
 
 import argparse
 import contextlib
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean
 
 
@@ -40,6 +43,63 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
     def _get_help_string(self, action):
         hidden = action.default is None or action.default is False or action.default == []
         return action.help if hidden else super()._get_help_string(action)
+
+
+# --- arguments of several commands ------------------------------------------------------------------------------------
+
+
+def add_lanes(command: Parser, default: int, help: str = "number of lanes") -> None:
+    """Adds ``--num-envs``."""
+    command.add_argument("--num-envs", metavar="N", type=integer(1), default=default, help=help)
+
+
+def add_seed(command: Parser) -> None:
+    """Adds ``--seed``."""
+    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+
+
+def add_settings(
+    command: Parser,
+    help: str = "options and params of the environment: a number, true, false, or N comma-separated numbers, "
+    "one per lane",
+) -> None:
+    """Adds ``--set``, which `assignment` reads."""
+    command.add_argument("--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
+
+
+def add_time_limit(command: Parser) -> None:
+    """Adds ``--max-episode-steps``."""
+    command.add_argument(
+        "--max-episode-steps",
+        metavar="N",
+        type=integer(0),
+        help="time limit in agent steps, 0 for none (default: the registered one)",
+    )
+
+
+def add_policy(command: Parser) -> None:
+    """Adds ``--policy-seed``, for commands that show a trained policy."""
+    command.add_argument(
+        "--policy-seed",
+        metavar="N",
+        type=integer(0),
+        help="which seed of the run to show, from 0 (default: the one with the best last evaluation)",
+    )
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The ``--set`` of an environment, and its time limit if one is given, as keywords of `jaxenv.load`."""
+    given = dict(assignment(text, args.parser) for text in args.set)
+    if "self" in given:
+        args.parser.error("argument --set: self is not a parameter of an environment")
+    if of_make := [name for name in given if name in OPTIONS]:
+        args.parser.error(f"argument --set: {of_make[0]} is an option of jaxenv.make, which is called in Python")
+    if args.max_episode_steps is not None:
+        given["max_episode_steps"] = args.max_episode_steps
+    return given
+
+
+# --- their types ------------------------------------------------------------------------------------------------------
 
 
 def integer(minimum: int) -> Callable[[str], int]:
@@ -80,3 +140,21 @@ def _value(text: str) -> bool | int | float | str:
         with contextlib.suppress(ValueError):
             return kind(text)
     return text
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def bold(text: str) -> str:
+    """Bold text, where stdout is a terminal and the user did not set ``NO_COLOR``."""
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else f"\x1b[1m{text}\x1b[0m"
+
+
+def cut(text: str, width: int) -> str:
+    """The text, shortened to a number of columns.
+
+    >>> cut("Walk to the goal.", 10)
+    'Walk to t…'
+    """
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -1,25 +1,48 @@
-"""``jaxenv list``: every environment with its observation, action and time limit."""
+"""``jaxenv list``: every environment with its observation, action and time limit, grouped by family."""
 
 import argparse
 import dataclasses
+import importlib
 import json
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv._describe import state_bytes
-from jaxenv.cli._arguments import Help, one_line
+from jaxenv._make import SUITES
+from jaxenv._names import did_you_mean
+from jaxenv._spec_sheet import families, family, plain, spec_sheet
+from jaxenv._terminal import terminal_size
+from jaxenv.cli._arguments import Help, Parser, bold, cut, one_line
+
+# Words that choose environments by the kind of their action and observation.
+KINDS = ("discrete", "continuous", "image", "vector")
+_NARROWEST_SUMMARY = 32
+_WIDEST_SPECS = (22, 12)  # columns of observation and action in a terminal
 
 
 def add(commands) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "list",
-        help="list every environment with its observation, action and time limit",
-        description="Lists every environment: id, observation and action of one lane, time limit in steps.",
+        help="list the environments, or those that match some words",
+        description="Lists the environments: id, observation and action of one lane, time limit in steps. In a "
+        "terminal they are grouped by family, with a summary where the lines are long enough. "
+        "`jaxenv show ID` shows one of them in full.",
+        epilog="examples: jaxenv list grid; jaxenv list cartpole continuous; jaxenv list gymnax:",
         formatter_class=Help,
+    )
+    command.add_argument(
+        "words",
+        metavar="WORD",
+        nargs="*",
+        help="list the environments that match all words: a part of the id, the family or the summary, "
+        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax",
     )
     command.add_argument("--bytes", action="store_true", help="also show the bytes of one lane's state")
     form = command.add_mutually_exclusive_group()
@@ -30,56 +53,201 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
-    entries: list[dict[str, Any]] = []
-    for name in jaxenv.ids():
-        spec = jaxenv.spec(name)
-        try:
-            env = spec.make()
-        except ImportError as missing:
-            args.parser.error(f"{name}: {one_line(missing)}")
-        entry: dict[str, Any] = {
-            "id": name,
-            "observation": spec_text(env.observation_spec()),
-            "action": spec_text(env.action_spec()),
-            "max_episode_steps": spec.max_episode_steps,
-            "reward_threshold": spec.reward_threshold,
-        }
-        entries.append(entry | ({"bytes": bytes_per_lane(name)} if args.bytes else {}))
+    entries = _chosen(args.parser, args.words)
+    for entry in entries if args.bytes else ():
+        entry["bytes"] = bytes_per_lane(entry["id"])
     if args.json:
-        print(json.dumps(entries, indent=2))
-        return
-    table = [["id", "observation", "action", "limit", *["bytes"] * args.bytes]]
-    for entry in entries:
-        left = [f"`{entry['id']}`" if args.markdown else entry["id"], entry["observation"], entry["action"]]
-        table.append([*left, str(entry["max_episode_steps"] or "none"), *[str(entry.get("bytes") or "-")] * args.bytes])
-    if args.markdown:
-        table.insert(1, ["---"] * 3 + ["---:"] * (len(table[0]) - 3))
-        print("\n".join(f"| {' | '.join(cells)} |" for cells in table))
-        return
-    widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
-    for cells in table:
-        left = [cell.ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
-        right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
-        print("  ".join([*left, *right]))
+        print(
+            json.dumps([{n: x for n, x in entry.items() if n not in ("kinds", "short")} for entry in entries], indent=2)
+        )
+    elif args.markdown:
+        header, *table = _table(entries, args.bytes)
+        rule = ["---"] * 3 + ["---:"] * (len(header) - 3)
+        rows = [[f"`{cells[0]}`", *cells[1:]] for cells in table]
+        print("\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)))
+    elif sys.stdout.isatty():
+        print("\n".join(grouped(entries, args.bytes, terminal_size()[0])))
+    else:
+        table = _table(entries, args.bytes)
+        print("\n".join(_aligned(table, _widths(table))))
+
+
+# --- which environments -----------------------------------------------------------------------------------------------
+
+
+def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
+    """The entries that match all words. Exits with code 2 if there is none."""
+    ids = jaxenv.ids()
+    suites = [word for word in words if ":" in word]
+    words = [word for word in words if ":" not in word]
+    for text in suites:
+        suite, _, part = text.partition(":")
+        if suite not in SUITES:
+            hint = did_you_mean(suite, SUITES, otherwise=f"the suites are {', '.join(SUITES)}")
+            parser.error(f"no suite {suite!r}, {hint}")
+        try:
+            ids = [f"{suite}:{id}" for id in importlib.import_module(SUITES[suite]).ids()]
+        except ImportError as missing:
+            parser.error(one_line(missing))
+        words += [part] if part else []
+    try:
+        entries = [(_entry_of_suite if suites else _entry)(id) for id in ids]
+    except ImportError as missing:
+        parser.error(one_line(missing))
+    matches = {word: [entry for entry in entries if _matches(entry, word)] for word in words}
+    found = [entry for entry in entries if all(entry in matches[word] for word in words)]
+    if not found:
+        alone = next((word for word in words if not matches[word]), None)
+        if alone is None:
+            counts = ", ".join(f"{word!r} matches {len(matches[word])}" for word in words)
+            parser.error(f"no environment matches all words; {counts}")
+        names = [*ids, *(entry["family"] for entry in entries), *KINDS]
+        every = f"words are parts of ids, families and summaries, or {', '.join(KINDS)}"
+        parser.error(f"no environment matches {alone!r}, {did_you_mean(alone, names, otherwise=every)}")
+    return found
+
+
+def _entry(id: str) -> dict[str, Any]:
+    spec = jaxenv.spec(id)
+    try:
+        env = spec.make()
+    except ImportError as missing:
+        raise ImportError(f"{id}: {missing}") from None
+    observation, action = env.observation_spec(), env.action_spec()
+    return {
+        "id": id,
+        "observation": spec_text(observation),
+        "action": spec_text(action),
+        "max_episode_steps": spec.max_episode_steps,
+        "reward_threshold": spec.reward_threshold,
+        "family": family(id),
+        "summary": plain(spec_sheet(id).summary),
+        "kinds": _kinds(observation, action),
+        "short": {"observation": _short_text(observation), "action": _short_text(action)},
+    }
+
+
+def _entry_of_suite(id: str) -> dict[str, Any]:
+    """The observation is left out, since one has to trace a step to know it."""
+    suite, _, name = id.partition(":")
+    module = importlib.import_module(SUITES[suite])
+    try:
+        action, limit = module.action_and_limit(name)
+        summary = plain(" ".join(module.docstring(name).split("\n\n")[0].split()))
+    except ValueError:  # the suite would download something
+        action, limit, summary = None, None, ""
+    entry: dict[str, Any] = dict.fromkeys(("id", "observation", "action", "max_episode_steps", "reward_threshold"))
+    entry |= {"id": id, "family": suite, "summary": summary, "max_episode_steps": limit, "kinds": set(), "short": {}}
+    if action is not None:
+        entry |= {"action": spec_text(action), "kinds": _kinds((), action), "short": {"action": _short_text(action)}}
+    return entry
+
+
+def _kinds(observation: Any, action: Any) -> set[str]:
+    """The `KINDS` of an environment; discrete and continuous are about the action."""
+    actions, ranks = jax.tree.leaves(action), {leaf.ndim for leaf in jax.tree.leaves(observation)}
+    found = {
+        "discrete": any(leaf.is_discrete for leaf in actions),
+        "continuous": any(leaf.is_continuous for leaf in actions),
+        "image": 3 in ranks,
+        "vector": 1 in ranks,
+    }
+    return {kind for kind, present in found.items() if present}
+
+
+def _matches(entry: dict[str, Any], word: str) -> bool:
+    word = word.lower()
+    if word in KINDS:
+        return word in entry["kinds"]
+    return any(word in entry[field].lower() for field in ("id", "family", "summary"))
 
 
 def bytes_per_lane(id: str) -> int | None:
     """Bytes of one lane's state in the stack that ``make`` builds, with its time limit and restarts.
 
-    ``None`` if a library that the environment needs is missing.
+    ``None`` if a library or a file that the environment needs is missing.
     """
     try:
-        return state_bytes(jaxenv.make(id))[0]
-    except ImportError:
+        return state_bytes(jaxenv.load(id))[0]
+    except (ImportError, ValueError):
         return None
+
+
+# --- how they are shown -----------------------------------------------------------------------------------------------
+
+
+def _table(entries: Sequence[dict[str, Any]], with_bytes: bool) -> list[list[str]]:
+    """The header, and a line of cells per entry: three that stand left, and numbers."""
+    table = [["id", "observation", "action", "limit", *["bytes"] * with_bytes]]
+    for entry in entries:
+        left = [entry["id"], entry["observation"] or "-", entry["action"] or "-"]
+        numbers = [str(entry["max_episode_steps"] or "none"), *[str(entry.get("bytes") or "-")] * with_bytes]
+        table.append([*left, *numbers])
+    return table
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
+
+
+def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Lines in which the first three columns stand left and the numbers stand right."""
+    lines = []
+    for cells in table:
+        left = [cut(cell, width).ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
+        right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
+        lines.append("  ".join([*left, *right]))
+    return lines
+
+
+def grouped(entries: Sequence[dict[str, Any]], with_bytes: bool, columns: int) -> list[str]:
+    """Lines for a terminal of some columns, by family, with as much of the specs and summaries as fits."""
+    table = _table([entry | entry["short"] for entry in entries], with_bytes)
+    widths = _widths(table)
+    widths[1:3] = map(min, widths[1:3], _WIDEST_SPECS)
+    free = columns - 2 - sum(widths) - 2 * (len(widths) - 1)
+    for column in (1, 2):  # the specs give way to the ids
+        shorter = min(max(-free, 0), widths[column] - len(table[0][column]))
+        widths[column] -= shorter
+        free += shorter
+    summaries = dict.fromkeys((entry["id"] for entry in entries), "")
+    if free - 2 >= _NARROWEST_SUMMARY:
+        summaries = {entry["id"]: "  " + cut(entry["summary"], free - 2) for entry in entries}
+    header, *rows = _aligned(table, widths)
+    lines = dict(zip(summaries, rows, strict=True))
+    text = [bold(cut(f"  {header}", columns))]
+    for title, members in families(list(summaries)).items():
+        text += ["", bold(title), *(cut(f"  {lines[id]}{summaries[id]}", columns) for id in members)]
+    count = len(entries)
+    return [*text, "", f"{count} environment{'s' * (count != 1)}; `jaxenv show ID` describes one"]
 
 
 def spec_text(spec: Any) -> str:
     """A tree of specs as short text: ``float32[4]``, ``int32 0 .. 1``, ``{camera: uint8[84, 84, 3], speed: ...}``."""
-    if not specs.is_spec(spec):
-        named = isinstance(spec, dict) or dataclasses.is_dataclass(spec)
-        parts = ((f"{n}: " if named else "") + spec_text(tree.get_field(spec, n)) for n in tree.child_names(spec))
-        return "{" + ", ".join(parts) + "}"
+    return _tree_text(spec, _leaf_text)
+
+
+def _short_text(spec: Any) -> str:
+    """Shorter text: arrays without bounds, and the bounds of single integers alone, ``0 .. 1``."""
+
+    def leaf(spec: specs.Array) -> str:
+        name = f"{spec.dtype}"
+        if spec.shape:
+            return f"{name}{list(spec.shape)}"
+        return _leaf_text(spec).removeprefix(f"{name} ") if spec.is_discrete else name
+
+    return _tree_text(spec, leaf)
+
+
+def _tree_text(spec: Any, leaf: Callable[[Any], str]) -> str:
+    if specs.is_spec(spec):
+        return leaf(spec)
+    named = isinstance(spec, dict) or dataclasses.is_dataclass(spec)
+    parts = ((f"{n}: " if named else "") + _tree_text(tree.get_field(spec, n), leaf) for n in tree.child_names(spec))
+    return "{" + ", ".join(parts) + "}"
+
+
+def _leaf_text(spec: specs.Array) -> str:
     text = f"{spec.dtype}{list(spec.shape) if spec.shape else ''}"
     if isinstance(spec, specs.Bounded) and spec.is_bounded and spec.dtype.kind != "b":
         low, high = np.unique(spec.minimum), np.unique(spec.maximum)

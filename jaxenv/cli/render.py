@@ -1,26 +1,41 @@
-"""``jaxenv render``: a film of random actions."""
+"""``jaxenv render``: a film of random actions, or of a trained policy."""
 
 import argparse
 import pathlib
+from typing import Any
 
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import (
+    Help,
+    add_lanes,
+    add_policy,
+    add_seed,
+    add_settings,
+    add_time_limit,
+    integer,
+    one_line,
+    settings_of,
+)
 
 
 def add(commands) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "render",
-        help="write a film of an environment: GIF, MP4 or a strip of pictures",
-        description="Plays an environment with random actions and writes a film of all lanes.",
-        epilog="example: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif",
+        help="write a film of an environment or a trained policy: GIF, MP4 or a strip of pictures",
+        description="Plays an environment with random actions, or the policy of a run of `jaxenv train`, and writes a "
+        "film of all lanes.",
+        epilog="examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; "
+        "jaxenv render --run runs/CartPole-v1 --set gravity=20 --out heavy.gif",
         formatter_class=Help,
     )
-    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
+    command.add_argument("id", metavar="ID", nargs="?", help="an environment from `jaxenv list`; with --run, that one")
+    command.add_argument("--run", metavar="DIR", dest="folder", help="show the policy of a run of `jaxenv train`")
+    add_policy(command)
     command.add_argument("--out", metavar="FILE", default="rollout.gif", help="the file: .gif, .mp4 or .png")
-    command.add_argument("--num-envs", metavar="N", type=integer(1), default=1, help="number of lanes, side by side")
+    add_lanes(command, 1, "number of lanes, side by side")
     command.add_argument(
         "--num-steps",
         metavar="T",
@@ -29,23 +44,31 @@ def add(commands) -> None:
     )
     command.add_argument("--size", metavar="N", type=integer(8), default=256, help="pixels along either side of a lane")
     command.add_argument("--fps", metavar="N", type=integer(1), default=30, help="steps per second")
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
-    command.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="options and params of the environment, as for `jaxenv rollout`",
-    )
+    add_seed(command)
+    add_settings(command)
+    add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
     """Records the film and prints its path."""
-    params = dict(assignment(text, args.parser) for text in args.set)
+    if args.id is None and args.folder is None:
+        args.parser.error("an ID is required, or --run DIR")
+    settings = settings_of(args)
+    played: dict[str, Any] = {}
+    shown = ""
     try:
-        env = jaxenv.load(args.id, args.num_envs, **params)
+        if args.folder is None:
+            if args.policy_seed is not None:
+                args.parser.error("argument --policy-seed: it is a seed of a run, give --run DIR")
+            env = jaxenv.load(args.id, args.num_envs, **settings)
+        else:
+            trained = jaxenv.training.load(args.folder, args.policy_seed)
+            if args.id not in (None, trained.config.env_id):
+                args.parser.error(f"{args.folder} is a run of {trained.config.env_id}, not of {args.id}: leave out ID")
+            env = trained.make_env(args.num_envs, **settings)
+            played = {"policy": trained.policy, "initial_memory": trained.memory}
+            shown = f"  {trained.config.env_id}, seed {trained.seed} after {trained.steps:,} steps"
         path = jaxenv.record(
             env,
             path=pathlib.Path(args.out),
@@ -53,7 +76,8 @@ def run(args: argparse.Namespace) -> None:
             num_steps=args.num_steps,
             size=args.size,
             fps=args.fps,
+            **played,
         )
     except (ImportError, OSError, TypeError, ValueError) as error:
         args.parser.error(one_line(error))
-    print(f"{path}  {path.stat().st_size / 1000:,.0f} kB")
+    print(f"{path}  {path.stat().st_size / 1000:,.0f} kB{shown}")

@@ -8,8 +8,16 @@ from typing import Any, get_args
 import jax
 
 import jaxenv
-from jaxenv._make import OPTIONS
-from jaxenv.cli._arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import (
+    Help,
+    add_lanes,
+    add_seed,
+    add_settings,
+    add_time_limit,
+    integer,
+    one_line,
+    settings_of,
+)
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
 
@@ -24,24 +32,12 @@ def add(commands) -> None:
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
-    command.add_argument("--num-envs", metavar="N", type=integer(1), default=1024, help="number of lanes")
+    add_lanes(command, 1024)
     command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="steps of every lane")
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+    add_seed(command)
     command.add_argument("--json", action="store_true", help="print a JSON object")
-    command.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="options and params of the environment: a number, true, false, or N comma-separated numbers, one per lane",
-    )
-    command.add_argument(
-        "--max-episode-steps",
-        metavar="N",
-        type=integer(0),
-        help="time limit in agent steps, 0 for none (default: the registered one)",
-    )
+    add_settings(command)
+    add_time_limit(command)
     command.add_argument(
         "--autoreset",
         choices=("next_step", "same_step"),
@@ -59,18 +55,13 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs a `ChunkedRollout` of random actions and prints its metrics."""
-    params = dict(assignment(text, args.parser) for text in args.set)
-    if "self" in params:
-        args.parser.error("argument --set: self is not a parameter of an environment")
-    if of_make := [name for name in params if name in OPTIONS]:
-        args.parser.error(f"argument --set: {of_make[0]} is an option of jaxenv.make, which is called in Python")
+    settings = settings_of(args)
+    params = {name: value for name, value in settings.items() if name != "max_episode_steps"}
     try:
         if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
         stack = {"autoreset": args.autoreset, "reset_strategy": args.reset_strategy}
-        if args.max_episode_steps is not None:
-            stack["max_episode_steps"] = args.max_episode_steps
-        env = jaxenv.load(args.id, args.num_envs, **stack, **params)
+        env = jaxenv.load(args.id, args.num_envs, **stack, **settings)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))

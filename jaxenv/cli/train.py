@@ -1,6 +1,7 @@
 """``jaxenv train``: train from several seeds, with checkpoints, a table, and the learning curve as CSV and PNG."""
 
 import argparse
+import ast
 import dataclasses
 import json
 import pathlib
@@ -11,7 +12,7 @@ from typing import Any
 
 import jaxenv
 from jaxenv._names import did_you_mean
-from jaxenv.cli._arguments import Help, assignment, integer, one_line
+from jaxenv.cli._arguments import Help, add_seed, add_settings, assignment, integer, one_line
 from jaxenv.rollout import Table
 from jaxenv.rollout._progress import progress
 
@@ -30,7 +31,7 @@ def add(commands) -> None:
     command.add_argument(
         "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
     )
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+    add_seed(command)
     command.add_argument(
         "--total-steps", metavar="T", type=integer(1), default=300_000, help="environment steps of each seed"
     )
@@ -38,14 +39,17 @@ def add(commands) -> None:
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
     )
     command.add_argument("--resume", action="store_true", help="resume from the checkpoint in the folder, if any")
-    command.add_argument("--json", action="store_true", help="print a JSON object")
     command.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="fields of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, wrappers=NormalizeReward, ...",
+        "--film-every",
+        metavar="N",
+        type=integer(1),
+        help="write a film of the policy after every N evaluations, to films/ in the folder",
+    )
+    command.add_argument("--json", action="store_true", help="print a JSON object")
+    add_settings(
+        command,
+        "fields of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, wrappers=NormalizeReward, "
+        "'wrappers=PixelObservation(size=64),GrayscaleObservation', ...",
     )
     command.set_defaults(run=run, parser=command)
 
@@ -62,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     table = Table(None)
     try:
         threshold = None if ":" in args.id else jaxenv.spec(args.id).reward_threshold
-        given = dict(assignment(text, args.parser) for text in args.set)
+        given = dict(_setting(text, args.parser) for text in args.set)
         settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
         if unknown := sorted(given.keys() - settings):
             every = f"the settings are {', '.join(sorted(settings))}"
@@ -70,7 +74,8 @@ def run(args: argparse.Namespace) -> None:
             args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}")
         config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_with_tuples(given)})
         with progress(config.num_evaluations, "evaluations") as done:
-            for progressed in seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold):
+            runs = seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold, args.film_every)
+            for progressed in runs:
                 count = int(progressed.iterations) - len(curve) // args.seeds
                 curve = seeds.rows(progressed)
                 done(count)
@@ -89,6 +94,29 @@ def run(args: argparse.Namespace) -> None:
 def default_folder(id: str) -> pathlib.Path:
     """The folder of a run, with a name that every system takes: ids of suites have a colon."""
     return pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", id)
+
+
+def _setting(text: str, parser: argparse.ArgumentParser) -> tuple[str, Any]:
+    """Name and value of one ``--set``; wrappers with options are written as calls."""
+    name, equals, value = text.partition("=")
+    return (name, _wrappers(value, parser)) if name == "wrappers" and equals else assignment(text, parser)
+
+
+def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
+    """Names, and pairs of a name and its options: ``A,B(size=64)`` is ``["A", ("B", {"size": 64})]``."""
+    wrappers: list[Any] = []
+    try:
+        for node in ast.parse(f"[{text}]", mode="eval").body.elts:  # type: ignore[attr-defined]
+            match node:
+                case ast.Name(name):
+                    wrappers.append(name)
+                case ast.Call(ast.Name(name), [], keywords):
+                    wrappers.append((name, {str(word.arg): ast.literal_eval(word.value) for word in keywords}))
+                case _:
+                    raise ValueError
+    except (SyntaxError, ValueError):
+        parser.error(f"argument --set: wrappers must be names or calls with options, as A,B(size=64), got {text!r}")
+    return wrappers
 
 
 def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def restore(path: str | os.PathLike, like: T) -> T:
+def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
     """Reads a tree that `save` wrote, bit for bit.
 
     Warns if another version of this library wrote the file: a run may then not continue as it would have.
@@ -99,6 +99,8 @@ def restore(path: str | os.PathLike, like: T) -> T:
         like: a tree of the same structure, shapes and dtypes, whose values do not matter: arrays, or the
             ``ShapeDtypeStruct`` of ``jax.eval_shape``. JAX arrays are restored with the sharding of those in ``like``,
             and NumPy arrays, which may have 64 bits, as NumPy arrays.
+        partial: read only the leaves of ``like``, by their names as `checkpoint_info` lists them, and skip all others:
+            ``{"learner": {"params": ...}}`` for the weights alone. There is no warning then.
 
     Raises:
         ValueError: if `save` did not write the file; if it is damaged, naming the leaf; if leaves, shapes or dtypes
@@ -117,16 +119,19 @@ def restore(path: str | os.PathLike, like: T) -> T:
         archive, index = _open("restore", path, opened)
         ours = jaxenv.__version__
         origin = "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
-        _compare(f"{path}{origin}", [leaf[:3] for leaf in index["leaves"]], expected)
+        numbered = list(enumerate(index["leaves"]))
+        if partial:
+            places = {leaf[0]: (number, leaf) for number, leaf in numbered}
+            numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
+        _compare(f"{path}{origin}", [leaf[:3] for _, leaf in numbered], expected)
         for (name, dtype, shape), (_, x) in zip(expected, targets, strict=True):
             if not _is_key(x) and not _is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
                 leaf = f"{name or 'one array'} {dtype}{shape}"
                 raise ValueError(f"restore: {leaf} needs jax_enable_x64, or a NumPy array to restore into")
         leaves = [
-            _read(path, archive, number, leaf, x)
-            for number, (leaf, (_, x)) in enumerate(zip(index["leaves"], targets, strict=True))
+            _read(path, archive, number, leaf, x) for (number, leaf), (_, x) in zip(numbered, targets, strict=True)
         ]
-    if origin:
+    if origin and not partial:
         warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=2)
     return structure.unflatten(leaves)
 

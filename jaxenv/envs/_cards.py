@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.canvas import BLUE, GOLD, GREEN, INK, NIGHT, RED, SILVER, WHITE, Canvas, mix
-from jaxenv.envs._drawing import centred_number
 
 WIDTH, HEIGHT = 2.5, 3.3  # of a card; the table is 10 wide and 10 high
 _FELT = mix(GREEN, NIGHT, 0.6)
@@ -35,7 +34,7 @@ def open_card(canvas: Canvas, value: jax.Array, x: float, y: float) -> Canvas:
     canvas = card(canvas, x, y)
     ace = (value == 1).astype(jnp.float32)
     canvas = canvas.text("A", x, y - 0.65, 1.3, INK, align=0.5, alpha=ace)
-    return centred_number(canvas, value, x, y - 0.65, 1.3, INK, 1 - ace)
+    return canvas.number(value, x, y - 0.65, 1.3, INK, digits=2, align=0.5, alpha=1 - ace)
 
 
 def hand(canvas: Canvas, total: jax.Array, x: float, y: float) -> Canvas:
@@ -47,7 +46,7 @@ def hand(canvas: Canvas, total: jax.Array, x: float, y: float) -> Canvas:
     canvas = card(card(canvas, x + 0.62, y - 0.12, -0.28, held), x, y, 0.0, held)
     bust = (total > _LIMIT).astype(jnp.float32)
     for colour, share in ((INK, 1 - bust), (RED, bust)):
-        canvas = centred_number(canvas, total, x, y - 0.65, 1.3, colour, held * share)
+        canvas = canvas.number(total, x, y - 0.65, 1.3, colour, digits=2, align=0.5, alpha=held * share)
     return canvas
 
 

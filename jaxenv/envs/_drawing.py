@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.canvas import GREY, INK, NIGHT, SILVER, WHITE, Canvas, mix
+from jaxenv.canvas import GREEN, GREY, INK, NIGHT, SILVER, WHITE, Canvas, mix
 
 FLOOR = mix(NIGHT, WHITE, 0.07)
 
@@ -36,23 +36,13 @@ def flag(canvas: Canvas, colour: np.ndarray, pole: np.ndarray) -> Canvas:
     return canvas.line(0.34, 0.16, 0.34, 0.84, 0.09, pole)
 
 
+def goal(canvas: Canvas) -> Canvas:
+    """A green cell with a flag."""
+    return flag(floor(canvas, GREEN), WHITE, INK)
+
+
 def timeline(canvas: Canvas, x: float, to_x: float, y: float, fraction: jax.Array) -> Canvas:
     """A bar from ``x`` to ``to_x`` of which ``fraction`` has passed."""
     width = 0.05 * (to_x - x)
     canvas = canvas.line(x, y, to_x, y, width, SILVER)
     return canvas.line(x, y, x + (to_x - x) * jnp.clip(fraction, 0, 1), y, width, GREY)
-
-
-def centred_number(
-    canvas: Canvas,
-    value: jax.Array,
-    x: float,
-    y: float,
-    height: float,
-    colour: np.ndarray,
-    alpha: jax.Array | float = 1.0,
-) -> Canvas:
-    """An integer from 0 to 99, int32 ``[B]``, with its middle at ``x``; ``alpha`` is float32 ``[B]``."""
-    both = (value >= 10).astype(jnp.float32)
-    canvas = canvas.number(value, x, y, height, colour, digits=1, align=0.5, alpha=alpha * (1 - both))
-    return canvas.number(value, x, y, height, colour, digits=2, align=0.5, alpha=alpha * both)

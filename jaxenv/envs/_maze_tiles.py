@@ -1,22 +1,12 @@
 """Cells of mazes and rooms that several families share, painted in the unit square."""
 
-from jaxenv.canvas import GREEN, GREY, INK, NIGHT, RED, SKY, WHITE, Canvas, mix
-
-
-def floor(canvas: Canvas) -> Canvas:
-    return canvas.box(0.5, 0.5, 0.95, 0.95, mix(NIGHT, WHITE, 0.06))
+from jaxenv.canvas import GREEN, GREY, INK, NIGHT, RED, SKY, Canvas, mix
+from jaxenv.envs._drawing import floor
 
 
 def wall(canvas: Canvas) -> Canvas:
     canvas = canvas.fill(mix(GREY, INK, 0.6))
     return canvas.box(0.5, 0.54, 0.94, 0.86, mix(GREY, INK, 0.35), corner=0.08)
-
-
-def goal(canvas: Canvas) -> Canvas:
-    """A green cell with a flag."""
-    canvas = floor(canvas).box(0.5, 0.5, 0.95, 0.95, GREEN, corner=0.08)
-    canvas = canvas.polygon([(0.36, 0.84), (0.8, 0.67), (0.36, 0.5)], WHITE, corner=0.02)
-    return canvas.line(0.34, 0.18, 0.34, 0.84, 0.08, INK)
 
 
 def hidden_goal(canvas: Canvas) -> Canvas:

@@ -33,6 +33,7 @@ class CardGame(Task):
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion; see benchmarks/README.md.
     reset_strategy = {"cpu": "cond", "default": "select"}
+    action_names = ("draw", "stop")
 
     def initial(self, stream):
         return State(jnp.zeros(stream.shape, jnp.int32))

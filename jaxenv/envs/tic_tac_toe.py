@@ -56,6 +56,7 @@ class TicTacToe(Task):
 
     params: Params = Params()
     opponent: Literal["random", "first"] | None = tree.static(default=None)
+    action_names = tuple(f"row {cell // 3 + 1}, column {cell % 3 + 1}" for cell in range(9))
 
     def check(self):
         check_choice("TicTacToe", "opponent", self.opponent, ("random", "first", None))

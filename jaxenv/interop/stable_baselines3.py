@@ -1,7 +1,7 @@
 """Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._gymnasium_rows import caster, check_reward, leaf_spaces
+from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
@@ -23,7 +23,12 @@ _OWNER = "to_stable_baselines3"
 _OF_GYMNASIUM = ("action_space", "observation_space", "metadata", "render_mode", "spec")
 
 
-def to_stable_baselines3(env_or_id: Environment | str, num_envs: int | None = None, **options) -> Any:
+def to_stable_baselines3(
+    env_or_id: Environment | str,
+    num_envs: int | None = None,
+    render_mode: Literal["rgb_array"] | None = None,
+    **options,
+) -> Any:
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
     A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
@@ -34,6 +39,8 @@ def to_stable_baselines3(env_or_id: Environment | str, num_envs: int | None = No
         env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns
             the first observation of the next one.
         num_envs: number of lanes of an id, 1 by default.
+        render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels: one per lane by ``get_images``, all in one by
+            ``render``.
         **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
 
     Raises:
@@ -48,7 +55,8 @@ def to_stable_baselines3(env_or_id: Environment | str, num_envs: int | None = No
     if env.autoreset != "same_step":
         raise ValueError(f"{_OWNER}: make {env} with autoreset='same_step', got {env.autoreset!r}")
     check_reward(_OWNER, env)
-    return vec_env(env)
+    check_render_mode(_OWNER, render_mode)
+    return vec_env(env, render_mode)
 
 
 @functools.cache
@@ -81,9 +89,10 @@ class _Lanes:
     _options: Any
     _reset_seeds: Any
     _get_indices: Any
+    metadata: ClassVar[dict[str, Any]] = RENDERING
 
-    def __init__(self, env: Environment):
-        self._env, self._action, self._closed = env, None, False
+    def __init__(self, env: Environment, render_mode: str | None = None):
+        self._env, self._action, self._closed, self.render_mode = env, None, False, render_mode
         self._stepper = Stepper(env, _row, numpy=True, owner=_OWNER)
         self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
         observation_space, action_space = (
@@ -121,6 +130,15 @@ class _Lanes:
         for lane, final in zip(lanes.tolist(), finals, strict=True):
             infos[lane]["terminal_observation"] = final
         return self._cast(row.observation), row.reward, row.ended, infos
+
+    def get_images(self) -> list[np.ndarray]:
+        """The pictures of all lanes, uint8 ``[256, 256, 3]`` each; of lanes that ended, of their next episode.
+
+        Raises:
+            ValueError: without ``render_mode="rgb_array"``, before ``reset``, or for an environment without pictures.
+        """
+        self._check_open()
+        return list(frames(_OWNER, self._stepper, self.render_mode, ValueError))
 
     def close(self) -> None:
         if not self._closed:

@@ -9,6 +9,8 @@ from jaxenv.rollout.chunked_rollout import ChunkedRollout as ChunkedRollout
 from jaxenv.rollout.evaluate import Evaluation as Evaluation
 from jaxenv.rollout.evaluate import evaluate as evaluate
 from jaxenv.rollout.experience import Experience as Experience
+from jaxenv.rollout.film import Film as Film
+from jaxenv.rollout.film import film as film
 from jaxenv.rollout.fold import Fold as Fold
 from jaxenv.rollout.fold import fold as fold
 from jaxenv.rollout.fold import fold_episodes as fold_episodes

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxenv import tree
+from jaxenv import _rows_html, tree
 
 
 @tree.struct
@@ -18,3 +18,9 @@ class Experience:
     timestep: Any = ()
     action: Any = ()
     policy_info: Any = ()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={_rows_html.short(getattr(self, name))}" for name in self.__dataclass_fields__)
+        return f"Experience({fields})"
+
+    _repr_html_ = _rows_html.experience_html  # what notebooks show

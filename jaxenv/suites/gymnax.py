@@ -6,9 +6,10 @@ resets at every step, hides the last observation, and reports some ends as both 
 outlives episodes in bsuite is carried over.
 
 ``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
-``docs/gymnax.md`` lists the differences by id.
+``docs/suites/gymnax.md`` lists the differences by id.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from jaxenv._library import default_types
 from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
-from jaxenv.suites import _gymnax_single, _gymnax_tasks
+from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import Single, own_info
 from jaxenv.suites._params import map_lanes, ranks_of, values_of
@@ -34,6 +35,17 @@ from jaxenv.tree import Tree
 def ids() -> list[str]:
     """The ids that ``load`` accepts: all that are registered with gymnax."""
     return sorted(_gymnax_single.gymnax().registered_envs)
+
+
+def docstring(name: str) -> str:
+    """What gymnax says about one of its environments."""
+    return inspect.cleandoc(vars(type(_gymnax_single.single(name, ()).env)).get("__doc__") or "")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    single = _gymnax_single.single(name, ())
+    return single.action_spec.value, single.limit
 
 
 def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
@@ -147,6 +159,11 @@ class GymnaxEnvironment(Task):
         carried = _gymnax_tasks.COUNTERS.get(self.id, ()) + _gymnax_tasks.CARRIED.get(self.id, ())
         values = {name: getattr(old.env_state, name) for name in carried}
         return State(new.env_state.replace(**values), new.observation) if values else new
+
+    def picture_of(self, state, size):
+        own = state.task
+        params = self._map_lanes(lambda env_state, params: params, own.env_state)
+        return _gymnax_picture.picture(f"{self}", self._single.env, own.env_state, own.observation, params, size)
 
     def observation_spec(self):
         return self._single.observation_spec.value

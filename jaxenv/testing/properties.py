@@ -116,10 +116,11 @@ PROPERTIES: dict[str, Property] = {p.name: p for p in _ALL}
 # The properties that a class may opt out of (``opt_outs``), and what kind of class has a reason to.
 ALLOWED_OPT_OUTS: dict[str, str] = {
     "x64_invariant": "third-party code that follows the default float dtype",
-    "no_callback": "environments computed on the host",
+    "no_callback": "environments computed on the host, and films",
     "vmap_equals_loop": "environments computed on the host",
     "gradients_sound": "functions without a gradient",
-    "sharding_invariant": "state shared by the batch, or third-party loops that run until the last lane has finished",
+    "sharding_invariant": "state shared by the batch, films of one lane, or third-party loops that run until the last "
+    "lane has finished",
     "batch_equals_single_lanes": "state shared by the batch",
     "permutation_equivariant": "state shared by the batch",
     "lane_independent": "state shared by the batch",

@@ -1,4 +1,7 @@
-"""Learners, each in one readable file: ``from jaxenv.training import ppo``.
+"""Learners, each in one readable file: ``from jaxenv.training import ppo``. `load` reads what they have learned.
 
 They need the extra ``training`` (flax, optax), which is why nothing here imports them.
 """
+
+from jaxenv.training.trained import Trained as Trained
+from jaxenv.training.trained import load as load

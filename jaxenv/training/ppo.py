@@ -13,7 +13,7 @@ the distributions over actions. An environment is given by its id or as two stac
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _export, _source, data, random, rollout, specs, tree
-from jaxenv._checks import Range, check_real
+from jaxenv._checks import Range, check_choice, check_real
 from jaxenv._declared import check_option
 from jaxenv._xla import in_sequence
 from jaxenv.data import transformers
@@ -59,6 +59,8 @@ class Config:
         value_cost: weight of the value loss.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         hidden: widths of the hidden layers of actor and critic.
+        torso: what reads the observation before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
+            ``[H, W]`` or ``[H, W, C]``; ``"auto"`` convolves images of at least 10 rows and columns.
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation, without exploration.
         max_eval_steps: episodes of more steps are cut off and not counted.
@@ -80,6 +82,7 @@ class Config:
     value_cost: float = 0.5
     max_gradient_norm: float = 0.5
     hidden: tuple[int, ...] = (64, 64)
+    torso: Literal["auto", "mlp", "cnn"] = "auto"
     num_evaluations: int = 10
     num_eval_episodes: int = 100
     max_eval_steps: int = 10_000
@@ -98,6 +101,7 @@ class Config:
         for width in self.hidden:
             if isinstance(width, bool) or not isinstance(width, int) or width < 1:
                 raise ValueError(f"ppo.Config: hidden must hold widths of at least 1, got {self.hidden!r}")
+        check_choice("ppo.Config", "torso", self.torso, ("auto", "mlp", "cnn"))
         for name in ("gamma", "lambda_"):
             check_real("ppo.Config", name, getattr(self, name), 0, 1)
         for name in ("clip", "max_gradient_norm"):
@@ -232,10 +236,8 @@ def make_iteration(
     if env is None or eval_env is None:
         raise ValueError("ppo: env and eval_env must be given together")
     _check(config, env, eval_env)
-    pi = _distribution(env.action_spec())
-    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden)
+    pi, network, shown, view = _model(config, env)
     heads: Callable[..., Any] = network.apply
-    view = transformers.ObservationNormalizer(clip=10.0) if config.normalize_observation else transformers.Identity()
     metrics = rollout.Metrics()
     batch_size = config.num_envs * config.num_steps
     schedule = optax.linear_schedule(
@@ -247,7 +249,7 @@ def make_iteration(
         random.check_typed(key)
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = env.reset(env_key)
-        params = network.init(network_key, _flat(timestep.observation))
+        params = network.init(network_key, shown(timestep.observation))
         return Learner(
             params=params,
             optimizer=optimizer.init(params),
@@ -273,7 +275,7 @@ def make_iteration(
 
     def explore(params):
         def policy(timestep, stream):
-            observation = _flat(timestep.observation)
+            observation = shown(timestep.observation)
             logits, _ = heads(params, observation)
             action = pi.sample(logits, stream)
             info = {"observation": observation, "log_probability": pi.log_probability(logits, action)}
@@ -293,7 +295,7 @@ def make_iteration(
             fields=["step_type", "reward", "discount", "env_info", "action", "policy_info"],
         )
         statistics = memory[0] if config.normalize_observation else ()
-        _, shown = view.frozen().transform_timestep(statistics, last)
+        _, seen = view.frozen().transform_timestep(statistics, last)
         learner = dataclasses.replace(
             learner,
             statistics=statistics,
@@ -301,7 +303,7 @@ def make_iteration(
             timestep=last,
             metrics=metrics.update_rows(learner.metrics, rows.timestep),
         )
-        return learner, rows, _flat(shown.observation)
+        return learner, rows, shown(seen.observation)
 
     # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
 
@@ -362,7 +364,7 @@ def make_iteration(
     # === 4. Evaluate: whole episodes without exploration ==============================================================
 
     def exploit(params):
-        return lambda timestep, stream: pi.mode(heads(params, _flat(timestep.observation))[0])
+        return lambda timestep, stream: pi.mode(heads(params, shown(timestep.observation))[0])
 
     def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
@@ -383,6 +385,42 @@ def make_iteration(
         return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
 
     return init, iteration
+
+
+def make_policy(
+    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
+) -> tuple[Callable, Any]:
+    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+
+    Args:
+        config: the settings of the run.
+        env: the stack to act in, with any number of lanes ``[B]``.
+        params: the weights, ``learner.params`` of one seed.
+        statistics: ``learner.statistics``.
+        explore: sample the actions, as in training, instead of taking the most probable ones.
+
+    Returns:
+        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights and statistics. A function
+        that was compiled with the memory of one learner runs with that of any other without recompiling.
+    """
+    pi, network, shown, view = _model(config, env)
+
+    def policy(timestep, stream, weights):
+        inputs: Any = network.apply(weights.value, shown(timestep.observation))[0]
+        action = pi.sample(inputs, stream) if explore else pi.mode(inputs)
+        return rollout.PolicyStep(action, memory=weights)
+
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    return view.frozen().wrap_policy(policy, timestep, tree.Shared(params), state=statistics)
+
+
+def _model(config: Config, env: Environment) -> "tuple[_Categorical | _Gaussian, ActorCritic, Callable, Any]":
+    """The distribution over actions, the network, the form in which it is shown observations, and their normaliser."""
+    pi = _distribution(env.action_spec())
+    filters = _filters(config.torso, env.observation_spec())
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, filters)
+    view = transformers.ObservationNormalizer(clip=10.0) if config.normalize_observation else transformers.Identity()
+    return pi, network, _image if filters else _flat, view
 
 
 @tree.struct
@@ -419,12 +457,14 @@ def _check(config: Config, env: Environment, eval_env: Environment) -> None:
 class ActorCritic(nn.Module):
     """Two networks of tanh layers: the distribution's inputs ``[..., num_outputs]`` and the value ``[...]``.
 
-    The last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
+    The last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation. With
+    ``filters``, convolutions that both networks share turn an image ``[..., H, W, C]`` into features first.
     """
 
     num_outputs: int
     num_log_std: int
     hidden: tuple[int, ...]
+    filters: tuple["_Filters", ...] = ()
 
     @nn.compact
     def __call__(self, x):
@@ -433,9 +473,58 @@ class ActorCritic(nn.Module):
                 x = nn.tanh(nn.Dense(width, kernel_init=_orthogonal(np.sqrt(2)))(x))
             return nn.Dense(num_outputs, kernel_init=_orthogonal(scale))(x)
 
+        if self.filters:
+            x = self._features(x)
         inputs, value = layers(x, self.num_outputs - self.num_log_std, 0.01), layers(x, 1, 1.0)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
         return jnp.concatenate([inputs, jnp.broadcast_to(log_std, (*value.shape, self.num_log_std))], axis=-1), value
+
+    def _features(self, image):
+        """A convolution as a dense layer on patches: on a CPU its gradient is 10 times faster than ``nn.Conv``'s."""
+        scale, x = np.float32(1 / 255 if image.dtype == jnp.uint8 else 1), image
+        for layer in self.filters:
+            x = _patches(x, layer.side, layer.stride).astype(jnp.float32) * scale
+            x, scale = nn.relu(nn.Dense(layer.num, kernel_init=_orthogonal(np.sqrt(2)))(x)), np.float32(1)
+        return x.reshape(*x.shape[:-3], -1)
+
+
+class _Filters(NamedTuple):
+    """A convolution with ``num`` square filters of ``side`` pixels; ``stride`` must divide ``side``."""
+
+    num: int
+    side: int
+    stride: int
+
+
+# The networks of the first DQN (Mnih et al., 2013, arXiv:1312.5602) and for MinAtar (Young and Tian, 2019,
+# arXiv:1903.03176).
+_LARGE = (_Filters(16, 8, 4), _Filters(32, 4, 2))
+_SMALL = (_Filters(16, 3, 1),)
+_LEAST_PIXELS, _LEAST_LARGE = 10, 32
+
+
+def _filters(torso: str, spec: Any) -> tuple[_Filters, ...]:
+    """The convolutions for an observation, none where dense layers read it."""
+    shape = spec.shape if torso != "mlp" and specs.is_spec(spec) and spec.ndim in (2, 3) else (0, 0)
+    if min(shape[:2]) >= _LEAST_PIXELS:
+        return _LARGE if min(shape[:2]) >= _LEAST_LARGE else _SMALL
+    if len(shape) == 3 and min(shape[1:]) >= _LEAST_PIXELS:
+        raise ValueError(f"ppo: the channels of an image must come last, as of FrameStack(axis=-1), got {spec}")
+    if torso == "cnn":
+        rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_PIXELS} rows and columns"
+        raise ValueError(f"ppo: the observation must be {rule} for torso='cnn', got {spec}")
+    return ()
+
+
+def _patches(image: jax.Array, side: int, stride: int) -> jax.Array:
+    """All square patches of an image ``[..., H, W, C]``, ``stride`` apart: ``[..., h, w, side * side * C]``."""
+    *batch, height, width, channels = image.shape
+    rows, columns, blocks = height // stride, width // stride, side // stride
+    # The image is cut into blocks of stride * stride pixels. A patch is blocks * blocks of them.
+    image = image[..., : rows * stride, : columns * stride, :].reshape(*batch, rows, stride, columns, stride, channels)
+    image = jnp.moveaxis(image, -4, -3).reshape(*batch, rows, columns, stride * stride * channels)
+    h, w = rows - blocks + 1, columns - blocks + 1
+    return jnp.concatenate([image[..., i : i + h, j : j + w, :] for i in range(blocks) for j in range(blocks)], axis=-1)
 
 
 def _orthogonal(scale: float) -> Any:
@@ -448,6 +537,11 @@ def _flat(observation: Any) -> jax.Array:
     """A tree of observations ``[B, ...]`` as one float32 array ``[B, n]``."""
     leaves = [x.reshape(x.shape[0], -1).astype(jnp.float32) for x in jax.tree.leaves(observation)]
     return jnp.concatenate(leaves, axis=-1)
+
+
+def _image(observation: Any) -> jax.Array:
+    """Images ``[B, H, W]`` or ``[B, H, W, C]`` as ``[B, H, W, C]``, in their own dtype: bytes are stored as bytes."""
+    return observation[..., None] if observation.ndim == 3 else observation
 
 
 # --- distributions over actions --------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import data, tree
+import jaxenv
+from jaxenv import data, plot, tree
 from jaxenv._checks import check_integer
-from jaxenv.training import ppo
+from jaxenv.training import _run_films, ppo
 
 CHECKPOINT, CONFIG, CURVE, PICTURE = "checkpoint.npz", "config.json", "curve.csv", "curve.png"
 
@@ -45,6 +46,7 @@ def train(
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     threshold: float | None = None,
+    film_every: int | None = None,
 ) -> Iterator[Run]:
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
@@ -59,21 +61,33 @@ def train(
             ``curve.csv`` (one line per seed and evaluation) and ``curve.png``.
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
+        film_every: write a film of the policy, of the seed that is best at the time, after every N-th evaluation, as
+            ``films/steps-S.gif`` in the folder. A thread does so while training goes on; the last iteration waits for
+            it.
 
     Raises:
-        ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
+        ValueError: if the folder holds a run and ``resume`` is not set; for ``film_every`` without a folder or a
+            picture; if that run has another config, naming the
             field; for an environment that PPO cannot learn; and for numbers out of range.
     """
     check_integer("train", "num_seeds", num_seeds, 1)
     check_integer("train", "seed", seed, 0)
+    if film_every is not None:
+        check_integer("train", "film_every", film_every, 1)
+        if folder is None:
+            raise ValueError("train: film_every needs a folder")
+        film_env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
+        jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
     init_and_iteration = ppo.make_iteration(config)
     folder = None if folder is None else pathlib.Path(folder)
     settings: dict[str, Any] = {}
     if folder is not None:
-        settings = json.loads(json.dumps({**dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}))
+        named = {"algorithm": "ppo", **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
+        settings = json.loads(json.dumps(named))
         _claim(folder, settings, resume)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
-    return _train(config, init_and_iteration, keys, folder, settings, threshold)
+    runs = _train(config, init_and_iteration, keys, folder, settings, threshold)
+    return runs if folder is None or film_every is None else _run_films.filmed(runs, folder, config, film_every)
 
 
 def _train(
@@ -118,12 +132,13 @@ def _claim(folder: pathlib.Path, settings: dict[str, Any], resume: bool) -> None
     if not resume:
         raise ValueError(f"train: {folder} holds a run ({present[0]}): resume it, or choose another folder")
     try:
-        stored = json.loads(path.read_text())
+        stored = {"algorithm": "ppo", **json.loads(path.read_text())}  # which older folders do not name
         names = sorted(settings.keys() | stored.keys())
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, TypeError):
         raise ValueError(f"train: {path} is not the config of a run, so there is none to resume") from None
     # The checkpoint holds the config too: it may have been copied from another run.
     checkpointed = data.checkpoint_info(folder / CHECKPOINT).config if CHECKPOINT in present else stored
+    checkpointed = {"algorithm": "ppo", **checkpointed}
     for source in (stored, checkpointed):
         for name in names:
             if settings.get(name) != source.get(name):
@@ -182,23 +197,9 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
 
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
-    """Draws the mean return without exploration over the steps: a thin line per seed, a thick one for their mean."""
-    from matplotlib.figure import Figure
-
-    evaluations = rows(run)
-    num_seeds = 1 + max(row["seed"] for row in evaluations)
-    steps = np.array([row["steps"] for row in evaluations if row["seed"] == 0])
-    returns = np.array([row["eval_return"] for row in evaluations], float).reshape(len(steps), num_seeds)
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axis = figure.subplots()
-    axis.plot(steps, returns, color="tab:blue", alpha=0.3, linewidth=1)
-    axis.plot(
-        steps, returns.mean(axis=1), color="tab:blue", linewidth=2, marker="o", label=f"mean of {num_seeds} seeds"
-    )
-    if threshold is not None:
-        axis.axhline(threshold, color="grey", linestyle="--", linewidth=1, label=f"solved at {threshold:g}")
-    axis.set(xlabel="environment steps", ylabel="mean return without exploration", title=title)
-    axis.set_xlim(left=0)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False)
+    """Draws the mean return without exploration over the steps: a thin line per seed, their mean and its interval."""
+    curve = jax.device_get(run.curve)
+    count = int(run.iterations)
+    returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)
+    figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
     figure.savefig(path, dpi=120)

@@ -57,6 +57,7 @@ from jaxenv.wrappers.preset import preset as preset
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward
 from jaxenv.wrappers.random_crop import RandomCrop as RandomCrop
 from jaxenv.wrappers.random_first_episode_length import RandomFirstEpisodeLength as RandomFirstEpisodeLength
+from jaxenv.wrappers.record_video import RecordVideo as RecordVideo
 from jaxenv.wrappers.resample_params import ResampleParams as ResampleParams
 from jaxenv.wrappers.rescale_action import RescaleAction as RescaleAction
 from jaxenv.wrappers.rescale_observation import RescaleObservation as RescaleObservation

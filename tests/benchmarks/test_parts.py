@@ -1,5 +1,6 @@
 """The other parts of the benchmarks: their results, and the quantities that they measure. No test depends on timing."""
 
+import dataclasses
 import json
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import generator, ours, resets, to_gymnax, wrappers
+from benchmarks import generator, ours, render, resets, to_gymnax, wrappers
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -169,3 +170,21 @@ def test_replay_is_compared_with_flashbax_on_the_same_rows(tmp_path):
     assert set(sample["contestants"]) == {"jaxenv", "flashbax", "flashbax items"}
     assert sample["contestants"]["jaxenv"]["bytes_per_row"] < sample["contestants"]["flashbax items"]["bytes_per_row"]
     assert add["ratios"]["flashbax"] > 0
+
+
+def test_render_divides_the_time_by_the_pictures_of_all_calls_and_lanes(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(render.time, "perf_counter", lambda: float(len(drawn)))  # a call takes one second
+    drawing = render.Renderer("toy", lanes=4, size=(8, 8), start=lambda seed: lambda: drawn.append(seed), num_calls=3)
+    assert drawing.run(7) == 1 / 4
+    assert drawn == [7, 7, 7]
+    assert dataclasses.replace(drawing, num_calls=1, rollout=True, frames_per_call=5).run(7) == 1 / 20
+
+
+@pytest.mark.thorough
+def test_render_draws_alone_and_in_a_rollout(run):
+    (row,) = run("render", "--ids", "CartPole-v1", "--sizes", "8", "--no-peers")["rows"]
+    assert [result["rollout"] for result in row["contestants"].values()] == [False, True]
+    for result in row["contestants"].values():
+        assert (result["lanes"], result["size"]) == (LANES, [8, 8])
+        assert result["pixels_per_second"] == pytest.approx(64 * result["frames_per_second"])

@@ -1,9 +1,11 @@
 """The canvas: views and tiles."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.canvas import BLACK, WHITE, Canvas
+from jaxenv.canvas import BLACK, BLUE, GOLD, PAPER, RED, WHITE, Canvas
 
 
 @pytest.mark.parametrize("size", [(40, 40), (45, 61), (47, 40), (8, 9)])
@@ -15,3 +17,44 @@ def test_the_view_of_cells_lies_on_the_tiles(size):
     box = blank.view_cells(3, 5).box(1.5, 0.5, 1, 1, WHITE)
     np.testing.assert_allclose(box.pixels, tiles.pixels, atol=1e-3)
     assert 0 < tiles.pixels.sum() < tiles.pixels.size
+
+
+@pytest.mark.parametrize(
+    "paint",
+    [
+        lambda canvas: canvas.tiles(np.zeros((1, 3, 9), np.int32), [None]),
+        lambda canvas: canvas.picture(np.zeros((1, 9, 3), np.uint8)),
+    ],
+)
+def test_a_grid_of_more_cells_than_pixels_is_refused(paint):
+    with pytest.raises(ValueError, match=r"^(tiles|picture): .* cells needs as many pixels, got 8 x 8"):
+        paint(Canvas.blank(1, 8))
+
+
+@pytest.mark.parametrize("align", [0.0, 0.5, 1.0])
+def test_a_number_is_aligned_by_the_digits_that_are_shown(align):
+    blank = Canvas.blank(3, (20, 60)).view((0, 6), (0, 2))
+    numbers = blank.number(jnp.array([7, 42, 105]), 3.0, 0.4, 1.0, BLACK, align=align)
+    for lane, text in enumerate(("7", "42", "105")):
+        written = blank.text(text, 3.0, 0.4, 1.0, BLACK, align=align)
+        np.testing.assert_allclose(numbers.pixels[lane], written.pixels[lane], atol=1e-5)
+
+
+def _scene(canvas, one):
+    """Every kind of paint; lengths and positions are scaled by ``one``."""
+    canvas = canvas.fill(PAPER).view((0, 10), (0, 10), margin=0.02).below(lambda x: one * (1 + 0.1 * x), GOLD)
+    canvas = canvas.disc(2 * one, 3, 1, RED).ring(5, 5 * one, 2, 0.4, BLUE).box(7, 7, 2 * one, 1, RED, angle=0.3 * one)
+    canvas = canvas.ellipse(3, 7, 2, one, BLUE, alpha=0.5 * one).line(one, 1, 9, 2, 0.3, RED)
+    canvas = canvas.path([(one, 9), (5, 8), (9, 9)], 0.2, BLUE).polygon([(8, 3), (9 * one, 5), (7, 5)], GOLD)
+    canvas = canvas.arrow(1, 5, 4 * one, 6, 0.3, RED).arc(5, 5, 3, 0.3, 2 * one, 0.3, BLUE, arrow=True)
+    return canvas.sector(5, 5, one, 0.2, 1.4, RED).gauge(0.6 * one, 1, 0.2, 8, 0.5, BLUE, PAPER)
+
+
+def test_what_is_known_while_tracing_looks_like_what_is_not():
+    # NumPy draws the first, XLA the second.
+    known = jax.jit(lambda: _scene(Canvas.blank(2, 32), 1.0).image())()
+    computed = jax.jit(lambda one: _scene(Canvas.blank(2, 32), one).image())(jnp.ones(()))
+    assert known.shape == (2, 32, 32, 3)
+    assert np.abs(known.astype(int) - computed.astype(int)).max() <= 1
+    constants = jax.make_jaxpr(lambda: _scene(Canvas.blank(2, 32), 1.0).image())()
+    assert not {"sqrt", "cos", "select_n"} & {equation.primitive.name for equation in constants.eqns}

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from jaxenv import environment
 from jaxenv.envs.bsuite import _digits
 
 
@@ -12,3 +13,4 @@ def no_digits(monkeypatch):
     """A machine without scikit-learn."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     _digits.load.cache_clear()
+    environment._start_shapes.cache_clear()

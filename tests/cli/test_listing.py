@@ -1,11 +1,12 @@
 """`jaxenv list`: a table, JSON or Markdown."""
 
 import numpy as np
+import pytest
 
 import jaxenv
 from jaxenv import cli
 from jaxenv.cli import listing
-from tests.cli.commands import printed_json
+from tests.cli.commands import printed_json, refusal
 
 
 def test_list_prints_a_table_of_every_id_with_observation_action_and_limit(capsys):
@@ -48,3 +49,107 @@ def test_list_shows_no_bytes_for_an_environment_whose_library_is_missing(capsys,
     assert printed_json(capsys, "list", "--bytes")[1]["bytes"] is None
     assert cli.main(["list", "--bytes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
+
+
+# --- families and words -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def some_ids(monkeypatch):
+    ids = (
+        "BouncingSquares",
+        "CartPole",
+        "FourRooms-misc",
+        "Maze",
+        "MiniGrid-Empty-5x5",
+        "MountainCarCont",
+        "Pendulum",
+        "Seaquest",
+        "Taxi",
+    )
+    every = jaxenv.ids()
+    monkeypatch.setattr(jaxenv, "ids", lambda: [id for id in every if id.startswith(tuple(ids))])
+
+
+def listed(capsys, *words):
+    assert cli.main(["list", *words]) == 0
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def test_words_choose_by_id_family_summary_and_kind(capsys, some_ids):
+    assert listed(capsys, "grid") == ["Maze-13x13-v0", "MiniGrid-Empty-5x5-v0"]  # Maze: by its family
+    assert listed(capsys, "submarine") == ["Seaquest-MinAtar"]
+    assert listed(capsys, "CONTINUOUS", "classic") == ["MountainCarContinuous-v0", "Pendulum-v1"]
+    assert listed(capsys, "image", "probes") == ["BouncingSquares-v0"]
+    assert "CartPole-v1" not in listed(capsys, "image")
+    assert "FourRooms-misc" not in listed(capsys, "continuous")
+
+
+def test_words_that_match_nothing_are_refused_with_close_ones(capsys, some_ids):
+    assert "no environment matches 'pendulom', did you mean 'Pendulum-v1'" in refusal(capsys, "list", "pendulom")
+    assert "did you mean 'Toy text'" in refusal(capsys, "list", "Toytext")
+    assert "'grid' matches 2, 'continuous' matches 2" in refusal(capsys, "list", "grid", "continuous")
+    assert "no suite 'gymnx', did you mean 'gymnax'?" in refusal(capsys, "list", "gymnx:")
+
+
+def test_json_has_family_and_summary(capsys, some_ids):
+    (row,) = printed_json(capsys, "list", "submarine")
+    assert row == {
+        "id": "Seaquest-MinAtar",
+        "observation": "bool[10, 10, 10]",
+        "action": "int32 0 .. 5",
+        "max_episode_steps": None,
+        "reward_threshold": None,
+        "family": "MinAtar",
+        "summary": "Steer a submarine, shoot fish and enemy submarines, rescue divers, and surface before the oxygen "
+        "runs out.",
+    }
+
+
+def test_a_suite_is_listed_by_its_prefix(capsys):
+    (row,) = printed_json(capsys, "list", "gymnax:pole")
+    assert (row["id"], row["family"], row["action"]) == ("gymnax:CartPole-v1", "gymnax", "int32 0 .. 1")
+    assert (row["observation"], row["max_episode_steps"]) == (None, 500)
+
+
+@pytest.fixture
+def entries(monkeypatch):
+    monkeypatch.setattr(jaxenv, "ids", lambda: ["CartPole-v1", "MiniGrid-Empty-Random-5x5-v0", "Pendulum-v1"])
+    return [entry | {"bytes": 37} for entry in listing._chosen(None, [])]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 140, 250])
+def test_a_terminal_shows_families_in_lines_that_fit(entries, columns):
+    lines = listing.grouped(entries, True, columns)
+    assert max(map(len, lines[:-2])) <= columns
+    first = [line.split("  ")[0].strip() or line.split()[0] for line in lines[:-2] if line]
+    assert first == [
+        "id",
+        "Classic control",
+        "CartPole-v1",
+        "Pendulum-v1",
+        "Grid worlds",
+        "MiniGrid-Empty-Random-5x5-v0",
+    ]
+    assert lines[-1] == "3 environments; `jaxenv show ID` describes one"
+
+
+def test_wide_terminals_show_summaries(entries):
+    assert not any("pole" in line for line in listing.grouped(entries, False, 70))
+    assert any("Balance a pole on a cart" in line for line in listing.grouped(entries, False, 110))
+    assert any(
+        line.endswith("with a torque too weak to lift it in one swing.")
+        for line in listing.grouped(entries, False, 200)
+    )
+
+
+def test_short_specs_leave_out_bounds_of_arrays_and_dtypes_of_numbers():
+    image, number = jaxenv.specs.Bounded((7, 7, 3), np.uint8, 0, 255), jaxenv.specs.discrete(4)
+    assert listing._short_text({"direction": number, "image": image}) == "{direction: 0 .. 3, image: uint8[7, 7, 3]}"
+    assert listing._short_text(jaxenv.specs.Array((), np.float32)) == "float32"
+
+
+def test_specs_give_way_to_the_numbers_in_narrow_terminals(entries):
+    lines = listing.grouped(entries, True, 66)
+    assert next(line.split()[-2:] for line in lines if "CartPole-v1" in line) == ["500", "37"]
+    assert any("{image" in line and "…" in line for line in lines)

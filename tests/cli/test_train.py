@@ -22,6 +22,9 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
             "argument --set: no setting 'learnin_rate', did you mean 'learning_",
         ),
         (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings are clip, "),
+        (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with options, as A,B(size=64), "),
+        (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),
+        (["CartPole-v1", "--set", "wrappers=A("], "got 'A('"),
         (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),
         (
             ["CartPole-v1", "--total-step", "1"],
@@ -31,3 +34,11 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
 )
 def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "train", *argv)
+
+
+def test_wrappers_are_names_or_calls_with_options():
+    name, wrappers = train._setting("wrappers=ClipReward,PixelObservation(size=(8, 12)),NormalizeReward()", None)
+    assert (name, wrappers) == (
+        "wrappers",
+        ["ClipReward", ("PixelObservation", {"size": (8, 12)}), ("NormalizeReward", {})],
+    )

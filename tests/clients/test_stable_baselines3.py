@@ -106,6 +106,28 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
         envs.set_attr("force", 3)
 
 
+def test_pictures_are_those_of_the_lanes_and_a_recorder_films_them(tmp_path):
+    envs = to_stable_baselines3("CartPole-v1", 3, render_mode="rgb_array")
+    with pytest.raises(ValueError, match="call reset before render"):
+        envs.get_images()
+    envs.seed(0)
+    envs.reset()
+    images = envs.get_images()
+    assert [image.shape for image in images] == [(256, 256, 3)] * 3
+    assert not np.array_equal(images[0], images[1])
+    np.testing.assert_array_equal(envs.render()[:256, :256], images[0])  # a mosaic of two columns
+    with pytest.raises(ValueError, match="render needs render_mode='rgb_array'"):
+        to_stable_baselines3("CartPole-v1").get_images()
+    pytest.importorskip("moviepy")
+    recorder = vec_env.VecVideoRecorder(envs, str(tmp_path), lambda step: step == 0, video_length=5)
+    recorder.reset()
+    for _ in range(6):
+        recorder.step(np.zeros(3, int))
+    recorder.close()
+    (film,) = tmp_path.glob("*.mp4")
+    assert film.stat().st_size > 1000
+
+
 def test_wrappers_of_stable_baselines3_work_around_it():
     envs = vec_env.VecCheckNan(vec_env.VecMonitor(cart_pole(), info_keywords=("time_limit_reached",)))
     episodes = [info["episode"] for step in played(envs, 20) for info in step[3] if "episode" in info]

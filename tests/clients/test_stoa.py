@@ -64,7 +64,9 @@ def test_a_single_lane_equals_its_row_under_vmap():
     _, together = VmapWrapper(env).step(state, jnp.array([0, 1, 1, 0]))
     for lane in range(2):
         own, row = env.reset(KEYS[lane])
-        assert_equal(jax.device_get(row), jax.device_get(jax.tree.map(lambda x, n=lane: x[n], first)))
+        # Two programs, one for a lane and one for all, may round differently.
+        expected = jax.device_get(jax.tree.map(lambda x, n=lane: x[n], first))
+        assert_equal(jax.device_get(row), expected, rtol=1e-6)
         _, row = env.step(own, lane)
         expected = jax.device_get(jax.tree.map(lambda x, n=lane: x[n], together))
         assert_equal(jax.device_get(row), expected, rtol=1e-6)

@@ -115,13 +115,13 @@ def test_every_id_is_registered():
 
 def test_ids_that_are_registered_later_are_found_and_those_without_a_name_stay_out(monkeypatch):
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
-    jaxenv.register("Counting-v0", lambda num_envs: Counting(np.array([2]), num_envs=num_envs), max_episode_steps=1)
+    jaxenv.register("OneStep-v0", lambda num_envs: Counting(np.array([2]), num_envs=num_envs), max_episode_steps=1)
     jaxenv.register("a name with spaces", Counting)
-    envs = gymnasium.make_vec("jaxenv/Counting-v0", num_envs=2)
+    envs = gymnasium.make_vec("jaxenv/OneStep-v0", num_envs=2)
     envs.reset(seed=0)
     assert envs.step(np.array([1, 2]))[3].tolist() == [True, True]
     assert not any("spaces" in id for id in gymnasium.registry)
-    del gymnasium.registry["jaxenv/Counting-v0"]
+    del gymnasium.registry["jaxenv/OneStep-v0"]
 
 
 def test_make_applies_the_time_limit_once():

@@ -64,6 +64,7 @@ THOROUGH = [
     "MaxAndSkip",
     "PreviousActionAndReward",
     "TimeAwareObservation",
+    "RecordVideo",
 ]
 
 

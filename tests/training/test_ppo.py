@@ -104,6 +104,97 @@ def test_losses_of_many_passes_show_how_far_the_policy_moved():
     assert (curve.losses.entropy < np.log(2)).all()
 
 
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("torso", "shape", "layers"),
+    [
+        ("auto", (40, 64), ppo._LARGE),
+        ("auto", (32, 32, 3), ppo._LARGE),
+        ("auto", (10, 10, 4), ppo._SMALL),
+        ("mlp", (40, 64), ()),
+        ("auto", (4, 17), ()),  # four stacked vectors
+        ("auto", (7, 7, 3), ()),
+        ("auto", (6,), ()),
+    ],
+)
+def test_the_spec_chooses_the_convolutions(torso, shape, layers):
+    assert ppo._filters(torso, specs.Bounded(shape, np.uint8, 0, 255)) == layers
+
+
+def test_an_image_with_its_channels_first_and_a_cnn_without_an_image_are_refused():
+    with pytest.raises(ValueError, match=r"channels of an image must come last, .* got Bounded\(\(4, 40, 64\)"):
+        ppo._filters("auto", specs.Bounded((4, 40, 64), np.uint8, 0, 255))
+    with pytest.raises(ValueError, match=r"must be an image .* for torso='cnn', got Array\(\(4,\)"):
+        ppo._filters("cnn", specs.Array((4,), np.float32))
+    with pytest.raises(ValueError, match=r"ppo\.Config: torso must be 'auto', 'mlp' or 'cnn', got 'rnn'"):
+        ppo.Config(torso="rnn")
+
+
+@pytest.mark.parametrize(("side", "stride"), [(8, 4), (4, 2), (3, 1)])
+def test_a_patch_holds_the_pixels_under_a_filter(side, stride):
+    image = np.arange(2 * 19 * 22 * 3).reshape(2, 19, 22, 3)
+    patches = np.asarray(ppo._patches(jnp.asarray(image), side, stride))
+    rows, columns = (19 // stride * stride - side) // stride + 1, (22 // stride * stride - side) // stride + 1
+    assert patches.shape == (2, rows, columns, side * side * 3)
+    for lane, row, column in np.ndindex(2, rows, columns):
+        window = image[lane, row * stride :, column * stride :][:side, :side]
+        np.testing.assert_array_equal(np.sort(patches[lane, row, column]), np.sort(window, axis=None))
+
+
+def test_bytes_are_scaled_to_one():
+    network = ppo.ActorCritic(2, 0, (8,), ppo._SMALL)
+    image = jax.random.randint(jax.random.key(0), (3, 10, 12, 1), 0, 256).astype(jnp.uint8)
+    params = network.init(jax.random.key(1), image)
+    of_bytes, of_floats = (network.apply(params, x) for x in (image, image.astype(jnp.float32) / 255))
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), of_bytes, of_floats)
+
+
+def test_a_run_on_pixels_has_filters_and_its_rows_keep_their_bytes():
+    config = ppo.Config(
+        wrappers=(("PixelObservation", {"size": (32, 40)}), "GrayscaleObservation"),
+        total_steps=64,
+        num_envs=4,
+        num_steps=16,
+        num_evaluations=1,
+        num_eval_episodes=2,
+    )
+    init, iteration = ppo.make_iteration(config)
+    learner = jax.eval_shape(init, jax.random.key(0))
+    layers = [learner.params["params"][f"Dense_{i}"]["kernel"].shape for i in (0, 1)]
+    assert layers == [(8 * 8, 16), (4 * 4 * 16, 32)]
+    stored = {eqn.outvars[-1].aval for eqn in equations(jax.make_jaxpr(iteration)(learner).jaxpr)}
+    assert ("uint8", (16, 4, 32, 40, 1)) in {(str(x.dtype), x.shape) for x in stored if hasattr(x, "shape")}
+
+
+@pytest.mark.thorough
+def test_an_image_is_learned():
+    class Side(jaxenv.Task):
+        """Pays for action 1 if the bright pixel is in the right half; one step an episode."""
+
+        def initial(self, stream):
+            return jaxenv.random.integers(stream, (), 0, 100)
+
+        def transition(self, state, action, stream):
+            reward = (action == (state % 10 >= 5)).astype(jnp.float32)
+            return jaxenv.Transition(state, reward, jnp.ones(stream.shape, bool))
+
+        def observe(self, state):
+            return (state[:, None] == np.arange(100)[None]).reshape(-1, 10, 10)
+
+        def observation_spec(self):
+            return specs.Bounded((10, 10), bool, False, True)
+
+        def action_spec(self):
+            return specs.discrete(2)
+
+    config = ppo.Config(total_steps=32_768, num_envs=64, num_steps=8, num_evaluations=1, num_eval_episodes=64)
+    envs = [AutoReset(Side(num_envs=64)) for _ in range(2)]
+    _, curve = jax.jit(ppo.make_train(config, *envs))(jax.random.key(0))
+    assert curve.returns.mean() > 0.9
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxenv
 from jaxenv import data
 from jaxenv.training import ppo, seeds
 from tests.rows import assert_equal
@@ -92,6 +93,35 @@ def test_a_complete_run_is_yielded_once_without_training(whole):
     folder, run = whole
     (again,) = seeds.train(SHORT, 2, seed=3, folder=folder, resume=True)
     assert_equal(jax.device_get(again.curve), jax.device_get(run.curve))
+
+
+def test_the_policy_of_a_folder_is_that_of_its_last_evaluation(whole):
+    folder, run = whole
+    trained = jaxenv.training.load(folder)
+    means = np.asarray(run.curve.returns)[-1].mean(axis=-1)
+    assert (trained.seed, trained.steps) == (means.argmax(), 20_480)
+    assert trained.eval_return == pytest.approx(means.max())
+    expected = jax.tree.map(lambda x: x[trained.seed], run.learner.params)
+    assert bits(trained.params) == bits(expected)
+
+
+def test_a_folder_of_before_algorithms_had_names_resumes(whole, tmp_path):
+    folder, _ = whole
+    settings = json.loads((folder / "config.json").read_text())
+    assert settings.pop("algorithm") == "ppo"
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="holds a run with learning_rate"):
+        seeds.train(dataclasses.replace(SHORT, learning_rate=0.5), 2, seed=3, folder=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("folder", "film_every", "message"),
+    [(None, 1, "film_every needs a folder"), ("new", 0, "film_every must be ")],
+)
+def test_films_need_a_folder_and_a_number(tmp_path, folder, film_every, message):
+    with pytest.raises(ValueError, match=f"train: {message}"):
+        seeds.train(SHORT, 2, folder=folder and tmp_path / folder, film_every=film_every)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole):

@@ -1,7 +1,7 @@
 """A replay buffer on the device: a ring of rows for every lane, as pure functions.
 
 The buffer takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to
-is that of the next row. Samples are windows of consecutive rows. docs/replay.md describes its use and its cost.
+is that of the next row. Samples are windows of consecutive rows. docs/guides/replay.md describes its use and its cost.
 """
 
 import dataclasses

@@ -33,6 +33,8 @@ class PoleTask(Task):
     params: Any = None
     timescale: float = tree.static(default=0.01, above=0, below=np.inf)
     max_time: float = tree.static(default=10.0, above=0, below=np.inf)
+    action_names = ("left", "none", "right")
+    play_fps = 30
 
     def check(self):
         if self.max_time / self.timescale > 1e7:

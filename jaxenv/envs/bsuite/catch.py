@@ -43,6 +43,7 @@ class Catch(Task):
     rows: int = tree.static(default=10, low=2)
     columns: int = tree.static(default=5, low=1)
     finite_observation = True
+    action_names = ("left", "stay", "right")
 
     def initial(self, stream):
         column = random.integers(stream, (), 0, self.columns)

@@ -49,6 +49,7 @@ class DiscountingChain(Task):
     params: Params = Params()
     compat: str = tree.static(default="")
     finite_observation = True
+    action_names = tuple(f"step {step}" for step in _REWARD_STEPS)
 
     def check(self):
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))

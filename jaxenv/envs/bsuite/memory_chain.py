@@ -54,6 +54,7 @@ class MemoryChain(Task):
     params: Params = Params()
     num_bits: int = tree.static(default=1, low=1)
     finite_observation = True
+    action_names = ("bit 0", "bit 1")
 
     def initial(self, stream):
         first, *words = random.separate_bits(stream, 1 + _coins.num_words(self.num_bits))

@@ -52,6 +52,7 @@ class MNISTBandit(Task):
     fraction: float = tree.static(default=1.0, above=0, high=1)
     signed_pixels: bool = tree.static(default=True)
     files: Any = tree.static(default=None, init=False)
+    action_names = tuple(f"digit {digit}" for digit in range(10))
 
     def convert(self):
         # The files are identified here once. Later changes of the working directory do not matter, and later changes

@@ -58,6 +58,8 @@ class MountainCar(Task):
     max_position: float = tree.static(default=0.6)
     max_speed: float = tree.static(default=0.07, above=0)
     max_steps: int = tree.static(default=1000, low=1)
+    action_names = ("left", "coast", "right")
+    play_fps = 30
 
     def check(self):
         mountain_car.check_road(self)

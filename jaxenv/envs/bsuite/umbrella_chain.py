@@ -50,6 +50,7 @@ class UmbrellaChain(Task):
     params: Params = Params()
     n_distractor: int = tree.static(default=0, low=0)
     finite_observation = True
+    action_names = ("leave", "take")
 
     def initial(self, stream):
         words = self._words(stream)

@@ -65,6 +65,8 @@ class Acrobot(Task):
     max_rate_1: float = tree.static(default=4 * math.pi, above=0)
     max_rate_2: float = tree.static(default=9 * math.pi, above=0)
     dynamics: str = tree.static(default="book")
+    action_names = ("torque -1", "torque 0", "torque 1")
+    play_fps = 10
 
     def check(self):
         check_choice(f"{self}", "dynamics", self.dynamics, ("book", "nips"))

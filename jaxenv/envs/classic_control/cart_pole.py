@@ -68,6 +68,8 @@ class CartPole(Task):
     position_limit: float = tree.static(default=2.4, above=0)
     angle_limit: float = tree.static(default=12 * 2 * math.pi / 360, above=0)
     sutton_barto_reward: bool = tree.static(default=False)
+    action_names = ("left", "right")
+    play_fps = 20
 
     def check(self):
         # Starts must lie within the bounds of the observation.

@@ -49,6 +49,8 @@ class MountainCar(Task):
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
     max_speed: float = tree.static(default=0.07, above=0)
+    action_names = ("left", "coast", "right")
+    play_fps = 30
 
     def check(self):
         check_road(self)

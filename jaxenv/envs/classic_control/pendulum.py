@@ -56,6 +56,8 @@ class Pendulum(Task):
     params: Params = Params()
     max_speed: float = tree.static(default=8.0, above=0)
     max_torque: float = tree.static(default=2.0, above=0)
+    action_names = ("torque",)
+    play_fps = 20
 
     def check(self):
         Range(high=self.max_speed).check(f"{self}", "start_rate", self.params.start_rate)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv.canvas import BLACK, BROWN, GOLD, INK, NIGHT, ORANGE, RED, Canvas, mix, turn
 from jaxenv.envs import _maze_tiles
+from jaxenv.envs._drawing import floor, goal
 
 _DARK = mix(GOLD, INK, 0.55)
 
@@ -67,12 +68,12 @@ def _key(canvas: Canvas, x: float = 0.5, y: float = 0.5, size: float = 1.0) -> C
 
 
 def _key_on_floor(canvas: Canvas) -> Canvas:
-    return _key(_maze_tiles.floor(canvas))
+    return _key(floor(canvas))
 
 
 def _open_door(canvas: Canvas) -> Canvas:
     """A frame, and the door folded back to its side."""
-    canvas = _maze_tiles.floor(canvas)
+    canvas = floor(canvas)
     for y in (0.05, 0.95):
         canvas = canvas.box(0.5, y, 1, 0.1, _DARK)
     return canvas.box(0.5, 0.84, 0.9, 0.18, GOLD, corner=0.03)
@@ -108,9 +109,9 @@ def _agent(direction: int, key: bool):
 # The doors stand in the order of their states: open, closed, locked.
 _CELLS = (
     None,
-    _maze_tiles.floor,
+    floor,
     _maze_tiles.wall,
-    _maze_tiles.goal,
+    goal,
     _lava,
     _key_on_floor,
     _open_door,

@@ -101,6 +101,7 @@ class GridWorld(Task):
     smallest: ClassVar[int] = 4  # smallest size of the level
     odd: ClassVar[bool] = False  # whether sizes must be odd
     steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
+    action_names = ACTIONS
 
     @property
     def size(self) -> jax.Array:

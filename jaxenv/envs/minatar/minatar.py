@@ -26,7 +26,8 @@ from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
 
 SIZE = 10  # cells along either side of the board
-LETTERS = "nlurdf"  # nothing, left, up, right, down, fire; `MinAtar.advance` takes indices into this string
+_WORDS = {"n": "nothing", "l": "left", "u": "up", "r": "right", "d": "down", "f": "fire"}
+LETTERS = "".join(_WORDS)  # `MinAtar.advance` takes indices into this string
 NOTHING, LEFT, UP, RIGHT, DOWN, FIRE = (np.int32(i) for i in range(6))
 
 
@@ -106,6 +107,10 @@ class MinAtar(Task):
     def actions(self) -> str:
         """Letters of the actions, indexed by action number."""
         return self.minimal if self.minimal_actions else LETTERS
+
+    @property
+    def action_names(self):
+        return tuple(_WORDS[letter] for letter in self.actions)
 
     def check(self):
         check_choice(str(self), "dtype", self.dtype, ("bool", "float32"))

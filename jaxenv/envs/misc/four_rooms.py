@@ -26,7 +26,7 @@ from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
 from jaxenv.canvas import NIGHT
-from jaxenv.envs import _maze_tiles
+from jaxenv.envs import _drawing, _maze_tiles
 from jaxenv.envs._bitmap import lookup
 from jaxenv.task import Task, Transition
 
@@ -86,6 +86,7 @@ class FourRooms(Task):
     use_visual_obs: bool = tree.static(default=False)
     resample_init_pos: bool = tree.static(default=False)
     resample_goal_pos: bool = tree.static(default=False)
+    action_names = ("up", "right", "down", "left")
 
     def check(self):
         p = self.params
@@ -125,9 +126,9 @@ class FourRooms(Task):
         return cells.astype(jnp.float32)
 
     def draw(self, state, canvas):
-        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_maze_tiles.floor, _maze_tiles.wall])
+        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
         agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
-        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _maze_tiles.goal])
+        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
         return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
 
     def observation_spec(self):

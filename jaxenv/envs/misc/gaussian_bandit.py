@@ -37,6 +37,7 @@ class GaussianBandit(Bandit):
     """A safe and a risky arm; the module docstring is the specification."""
 
     params: Any = Params()
+    action_names = ("safe arm", "risky arm")
 
     @property
     def num_actions(self):

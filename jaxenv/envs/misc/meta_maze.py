@@ -27,6 +27,7 @@ from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv.canvas import NIGHT
 from jaxenv.envs import _maze_tiles
+from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.task import Task, Transition
 
@@ -68,6 +69,7 @@ class MetaMaze(Task):
     maze_size: int = tree.static(default=9)
     rf_size: int = tree.static(default=3)
     normalize_time: bool = tree.static(default=False)
+    action_names = ("up", "right", "down", "left")
 
     def check(self):
         for name in ("maze_size", "rf_size"):
@@ -106,7 +108,7 @@ class MetaMaze(Task):
         seen = jnp.maximum(jnp.abs(rows - row), jnp.abs(columns - column)) <= self.rf_size // 2
         things = jnp.where((rows == goal_row) & (columns == goal_column), np.int32(1), np.int32(0))
         things = jnp.where((rows == row) & (columns == column), np.int32(2), things)
-        canvas = canvas.fill(NIGHT).tiles(walls, [_maze_tiles.floor, _maze_tiles.wall])
+        canvas = canvas.fill(NIGHT).tiles(walls, [floor, _maze_tiles.wall])
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
         return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
 

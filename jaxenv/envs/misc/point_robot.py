@@ -81,6 +81,8 @@ class PointRobot(Task):
     normalize_time: bool = tree.static(default=True)
     respawn: bool = tree.static(default=False)
     compat: str = tree.static(default="")
+    action_names = ("x", "y")
+    play_fps = 10
 
     @property
     def smooth(self) -> bool:

@@ -74,6 +74,8 @@ class Pong(Task):
     random_serve: bool = tree.static(default=True)
     reward: str = tree.static(default="rally")
     dtype: str = tree.static(default="bool")
+    action_names = ("stay", "up", "down")
+    play_fps = 15
 
     def check(self):
         owner, p = f"{self}", self.params

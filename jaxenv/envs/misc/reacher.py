@@ -55,6 +55,11 @@ class Reacher(Task):
     smooth = True
     params: Params = Params()
     num_joints: int = tree.static(default=2, low=1)
+    play_fps = 15
+
+    @property
+    def action_names(self):
+        return tuple(f"joint {joint + 1}" for joint in range(self.num_joints))
 
     def initial(self, stream):
         n = self.num_joints

@@ -58,6 +58,8 @@ class Swimmer(Task):
     smooth = True
     params: Params = Params()
     num_urchins: int = tree.static(default=5, low=0)
+    action_names = ("x", "y")
+    play_fps = 15
 
     def initial(self, stream):
         n = self.num_urchins

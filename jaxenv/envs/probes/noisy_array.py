@@ -38,6 +38,7 @@ class NoisyArray(Task):
 
     num_positions: int = tree.static(default=11, low=2)
     num_noise_bits: int = tree.static(default=100, low=1)
+    action_names = ("left", "fire", "right")
 
     def initial(self, stream):
         return State(jnp.zeros(stream.shape, jnp.int32), self._noise(stream))

@@ -43,10 +43,6 @@ def start(canvas: Canvas) -> Canvas:
     return canvas.ring(0.5, 0.5, 0.3, 0.1, GREY)
 
 
-def goal(canvas: Canvas) -> Canvas:
-    return flag(floor(canvas, GREEN), WHITE, INK)
-
-
 def walker(canvas: Canvas) -> Canvas:
     return person(canvas, ORANGE)
 

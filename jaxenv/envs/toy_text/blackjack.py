@@ -80,6 +80,7 @@ class Blackjack(Task):
 
     natural: bool = tree.static(default=False)
     sab: bool = tree.static(default=False)
+    action_names = ("stick", "hit")
 
     def initial(self, stream):
         return self.deal(*self.draw_cards(stream, 4))

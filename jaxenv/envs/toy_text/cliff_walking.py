@@ -21,7 +21,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv.canvas import NIGHT
-from jaxenv.envs._drawing import place
+from jaxenv.envs import _drawing
 from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
@@ -36,6 +36,7 @@ class CliffWalking(Tabular):
     """
 
     is_slippery: bool = tree.static(default=False)
+    action_names = ("up", "right", "down", "left")
 
     def outcome(self, index, action, choice):
         direction = slip(action, choice) if self.is_slippery else action
@@ -63,8 +64,8 @@ class CliffWalking(Tabular):
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
         canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
         kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
-        canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _sprites.goal])
-        return canvas.tiles(place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
+        canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _drawing.goal])
+        return canvas.tiles(_drawing.place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
 
     def observation_spec(self):
         return specs.discrete(_ROWS * _COLUMNS, name="observation")

@@ -23,8 +23,8 @@ from jaxenv import random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import check_choice, check_integer
 from jaxenv.canvas import NIGHT
+from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
-from jaxenv.envs._drawing import place
 from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
 
@@ -59,6 +59,7 @@ class FrozenLake(Tabular):
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
     reset_strategy = {"cpu": "cond", "default": "select"}
+    action_names = ("left", "down", "right", "up")
 
     def check(self):
         if self.desc is None:
@@ -120,9 +121,11 @@ class FrozenLake(Tabular):
         ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *tiles.shape), np.int32), [ice])
         kinds = np.array([["FHSG".index(tile) for tile in row] for row in self.rows], np.int32)
-        canvas = canvas.tiles(kinds[None], [None, _sprites.hole, _sprites.start, _sprites.goal])
+        canvas = canvas.tiles(kinds[None], [None, _sprites.hole, _sprites.start, _drawing.goal])
         in_hole = lookup(tiles == "H", state.index).astype(jnp.int32)
-        return canvas.tiles(place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk])
+        return canvas.tiles(
+            _drawing.place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk]
+        )
 
     def observation_spec(self):
         return specs.discrete(len(self.rows) * len(self.rows[0]), name="observation")

@@ -76,6 +76,7 @@ class Taxi(Tabular):
     params: Params = Params()
     is_rainy: bool = tree.static(default=False)
     fickle_passenger: bool = tree.static(default=False)
+    action_names = ("south", "north", "east", "west", "pick up", "drop off")
 
     def initial(self, stream):
         start, fickle = random.separate_bits(stream, 2)

@@ -1,0 +1,315 @@
+"""Pictures per second, compared with Gymnasium's, MiniGrid's, Jumanji's and Craftax's own renderers.
+
+``python -m benchmarks render --ids CartPole-v1 Taxi-v4 --num-envs 1 64 1024 --sizes 64 84``. See README.md.
+"""
+
+import argparse
+import dataclasses
+import math
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure
+from benchmarks.ours import rollout
+from benchmarks.peers import Unavailable
+
+DEFAULT_IDS = (
+    "CartPole-v1",
+    "MountainCar-v0",
+    "Pendulum-v1",
+    "Acrobot-v1",
+    "FrozenLake-v1",
+    "Taxi-v4",
+    "CliffWalking-v1",
+    "MiniGrid-DoorKey-8x8-v0",
+    "MiniGrid-FourRooms-v0",
+    "Breakout-MinAtar",
+)
+_WARM_UP = 16  # random steps before the pictures
+_FEW = 16  # pictures of a run of a renderer that draws one at a time
+_CRAFTAX, _JUMANJI = "Craftax-Classic-Pixels-v1", "Maze-v0"
+
+
+@dataclasses.dataclass(frozen=True)
+class Renderer:
+    """A renderer that is ready to run.
+
+    Attributes:
+        name: the library.
+        lanes: pictures of one call.
+        size: height and width in pixels.
+        start: prepares states for a seed; returns a function that draws them once.
+        num_calls: calls of a run.
+        rollout: whether a call is a rollout, in which each step draws a picture.
+        frames_per_call: pictures of each lane in a call.
+    """
+
+    name: str
+    lanes: int
+    size: tuple[int, int]
+    start: Callable[[int], Callable[[], Any]]
+    num_calls: int
+    rollout: bool = False
+    frames_per_call: int = 1
+
+    @property
+    def label(self) -> str:
+        """A name that tells all renderers of one row apart."""
+        return f"{self.name}, {self.lanes} lanes, {self.size[0]}x{self.size[1]}{', rollout' * self.rollout}"
+
+    def run(self, seed: int) -> float:
+        """Draws all pictures and returns the seconds per picture."""
+        draw = self.start(seed)
+        started = time.perf_counter()
+        for _ in range(self.num_calls):
+            draw()
+        return (time.perf_counter() - started) / (self.num_calls * self.lanes * self.frames_per_call)
+
+
+# --- this library ----------------------------------------------------------------------------------------------------
+
+
+def ours(id: str, num_envs: int, size: int, num_frames: int) -> Renderer:
+    """Draws all lanes by one call of a compiled ``env.render``."""
+    env = jaxenv.make(id, num_envs)
+    policy = jaxenv.rollout.random_policy(env)
+
+    @jax.jit
+    def states(key):
+        state, timestep = env.reset(key)
+        return jaxenv.unroll(env, policy, state, timestep, _WARM_UP, fields=[])[0][0]
+
+    draw = jax.jit(lambda state: env.render(state, size))
+
+    def start(seed: int) -> Callable[[], Any]:
+        state = states(jax.random.key(seed))
+        jax.block_until_ready(draw(state))
+        return lambda: jax.block_until_ready(draw(state))
+
+    return Renderer("jaxenv", num_envs, (size, size), start, math.ceil(num_frames / num_envs))
+
+
+def ours_in_rollout(id: str, num_envs: int, size: int, num_frames: int) -> Renderer:
+    """Plays random actions with ``PixelObservation``; every row has a picture."""
+    num_steps = max(math.ceil(num_frames / num_envs), 2)
+    env = jaxenv.make(id, num_envs, wrappers=[("PixelObservation", {"size": size})])
+    return _in_rollout("jaxenv", rollout("jaxenv", env, num_steps).run, num_envs, (size, size), num_steps)
+
+
+def _in_rollout(name: str, run: Callable, num_envs: int, size: tuple[int, int], num_steps: int) -> Renderer:
+    return Renderer(name, num_envs, size, lambda seed: lambda: run(seed), 1, True, num_steps)
+
+
+# --- peers -----------------------------------------------------------------------------------------------------------
+
+
+def gymnasium(id: str, size: int) -> Renderer:
+    """Draws one environment of Gymnasium by its own ``render``, or a MiniGrid one with cells as large as ours.
+
+    Raises:
+        Unavailable: if it cannot be imported or lacks the id.
+    """
+    name = "minigrid" if id.startswith("MiniGrid") else "gymnasium"
+    try:
+        import gymnasium
+
+        if name == "minigrid":
+            import minigrid  # noqa: F401
+        else:
+            import pygame  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(f"{name} cannot draw: {error}") from None
+    if id not in gymnasium.registry:
+        raise Unavailable(f"{name} has no {id}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env = gymnasium.make(id, render_mode="rgb_array")
+    env.reset(seed=0)
+
+    def draw() -> np.ndarray:
+        if name == "gymnasium":
+            return env.render()
+        task: Any = env.unwrapped
+        return task.get_frame(tile_size=size // max(task.width, task.height))
+
+    def start(seed: int) -> Callable[[], Any]:
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+        for _ in range(_WARM_UP):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()
+        return draw
+
+    return Renderer(name, 1, draw().shape[:2], start, _FEW)
+
+
+def jumanji() -> Renderer:
+    """Draws Jumanji's Maze by its own viewer, on Matplotlib.
+
+    Raises:
+        Unavailable: if it cannot be imported.
+    """
+    try:
+        from jumanji.environments.routing.maze import Maze
+        from jumanji.environments.routing.maze.viewer import MazeEnvViewer
+    except ImportError as error:
+        raise Unavailable(f"jumanji cannot be imported: {error}") from None
+    env = Maze(viewer=MazeEnvViewer("Maze", render_mode="rgb_array"))
+    reset = jax.jit(env.reset)
+
+    def start(seed: int) -> Callable[[], Any]:
+        state, _ = reset(jax.random.key(seed))
+        return lambda: env.render(state)
+
+    return Renderer("jumanji", 1, start(0)().shape[:2], start, 2)
+
+
+def craftax(num_envs: int, num_frames: int) -> list[Renderer]:
+    """Draws Craftax Classic inside ``jit``: its renderer alone, and its rollout with pixels as observations.
+
+    Raises:
+        Unavailable: if it cannot be imported.
+    """
+    try:
+        from craftax.craftax_env import make_craftax_env_from_name
+    except ImportError as error:
+        raise Unavailable(f"craftax cannot be imported: {error}") from None
+    env = make_craftax_env_from_name(_CRAFTAX, auto_reset=True)
+    params, num_steps = env.default_params, max(math.ceil(num_frames / num_envs), 2)
+    reset = jax.vmap(env.reset, in_axes=(0, None))
+    advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+    render = jax.jit(jax.vmap(env._render_fn))
+
+    def step(carry, _):
+        state, key, total = carry
+        key, action_key, step_key = jax.random.split(key, 3)
+        action = jax.random.randint(action_key, (num_envs,), 0, env.num_actions)
+        observation, state, *_ = advance(jax.random.split(step_key, num_envs), state, action, params)
+        return (state, key, total + jnp.sum(observation, axis=(1, 2, 3))), None
+
+    @jax.jit
+    def play(state, key):
+        return jax.lax.scan(step, (state, key, jnp.zeros(num_envs)), length=num_steps)[0]
+
+    def states(seed: int) -> tuple[Any, Any]:
+        reset_key, key = jax.random.split(jax.random.PRNGKey(seed))
+        return jax.jit(reset)(jax.random.split(reset_key, num_envs), params)[1], key
+
+    def start(seed: int) -> Callable[[], Any]:
+        state, _ = states(seed)
+        jax.block_until_ready(render(state))
+        return lambda: jax.block_until_ready(render(state))
+
+    def start_rollout(seed: int) -> Callable[[], Any]:
+        arguments = states(seed)
+        jax.block_until_ready(play(*arguments))
+        return lambda: jax.block_until_ready(play(*arguments))
+
+    size = jax.eval_shape(render, states(0)[0]).shape[1:3]
+    calls = math.ceil(num_frames / num_envs)
+    return [
+        Renderer("craftax", num_envs, size, start, calls),
+        Renderer("craftax", num_envs, size, start_rollout, 1, True, num_steps),
+    ]
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+def compare(
+    id: str, num_envs: Sequence[int], sizes: Sequence[int], num_frames: int, repeats: int, peers: bool = True
+) -> dict[str, Any]:
+    """Runs all renderers of one id, interleaved, and returns a row of the result file."""
+    renderers, notes = [], []
+    for lanes in num_envs:
+        if id == _CRAFTAX:
+            renderers += craftax(lanes, num_frames)
+        elif id != _JUMANJI:
+            renderers += [ours(id, lanes, size, num_frames) for size in sizes]
+            renderers += [ours_in_rollout(id, lanes, size, num_frames) for size in sizes]
+    if id == _JUMANJI:
+        renderers.append(jumanji())
+    elif peers and id != _CRAFTAX:
+        try:
+            renderers.append(gymnasium(id, sizes[0]))
+        except Unavailable as error:
+            notes.append(str(error))
+    timed = measure.time_interleaved({r.label: r.run for r in renderers}, repeats)
+    results = {}
+    for r in renderers:
+        seconds = [s for _, s in timed[r.label]]
+        rate = 1 / statistics.median(seconds)
+        results[r.label] = {
+            "name": r.name,
+            "lanes": r.lanes,
+            "size": list(r.size),
+            "rollout": r.rollout,
+            "frames_per_second": rate,
+            "pixels_per_second": rate * r.size[0] * r.size[1],
+            "seconds_per_frame": seconds,
+        }
+    return {"id": id, "contestants": results, "notes": notes}
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table."""
+    lines = [
+        [
+            row["id"] if first else "",
+            result["name"],
+            "rollout" if result["rollout"] else "render",
+            str(result["lanes"]),
+            f"{result['size'][0]} x {result['size'][1]}",
+            _number(result["frames_per_second"]),
+            _number(result["pixels_per_second"] / 1e6),
+        ]
+        for row in rows
+        for first, result in zip([True] + [False] * len(row["contestants"]), row["contestants"].values(), strict=False)
+    ]
+    title = "Pictures of all lanes per second, and million pixels per second. Higher is better."
+    header = ["id", "library", "what", "lanes", "pixels", "pictures/s", "Mpixel/s"]
+    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
+    return "\n".join([title, measure.table(header, lines), *notes])
+
+
+def _number(value: float) -> str:
+    """Three digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("render", __doc__)
+    parser.add_argument(
+        "--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="environments to draw"
+    )
+    parser.add_argument("--all-ids", action="store_true", help="draw every environment, without peers")
+    parser.add_argument(
+        "--sizes", nargs="+", type=command.positive, default=[64, 84], metavar="S", help="sides of the square pictures"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="this library alone")
+    parser.add_sizes(num_envs=[1, 64, 1024], num_steps=1024, steps="pictures of a run, over all lanes")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    peers = not (args.no_peers or args.all_ids)
+    for id in [*(jaxenv.ids() if args.all_ids else args.ids), *([_CRAFTAX, _JUMANJI] if peers else [])]:
+        print(f"{id} ...", file=sys.stderr)
+        try:
+            rows.append(compare(id, args.num_envs, args.sizes, args.num_steps, args.repeats, peers))
+        except Unavailable as error:
+            rows.append({"id": id, "contestants": {}, "notes": [str(error)]})
+    return command.finish("render", args, rows, report, repeats=args.repeats, num_frames=args.num_steps)

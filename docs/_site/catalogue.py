@@ -1,0 +1,224 @@
+"""The catalogue: a page for each id, from the docstring of its module, and grids of pictures that link to these pages.
+
+The pages on GitHub show the same pictures without links: lines of ``<img ... alt="ID">`` become a grid here.
+"""
+
+import html
+import pathlib
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import jaxenv
+from jaxenv._spec_sheet import Argument, SpecSheet, families, family, plain, spec_sheet
+
+ROOT = pathlib.Path(__file__).parents[2]
+PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')
+# The hand-written pages of families, which open the families' sections.
+FAMILY_PAGES = {
+    "Toy text": "toy-text",
+    "Grid worlds": "grid",
+    "MinAtar": "minatar",
+    "bsuite": "bsuite",
+    "Tasks from papers": "misc",
+    "Probes of learners": "probes",
+}
+
+
+def id_page(id: str) -> str:
+    """Where the site has the page of an id."""
+    return f"catalogue/{family(id).lower().replace(' ', '-')}/{id}.md"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fills the section of the environments in the navigation."""
+    section = next(child["Environments"] for child in config.nav if "Environments" in child)
+    groups: list[dict] = []
+    for title, ids in families(jaxenv.ids()).items():
+        about = [{"About": f"catalogue/{FAMILY_PAGES[title]}.md"}] if title in FAMILY_PAGES else []
+        groups.append({title: [*about, *({id: id_page(id)} for id in ids)]})
+    place = section.index("catalogue/*")
+    section[place : place + 1] = groups
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    tables = {
+        "listing": _rows("docs/catalogue/index.md"),
+        "parity": _rows("docs/evidence/parity.md"),
+        "conformance": _rows("docs/evidence/conformance.md"),
+    }
+    for id in jaxenv.ids():
+        files.append(File.generated(config, id_page(id), content=_page(id, **tables)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turns lines of pictures into a grid with links."""
+    here = posixpath.dirname(page.file.src_uri)
+
+    def grid(match: re.Match) -> str:
+        return pictures(re.findall(r'alt="([^"]*)"', match[0]), here)
+
+    return PICTURES.sub(grid, markdown) if here == "catalogue" else markdown
+
+
+def pictures(ids: Iterable[str], here: str) -> str:
+    """A grid of the pictures of environments, in HTML, for a page in the folder ``here`` of the site."""
+    cards = []
+    for id in ids:
+        image = posixpath.relpath(f"pictures/catalogue/{id}.png", here)
+        target = posixpath.relpath(id_page(id), here).removesuffix(".md") + ".html"
+        cards.append(f'<a href="{target}"><img src="{image}" alt="{id}" loading="lazy"><span>{id}</span></a>')
+    return f'<div class="pictures">{"".join(cards)}</div>\n'
+
+
+# --- the page of an id ------------------------------------------------------------------------------------------------
+
+
+def _page(id: str, listing: dict, parity: dict, conformance: dict) -> str:
+    sheet, spec = spec_sheet(id), jaxenv.spec(id)
+    up = "../../.."  # from docs/catalogue/family to the repository
+    [[_, observation, action, limit, size]] = listing[id]
+    stack = conformance[id][0][0].strip("`")
+    known = {argument.name for argument in (*sheet.params, *sheet.options)}
+    about = FAMILY_PAGES.get(sheet.family)
+    facts = [
+        ("Observation", f"`{observation}`"),
+        ("Action", f"`{action}`"),
+        ("Time limit", f"{limit} steps" if limit != "none" else "none: the task ends every episode"),
+        ("Solved at", f"a mean return of {spec.reward_threshold:g}" if spec.reward_threshold is not None else ""),
+        ("State", f"{size} bytes per lane"),
+        ("Stack", f"`{stack}`"),
+        ("Class", f"[`{_class(id)}`]({up}/{_source(id)})"),
+        ("Family", f"[{sheet.family}](../{about}.md)" if about else sheet.family),
+    ]
+    parts = [
+        f"# {id}",
+        sheet.summary,
+        f'<div class="sheet" markdown="1">\n\n![{id} after a few random steps](../../pictures/catalogue/{id}.png)'
+        f'{{.environment width="256" height="256"}}\n\n{_table(["", ""], [f for f in facts if f[1]])}\n\n</div>',
+        f'```python\nimport jaxenv\n\nenv = jaxenv.make("{id}", num_envs=4096)\n```',
+        "## Specification",
+        _table(["", ""], [(row.name, _entries(row.entries, known)) for row in sheet.rows]),
+        *[_text(note, known) for note in sheet.notes],
+        *_arguments("Params", sheet.params, "A number, or one number per lane, as a keyword of `jaxenv.make`."),
+        *_arguments("Options", sheet.options, "Keywords of `jaxenv.make`."),
+        "## Origin",
+        *_origin(sheet, up, known),
+        "## Evidence",
+        _evidence(id, parity.get(id, []), conformance[id][0]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _rows(page: str) -> dict[str, list[list[str]]]:
+    """The rows of the tables of a page by the id that their first cell names."""
+    rows: dict[str, list[list[str]]] = {}
+    for line in (ROOT / page).read_text().splitlines():
+        if match := re.match(r"\| `(?:<.*<)?([\w-]+)>*` \|", line):
+            rows.setdefault(match[1], []).append([cell.strip() for cell in line.strip("| ").split(" | ")])
+    return rows
+
+
+def _class(id: str) -> str:
+    return jaxenv.spec(id).environment.__qualname__
+
+
+def _source(id: str) -> str:
+    """The path of the file that defines an environment."""
+    return jaxenv.spec(id).environment.__module__.replace(".", "/") + ".py"
+
+
+def _table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "&#124;") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(text: str, known: Iterable[str] = ()) -> str:
+    """The Markdown of a text in reStructuredText, with the names of params and options as code."""
+    if text.startswith("    "):
+        return f"```text\n{_dedent(text)}\n```"
+    parts = re.split(r"(``?[^`]+``?)", text)
+    names = "|".join(sorted((name for name in known if "_" in name), key=len, reverse=True))
+
+    def marked(part: str) -> str:
+        if part.startswith("`"):
+            return f"`{plain(part)}`"
+        part = re.sub(r"([*_\\[\]])", r"\\\1", html.escape(part, quote=False))
+        return re.sub(rf"(?<!\w)({names})(?!\w)".replace("_", r"\\_"), _unescaped, part) if names else part
+
+    return "".join(marked(part) for part in parts)
+
+
+def _unescaped(match: re.Match) -> str:
+    return "`" + match[0].replace("\\", "") + "`"
+
+
+def _dedent(text: str) -> str:
+    return "\n".join(line[4:] for line in text.splitlines())
+
+
+def _entries(entries: Iterable[tuple[str, str]], known: Iterable[str]) -> str:
+    return "<br>".join(" ".join(filter(None, (_head(head), _text(text, known)))) for head, text in entries)
+
+
+def _head(head: str) -> str:
+    return f"`{head}`" if re.search(r"[\[\d]", head) else _text(head)
+
+
+def _arguments(title: str, arguments: Iterable[Argument], sentence: str) -> list[str]:
+    arguments = list(arguments)
+    if not arguments:
+        return []
+    # Columns without an entry are left out.
+    columns: dict[str, Callable[[Argument], str]] = {
+        "name": lambda a: f"`{a.name}`",
+        "default": lambda a: f"`{_default(a.default)}`",
+        "unit": lambda a: _text(a.unit).replace("^2", "²").replace("^3", "³"),
+        "allowed": lambda a: _text(a.range),
+        "meaning": lambda a: _text(a.description),
+    }
+    used = [name for name, cell in columns.items() if any(cell(a) for a in arguments)]
+    return [f"## {title}", sentence, _table(used, [[columns[name](a) for name in used] for a in arguments])]
+
+
+def _default(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+
+
+def _origin(sheet: SpecSheet, up: str, known: Iterable[str]) -> list[str]:
+    lines = []
+    for label, text in sheet.references:
+        head = f"**{label}.** " if label and " " not in label else f"{label}: " if label else ""
+        lines.append(head + _linked(_text(text, known), up))
+    return lines
+
+
+def _linked(text: str, up: str) -> str:
+    """Links of test files, DOIs and arXiv numbers."""
+    text = re.sub(r"tests/(?:\w|\\_|/)+\.py", lambda m: _link(m[0].replace("\\", ""), up), text)
+    text = re.sub(r"doi:(10\.[^\s,;]*[^\s,;.])", r"[doi:\1](https://doi.org/\1)", text)
+    return re.sub(r"arXiv:(\d+\.\d+)", r"[arXiv:\1](https://arxiv.org/abs/\1)", text)
+
+
+def _link(path: str, up: str) -> str:
+    return f"[{posixpath.basename(path)}]({up}/{path})" if (ROOT / path).exists() else f"`{path}`"
+
+
+def _evidence(id: str, parity: list[list[str]], conformance: list[str]) -> str:
+    _, passed, failed, absent, opted_out, _ = conformance
+    certificate = _table(["compared with", "states, one step each", "whole episodes"], [row[1:] for row in parity])
+    none = "No row of the [parity table](../../evidence/parity.md): that page says what is compared instead."
+    counts = [0 if cell == "-" else len(cell.split(", ")) for cell in (absent, opted_out)]
+    properties = (
+        f"[Conformance](../../evidence/conformance.md): {passed} of {int(passed) + sum(counts)} properties hold, "
+        f"{counts[0]} do not apply{f', {counts[1]} are opted out of ({opted_out})' if counts[1] else ''}, "
+        f"{'none fails' if failed == '-' else failed + ' fail'}."
+    )
+    parity_page = "[Parity](../../evidence/parity.md) with the original:"
+    return "\n\n".join([parity_page, certificate, properties] if parity else [none, properties])

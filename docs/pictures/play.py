@@ -1,0 +1,50 @@
+"""Draws ``play.png``: `jaxenv play` in a terminal of 80 columns and 24 lines. ``python docs/pictures/play.py``."""
+
+import pathlib
+import re
+
+import jax
+import matplotlib
+from PIL import Image, ImageDraw, ImageFont
+
+import jaxenv
+from jaxenv.play._game import Game
+from jaxenv.play._terminal import frame
+
+WIDTH, HEIGHT = 9, 18  # pixels of a character
+TEXT, NIGHT = (222, 222, 222), (24, 24, 27)
+FONTS = pathlib.Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+REGULAR, BOLD = (ImageFont.truetype(FONTS / f"DejaVuSansMono{style}.ttf", 15) for style in ("", "-Bold"))
+
+
+def draw(lines: list[str], columns: int) -> Image.Image:
+    """The picture of a terminal: text, and half blocks in 24-bit colour."""
+    image = Image.new("RGB", ((columns + 2) * WIDTH, (len(lines) + 1) * HEIGHT), NIGHT)
+    pen = ImageDraw.Draw(image)
+    for number, line in enumerate(lines):
+        x, y = WIDTH, number * HEIGHT + HEIGHT // 2
+        front, back, font = TEXT, None, REGULAR
+        for codes, character in re.findall(r"\x1b\[([0-9;]*)m|(.)", line):
+            if not character:
+                for plane, *colour in re.findall(r"(38|48);2;(\d+);(\d+);(\d+)", codes):
+                    colour = tuple(map(int, colour))
+                    front, back = (colour, back) if plane == "38" else (front, colour)
+                if codes in ("0", "1"):
+                    front, back, font = TEXT, None, BOLD if codes == "1" else REGULAR
+                continue
+            if back:
+                pen.rectangle((x, y, x + WIDTH - 1, y + HEIGHT - 1), fill=back)
+            if character == "▀":
+                pen.rectangle((x, y, x + WIDTH - 1, y + HEIGHT // 2 - 1), fill=front)
+            else:
+                pen.text((x, y), character, font=font, fill=front)
+            x += WIDTH
+    return image
+
+
+game = Game(jaxenv.make("Seaquest-MinAtar"), jax.random.key(1))
+controls = {control.name: control for control in game.controls}
+for name in ["down"] * 4 + ["left", "right", "fire"] * 12:
+    game.take(controls[name])
+image = draw(frame(game, (80, 24), 24, None, 0).split("\n"), 80)
+image.quantize(64, dither=Image.Dither.NONE).save(pathlib.Path(__file__).parent / "play.png", optimize=True)

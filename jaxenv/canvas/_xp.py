@@ -1,0 +1,21 @@
+"""Functions of `numpy` for NumPy arrays and of `jax.numpy` for JAX arrays: what is known while tracing stays known."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def library(*values: Any) -> Any:
+    """``jax.numpy`` if one of the values is a JAX array, otherwise ``numpy``."""
+    return jnp if any(isinstance(value, jax.Array) for value in values) else np
+
+
+def _either(name: str) -> Callable[..., Any]:
+    return lambda *values: getattr(library(*values), name)(*values)
+
+
+cos, sin, sqrt, sign, round = map(_either, ("cos", "sin", "sqrt", "sign", "round"))
+clip, minimum, maximum, where = map(_either, ("clip", "minimum", "maximum", "where"))

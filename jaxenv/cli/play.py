@@ -1,0 +1,39 @@
+"""``jaxenv play``: play an environment with the keyboard."""
+
+import argparse
+
+import jax
+
+import jaxenv
+from jaxenv.cli._arguments import Help, add_seed, add_settings, add_time_limit, integer, one_line, settings_of
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "play",
+        help="play an environment with the keyboard, in the terminal",
+        description="Plays an environment with the keyboard, in the terminal. The keys are shown with the picture.",
+        epilog="example: jaxenv play FrozenLake-v1 --set is_slippery=false",
+        formatter_class=Help,
+    )
+    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
+    command.add_argument(
+        "--fps",
+        metavar="N",
+        type=integer(0),
+        help="steps per second; 0 waits for a key before each step (default: that of the task, 0 for games)",
+    )
+    add_seed(command)
+    add_settings(command)
+    add_time_limit(command)
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Plays until the user quits."""
+    params = settings_of(args)
+    try:
+        jaxenv.play(jaxenv.load(args.id, **params), jax.random.key(args.seed), args.fps)
+    except (ImportError, TypeError, ValueError) as error:
+        args.parser.error(one_line(error).removeprefix("play: "))

@@ -1,0 +1,200 @@
+"""``jaxenv show``: what an environment is, what can be set, and what `make` builds of it."""
+
+import argparse
+import dataclasses
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv._describe import additions, levels, state_bytes
+from jaxenv._spec_sheet import Argument, SpecSheet, plain, spec_sheet
+from jaxenv._terminal import colour_depth, fit, half_blocks, terminal_size
+from jaxenv.cli._arguments import Help, add_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.cli.listing import spec_text
+from jaxenv.environment import Environment
+from jaxenv.play import action_names
+
+_WIDEST = 100  # columns of text
+_PICTURE = 48  # pixels
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "show",
+        help="show an environment: spec sheet, params, options, stack, picture",
+        description="Shows an environment: its spec sheet, its params and options with their values, the stack that "
+        "jaxenv.make builds, and in terminals with colours a picture of its first state.",
+        epilog="example: jaxenv show CartPole-v1 --set length=1.5",
+        formatter_class=Help,
+    )
+    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
+    command.add_argument("--json", action="store_true", help="print a JSON object")
+    command.add_argument(
+        "--picture",
+        action=argparse.BooleanOptionalAction,
+        help="whether to show the picture (default: in terminals with at least 256 colours)",
+    )
+    add_settings(command)
+    add_time_limit(command)
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the text, or a JSON object."""
+    given = settings_of(args)
+    try:
+        env = jaxenv.load(args.id, **given)
+        sheet = spec_sheet(args.id)
+        if args.json:
+            print(json.dumps(as_data(sheet, env), indent=2))
+            return
+        width = min(terminal_size()[0], _WIDEST) if sys.stdout.isatty() else _WIDEST
+        lines = [*_title(sheet, width), *_picture(env, args.picture), *_text(sheet, env, width)]
+    except (ImportError, TypeError, ValueError) as error:
+        args.parser.error(one_line(error))
+    print("\n".join(lines))
+
+
+def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
+    """The same as plain data."""
+    per_lane, shared = state_bytes(env)
+    return {
+        "id": sheet.id,
+        "family": sheet.family,
+        "summary": plain(sheet.summary),
+        "references": [{"label": label, "text": plain(text)} for label, text in sheet.references],
+        "rows": {row.name: [{"head": head, "text": plain(text)} for head, text in row.entries] for row in sheet.rows},
+        "notes": [plain(note) for note in sheet.notes],
+        "actions": list(action_names(env)),
+        "params": [_argument(argument, env, "params") for argument in sheet.params],
+        "options": [_argument(argument, env, "options") for argument in sheet.options],
+        "stack": [{"level": level.title, "adds": ", ".join(additions(level))} for level in levels(env)],
+        "bytes_per_lane": per_lane,
+        "bytes_shared": shared,
+    }
+
+
+def _argument(argument: Argument, env: Environment, kind: str) -> dict[str, Any]:
+    data = dataclasses.asdict(argument)
+    return {"name": data.pop("name"), "value": _value(argument, env, kind), **data}
+
+
+def _value(argument: Argument, env: Environment, kind: str) -> Any:
+    """The value in this environment, as a Python value."""
+    owner = env.unwrapped
+    if kind == "params":
+        for part in ("params", *argument.name.split(".")[:-1]):
+            owner = getattr(owner, part)
+    value = getattr(owner, argument.name.split(".")[-1], argument.default)
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = np.asarray(value).tolist()
+    default = argument.default
+    if isinstance(default, tuple) and isinstance(value, list):
+        value = tuple(value)
+    # Values are stored in float32; the number as it was written reads better.
+    same = not isinstance(default, bool) and isinstance(default, int | float | tuple)
+    return default if same and np.shape(value) == np.shape(default) and _equal(value, default) else value
+
+
+def _equal(value: Any, default: Any) -> bool:
+    return bool(np.all(np.asarray(value, np.float32) == np.asarray(default, np.float32)))
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def _title(sheet: SpecSheet, width: int) -> list[str]:
+    family = sheet.family.rjust(width - len(sheet.id))
+    return [f"{bold(sheet.id)}{family}", *textwrap.wrap(plain(sheet.summary), width), ""]
+
+
+def _picture(env: Environment, wanted: bool | None) -> list[str]:
+    """The picture of the first state, as lines that fit into the terminal; by default only if there can be one."""
+    depth = colour_depth() or (24 if wanted else 0)
+    if not depth or wanted is False:
+        return []
+    columns, lines = shutil.get_terminal_size((80, 24))
+    size = max(min(fit(columns, max(lines - 4, 8))[0], _PICTURE), 8)
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    try:
+        picture = np.asarray(jax.jit(lambda state: env.render(state, size))(state)[0])
+    except ValueError:  # environments of suites have no pictures
+        if wanted:
+            raise
+        return []
+    return [*half_blocks(picture, depth).split("\n"), ""]
+
+
+def _text(sheet: SpecSheet, env: Environment, width: int) -> Iterable[str]:
+    rows = [(row.name, [_entry(*entry) for entry in row.entries]) for row in sheet.rows]
+    if not rows:
+        rows = [("Observation", [spec_text(env.observation_spec())]), ("Action", [spec_text(env.action_spec())])]
+    if names := action_names(env):
+        place = next((i + 1 for i, (name, _) in enumerate(rows) if name == "Action"), len(rows))
+        rows.insert(place, ("Names", [", ".join(names)]))
+    rows += [(label or "Origin", [plain(text)]) for label, text in sheet.references]
+    column = max(len(name) for name, _ in rows) + 2
+    for name, entries in rows:
+        lines = [line for entry in entries for line in _wrapped(entry, width, column)]
+        yield from (
+            (bold(f"{name:<{column}}") if not number else " " * column) + line for number, line in enumerate(lines)
+        )
+    for note in sheet.notes:
+        yield ""
+        yield from [note] if note.startswith("    ") else textwrap.wrap(plain(note), width)
+    for kind, arguments in (("params", sheet.params), ("options", sheet.options)):
+        if arguments:
+            yield ""
+            yield bold(kind)
+            yield from _arguments(arguments, env, kind, width)
+    yield ""
+    yield bold("stack")
+    stack = levels(env)
+    column = max(len(level.title) for level in stack) + 4
+    for level in stack:
+        yield from _hanging(f"  {level.title}".ljust(column), ", ".join(additions(level)), width)
+    per_lane, shared = state_bytes(env)
+    yield f"  {per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
+
+
+def _entry(head: str, text: str) -> str:
+    return "  ".join(filter(None, [head, plain(text)]))
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    return textwrap.wrap(text, max(width - indent, 20), break_long_words=False) or [""]
+
+
+def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width: int) -> Iterable[str]:
+    """Aligned lines: name, value and unit, allowed range, description."""
+    table = []
+    for argument in arguments:
+        value = _value(argument, env, kind)
+        text = _number(value) + (f" {argument.unit}" if argument.unit else "")
+        text += f" (default {_number(argument.default)})" if value != argument.default else ""
+        table.append((argument.name, text, argument.range, plain(argument.description)))
+    widths = [max(len(cells[i]) for cells in table) for i in range(3)]
+    for *cells, description in table:
+        left = "  " + "".join(cell.ljust(n + 2) for cell, n in zip(cells, widths, strict=True) if n)
+        yield from _hanging(left, description, width)
+
+
+def _hanging(left: str, text: str, width: int) -> Iterable[str]:
+    """A line that starts with ``left``, and lines below it that are indented by its length."""
+    first, *others = _wrapped(text, width, len(left))
+    yield f"{left}{first}".rstrip()
+    yield from (" " * len(left) + line for line in others)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_number, value))}]"
+    return f"{value:.7g}" if isinstance(value, float) else repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,203 @@
+"""``jaxenv watch``: a trained policy, live in the terminal."""
+
+import argparse
+import math
+import pathlib
+import time
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv import _terminal
+from jaxenv.cli._arguments import (
+    Help,
+    add_lanes,
+    add_policy,
+    add_seed,
+    add_settings,
+    add_time_limit,
+    integer,
+    one_line,
+    settings_of,
+)
+from jaxenv.training import Trained
+from jaxenv.training._play import Moment, Player
+
+_GAP = 2  # columns between lanes
+_LEAST = 16  # pixels along the side of a lane
+_LARGEST = 160
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "watch",
+        help="watch a trained policy in the terminal, also while it is being trained",
+        description="Plays the policy of a run of `jaxenv train` in the terminal. While the training still runs, each "
+        "episode shows the newest checkpoint. Keys: q quits, space pauses, n starts the next episode, + and - change "
+        "the speed.",
+        epilog="example: jaxenv watch runs/CartPole-v1 --num-envs 4",
+        formatter_class=Help,
+    )
+    command.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`")
+    add_policy(command)
+    add_lanes(command, 1, "number of lanes, side by side as far as they fit")
+    command.add_argument(
+        "--episodes", metavar="N", type=integer(1), help="quit after N episodes of every lane (default: on q or Ctrl-C)"
+    )
+    command.add_argument("--fps", metavar="N", type=integer(1), default=30, help="steps per second")
+    add_seed(command)
+    add_settings(command)
+    add_time_limit(command)
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Plays episodes until the user quits, and prints the mean return."""
+    depth = _terminal.colour_depth()
+    if not depth:
+        args.parser.error(
+            "this needs a terminal with colours (COLORTERM=truecolor); a film needs none: "
+            f"jaxenv render --run {args.folder} --out film.gif"
+        )
+    settings = settings_of(args)
+    returns: list[float] = []
+    try:
+        newest = _Newest(args.folder, args.policy_seed)
+        layout = Layout.of(args.num_envs, *_terminal.terminal_size())
+        env = newest.trained.make_env(layout.lanes, **settings)
+        player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
+        with _terminal.Screen() as screen:
+            screen.show("compiling ...")
+            speed = args.fps
+            for episode in range(args.episodes or 2**31):
+                key = jax.random.fold_in(jax.random.key(args.seed), episode)
+                trained = newest()
+                pace = _Pace(screen, speed)
+                for moment in player.episode(key, trained.memory, lambda: Layout.of(layout.lanes, *screen.size).side):
+                    text = frame(trained, moment, Layout.of(layout.lanes, *screen.size), episode, depth)
+                    screen.show(text)
+                    if pace.wait():
+                        break
+                else:
+                    returns += moment.total.tolist()
+                speed = pace.fps
+                if pace.quit:
+                    break
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        args.parser.error(one_line(error))
+    if returns:
+        print(f"{len(returns)} episodes, mean return {np.mean(returns):.5g}")
+
+
+class _Newest:
+    """The newest checkpoint of a folder, read where the file has changed."""
+
+    def __init__(self, folder: pathlib.Path, seed: int | None):
+        self._folder, self._seed = folder, seed
+        self._time = self._changed()
+        self.trained = jaxenv.training.load(folder, seed)
+
+    def __call__(self) -> Trained:
+        changed = self._changed()
+        if changed != self._time:
+            self._time = changed
+            self.trained = jaxenv.training.load(self._folder, self._seed)
+        return self.trained
+
+    def _changed(self) -> float:
+        return max((path.stat().st_mtime for path in self._folder.glob("checkpoint.npz")), default=0.0)
+
+
+class _Pace:
+    """Keeps the speed, and reads the keys."""
+
+    def __init__(self, screen: _terminal.Screen, fps: int):
+        self._screen, self.fps = screen, fps
+        self._due = time.monotonic()
+        self.quit = False
+
+    def wait(self) -> bool:
+        """Waits until the next frame is due; True if the episode should not go on."""
+        self._due = max(self._due + 1 / self.fps, time.monotonic())
+        paused = False
+        while paused or time.monotonic() < self._due:
+            key = self._screen.key(0.1 if paused else max(self._due - time.monotonic(), 0))
+            if key in ("q", "escape", "n"):
+                self.quit = key != "n"
+                return True
+            if key == "space":
+                paused = not paused
+            if key in ("+", "=", "-"):
+                self.fps = max(self.fps // 2, 1) if key == "-" else min(self.fps * 2, 960)
+                self._due = time.monotonic()
+        return False
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """Lanes in rows and columns: the largest pictures that fit, or as many lanes as fit.
+
+    Attributes:
+        lanes: the number of lanes shown.
+        columns: the number of lanes side by side.
+        side: pixels along the side of a picture.
+        width: columns of the terminal.
+    """
+
+    lanes: int
+    columns: int
+    side: int
+    width: int
+
+    @classmethod
+    def of(cls, lanes: int, width: int, height: int) -> "Layout":
+        """The layout for a terminal of ``width`` columns and ``height`` lines."""
+
+        def side(lanes: int, columns: int) -> int:
+            rows = math.ceil(lanes / columns)
+            across = (width + _GAP) // columns - _GAP
+            down = (height - 2) // rows - 1  # a title, a line of keys, and a caption below each lane
+            return min(across, 2 * down, _LARGEST) // 2 * 2
+
+        for count in range(lanes, 0, -1):
+            columns = max(range(1, count + 1), key=lambda n: side(count, n))
+            if side(count, columns) >= _LEAST or count == 1:
+                return cls(count, columns, max(side(count, columns), 8), width)
+        raise AssertionError
+
+
+def frame(trained: Trained, moment: Moment, layout: Layout, episode: int, depth: int) -> str:
+    """The whole screen as text."""
+    steps = f"{trained.steps:,} of {trained.config.total_steps:,} steps"
+    title = f"{trained.config.env_id}  seed {trained.seed}, trained for {steps}, return {trained.eval_return:.5g}"
+    lines = ["\x1b[1m" + _cut(title, layout.width) + "\x1b[0m"]
+    for first in range(0, layout.lanes, layout.columns):
+        lanes = range(first, min(first + layout.columns, layout.lanes))
+        pictures = [_terminal.half_blocks(np.asarray(moment.picture[lane]), depth).split("\n") for lane in lanes]
+        lines += [(" " * _GAP).join(parts) for parts in zip(*pictures, strict=True)]
+        lines.append((" " * _GAP).join(_caption(moment, lane, layout.side) for lane in lanes))
+    lines.append(
+        "\x1b[2m" + _cut(f"episode {episode + 1}   q quit  space pause  n next  +- speed", layout.width) + "\x1b[0m"
+    )
+    return "\n".join(lines)
+
+
+def _caption(moment: Moment, lane: int, width: int) -> str:
+    step, reward, total = (getattr(moment, name)[lane] for name in ("step", "reward", "total"))
+    forms = (
+        f"step {step}  reward {reward:.4g}  return {total:.5g}",
+        f"step {step}  return {total:.5g}",
+        f"{step}  {total:.5g}",
+    )
+    text = next((form for form in forms if len(form) <= width), forms[-1])
+    padded = _cut(text, width).ljust(width)
+    return f"\x1b[2m{padded}\x1b[0m" if moment.over[lane] else padded
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "\u2026"

@@ -1,0 +1,140 @@
+"""The frames of a film: what is played, and what a frame shows of every lane."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._checks import check_integer
+from jaxenv.canvas import INK, PAPER, check_size, text_width, write
+from jaxenv.environment import Environment, check_environment
+from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy_loop import PolicyLoop
+
+GAP = 6  # pixels between lanes
+_CHUNK = 32  # steps per call of the compiled function
+
+
+def frames(
+    owner: str,
+    env: Environment,
+    policy: Callable | None,
+    *,
+    key: jax.Array | None,
+    num_steps: int | None,
+    max_steps: int,
+    size: int | tuple[int, int],
+    fps: int,
+    captions: bool,
+    initial_memory: Any,
+) -> Iterator[np.ndarray]:
+    """Checks the arguments of `jaxenv.film` and `jaxenv.record`, and yields their frames, uint8 ``[H, W, 3]``.
+
+    Errors start with ``owner``, the name of the calling function.
+    """
+    check_environment(owner, env)
+    for name, value, minimum in (("fps", fps, 1), ("max_steps", max_steps, 1), ("num_steps", num_steps, 0)):
+        if value is not None:
+            check_integer(owner, name, value, minimum)
+    lanes = Lanes(check_size(owner, size), env.num_envs, captions)
+    policy = random_policy(env) if policy is None else policy
+    return map(lanes.frame, moments(owner, env, policy, key, num_steps, max_steps, lanes.size, initial_memory))
+
+
+@tree.struct
+class Moment:
+    """What a frame shows of every lane.
+
+    Attributes:
+        picture: uint8 ``[B, H, W, 3]``.
+        step: int32 ``[B]``, the step of the episode.
+        total: float32 ``[B]``, the sum of its rewards so far; of all their components for vector rewards.
+        over: bool ``[B]``, lanes that stand still.
+    """
+
+    picture: jax.Array
+    step: jax.Array
+    total: jax.Array
+    over: jax.Array
+
+
+def moments(
+    owner: str,
+    env: Environment,
+    policy: Callable,
+    key: jax.Array | None,
+    num_steps: int | None,
+    max_steps: int,
+    size: tuple[int, int],
+    initial_memory: Any,
+) -> Iterator[Moment]:
+    """The moments of a film as NumPy arrays, drawn in chunks of steps."""
+    start = jax.jit(env.reset)(jax.random.key(0) if key is None else key)
+    loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
+
+    def first(state):
+        none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
+        return Moment(env.render(state, size), env.clock(state).step, none, none > 0)
+
+    def step(carry, _):
+        of_loop, shown = carry
+        starts = env.starts(of_loop[1])
+        of_loop, _ = loop.step(of_loop)
+        state, timestep, _ = of_loop
+        reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
+        total = jnp.where(starts | timestep.is_first(), 0, shown.total) + reward
+        new = Moment(env.render(state, size), env.clock(state).step, total, shown.over)
+        if num_steps is None:
+            new = tree.rebuild(tree.where(shown.over, shown, new), over=shown.over | timestep.is_last())
+        return (of_loop, new), new
+
+    moment = jax.jit(first)(start[0])
+    yield jax.device_get(moment)
+    carry = ((*start, loop.memory), moment)
+    advance = jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=_CHUNK))
+    remaining = max_steps if num_steps is None else num_steps
+    while remaining:
+        carry, chunk = advance(carry)
+        chunk = jax.device_get(chunk)
+        for t in range(min(_CHUNK, remaining)):
+            moment = jax.tree.map(lambda x, t=t: x[t], chunk)
+            yield moment
+            remaining -= 1
+            if moment.over.all():
+                return
+
+
+class Lanes:
+    """Puts the pictures of all lanes and their captions side by side."""
+
+    def __init__(self, size: tuple[int, int], count: int, captions: bool):
+        self.size = size
+        height, width = size
+        self._columns = math.ceil(math.sqrt(count * height / width))
+        self._letter = max(min(height // 16, round(width / 17)), 5) if captions else 0
+        self._cell = (height + (2 * self._letter if captions else 0), width)
+        self._grid = (math.ceil(count / self._columns), self._columns)
+
+    def frame(self, moment: Moment) -> np.ndarray:
+        """The frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
+        (height, width), (rows, columns) = self._cell, self._grid
+        shape = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
+        frame = np.empty((*(n + n % 2 for n in shape), 3), np.uint8)
+        frame[:] = np.round(PAPER * 255).astype(np.uint8)
+        for lane, picture in enumerate(moment.picture):
+            top, left = lane // columns * (height + GAP), lane % columns * (width + GAP)
+            frame[top : top + self.size[0], left : left + width] = picture
+            if self._letter:
+                self._caption(frame, moment, lane, top + self.size[0] + self._letter // 2, left)
+        return frame
+
+    def _caption(self, frame: np.ndarray, moment: Moment, lane: int, top: int, left: int) -> None:
+        margin = self._letter // 2
+        step, total = f"{moment.step[lane]}", f"{moment.total[lane]:.4g}"
+        right = left + self._cell[1] - margin - text_width(total, self._letter)
+        write(frame, step, left + margin, top, self._letter, INK)
+        write(frame, total, right, top, self._letter, INK)

@@ -1,0 +1,65 @@
+"""Plays a policy episode by episode, with weights that may change in between."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import jaxenv
+from jaxenv import tree
+from jaxenv.environment import Environment
+
+
+@tree.struct
+class Moment:
+    """What a frame shows of every lane, ``[B]`` each; ``picture`` is uint8 ``[B, H, W, 3]``."""
+
+    picture: jax.Array
+    step: jax.Array
+    reward: jax.Array
+    total: jax.Array
+    over: jax.Array
+
+
+class Player:
+    """Plays whole episodes in all lanes. A lane whose episode is over stands still until the last one ends.
+
+    The weights are an argument of the compiled functions, so newer ones do not compile again.
+    """
+
+    def __init__(self, env: Environment, policy: Callable, max_steps: int):
+        self._max_steps = max_steps
+
+        def moment(state, size: int, reward, total, over) -> Moment:
+            return Moment(env.render(state, size), env.clock(state).step, reward, total, over)
+
+        def start(key, size: int):
+            state, timestep = env.reset(key)
+            none = jnp.zeros(timestep.step_type.shape, jnp.float32)
+            return (state, timestep), moment(state, size, none, none, timestep.is_last())
+
+        def advance(now, shown, memory, size: int):
+            (state, timestep, _), _ = jaxenv.unroll(env, policy, now[0], now[1], 1, initial_memory=memory)
+            reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
+            new = moment(state, size, reward, shown.total + reward, timestep.is_last())
+            return (state, timestep), tree.where(shown.over, shown, new)
+
+        self._start = jax.jit(start, static_argnums=1)
+        self._advance: Callable = jax.jit(advance, static_argnums=3)
+        self._resize = jax.jit(lambda state, size: env.render(state, size), static_argnums=1)
+
+    def episode(self, key: jax.Array, memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
+        """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""
+        size = side()
+        now, shown = self._start(key, size)
+        yield jax.device_get(shown)
+        for _ in range(self._max_steps):
+            if side() != size:  # the terminal has another size now
+                size = side()
+                shown = tree.rebuild(shown, picture=self._resize(now[0], size))
+            now, shown = self._advance(now, shown, memory, size)
+            moment = jax.device_get(shown)
+            yield moment
+            if moment.over.all():
+                return

@@ -1,0 +1,80 @@
+"""Films of the current policy, written by a thread while training goes on."""
+
+import pathlib
+import queue
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv.rollout._film_files import write_film
+from jaxenv.rollout._frames import Lanes
+from jaxenv.rollout._frames import Moment as Shown
+from jaxenv.training import ppo
+from jaxenv.training._play import Player
+
+FOLDER = "films"
+_SIZE, _FPS, _MAX_STEPS = 192, 30, 1000
+
+
+def filmed(runs: Iterator[Any], folder: pathlib.Path, config: ppo.Config, every: int) -> Iterator[Any]:
+    """Passes the iterations of a run on and films every ``every``-th; ends when the last film is written."""
+    films = RunFilms(folder, config)
+    try:
+        for run in runs:
+            number = int(run.iterations)
+            if number % every == 0:
+                films.add(run.learner, jax.device_get(run.curve), number - 1)
+            yield run
+    finally:
+        films.close()
+
+
+class RunFilms:
+    """Writes a GIF of one episode for each policy that it is given, in the order in which they come."""
+
+    def __init__(self, folder: pathlib.Path, config: ppo.Config):
+        self._folder, self._config = folder / FOLDER, config
+        self._queue: queue.Queue[tuple[int, Any, Any] | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._work, name="jaxenv-run-films", daemon=True)
+        self._thread.start()
+
+    def add(self, learner: Any, curve: Any, number: int) -> None:
+        """Films the best seed of evaluation ``number``, given learner and curve of all seeds."""
+        returns = np.where(curve.finished[number], curve.returns[number], np.nan)
+        means = [x[~np.isnan(x)].mean() if not np.isnan(x).all() else -np.inf for x in returns]
+        best = int(np.argmax(means))
+        # Training donates its arrays to the next iteration, so the weights are copied.
+        params, statistics = jax.tree.map(lambda x: np.array(x[best]), (learner.params, learner.statistics))
+        self._queue.put((int(curve.steps[number, best]), params, statistics))
+
+    def close(self) -> None:
+        """Waits until all films are written."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        player: Player | None = None
+        while (given := self._queue.get()) is not None:
+            steps, params, statistics = given
+            try:
+                config = self._config
+                env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
+                policy, memory = ppo.make_policy(config, env, params, statistics)
+                player = Player(env, policy, _MAX_STEPS) if player is None else player
+                self._write(player, memory, self._folder / f"steps-{steps:08d}.gif")
+            except Exception as fault:  # training must not end because of a film
+                warnings.warn(f"train: the film after {steps:,} steps is not written: {fault}", stacklevel=1)
+
+    def _write(self, player: Player, memory: Any, path: pathlib.Path) -> None:
+        self._folder.mkdir(exist_ok=True)
+        lanes = Lanes((_SIZE, _SIZE), 1, True)
+        moments = player.episode(jax.random.key(0), memory, lambda: _SIZE)
+        frames = (lanes.frame(Shown(one.picture, one.step, one.total, one.over)) for one in moments)
+        temporary = path.with_name(f".{path.name}")
+        write_film(temporary, frames, _FPS)
+        temporary.replace(path)

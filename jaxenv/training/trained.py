@@ -1,0 +1,174 @@
+"""Policies of finished or running training runs, read from the folder of the run."""
+
+import dataclasses
+import functools
+import importlib
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv import data
+from jaxenv._checks import is_integer
+from jaxenv.environment import Environment
+
+# A learner is a module with `Config`, `make_iteration` and `make_policy`.
+ALGORITHMS = {"ppo": "jaxenv.training.ppo"}
+_CHECKPOINT, _CONFIG = "checkpoint.npz", "config.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A trained policy, as `load` reads it.
+
+    Attributes:
+        folder: the folder of the run.
+        algorithm: the name of the learner, such as ``"ppo"``.
+        config: the settings of the run.
+        seed: the number of the seed, from 0.
+        steps: environment steps that it was trained for.
+        eval_return: its mean return at the last evaluation; NaN where no episode finished.
+        params: the weights.
+        statistics: the statistics of the observations, ``()`` if they are not normalised.
+    """
+
+    folder: pathlib.Path
+    algorithm: str
+    config: Any
+    seed: int
+    steps: int
+    eval_return: float
+    params: Any = dataclasses.field(repr=False)
+    statistics: Any = dataclasses.field(repr=False)
+
+    def make_env(self, num_envs: int = 1, **options) -> Environment:
+        """The environment in which the run was evaluated, with ``num_envs`` lanes.
+
+        Args:
+            num_envs: the number of lanes.
+            **options: for `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. The wrappers are
+                those of the run.
+
+        Raises:
+            ValueError: for what `jaxenv.load` refuses.
+        """
+        if own := options.keys() & {"wrappers", "mode"}:
+            raise ValueError(f"make_env: {sorted(own)[0]} is that of the run, leave it out")
+        return jaxenv.load(self.config.env_id, num_envs, wrappers=self.config.wrappers, mode="eval", **options)
+
+    @property
+    def policy(self) -> Callable:
+        """``policy(timestep, stream, memory)`` without exploration: the most probable actions ``[B, ...]``."""
+        return self._policies[0]
+
+    @property
+    def explore(self) -> Callable:
+        """``policy(timestep, stream, memory)`` with exploration, as in training."""
+        return self._policies[1]
+
+    @property
+    def memory(self) -> Any:
+        """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics."""
+        return self._policies[2]
+
+    @functools.cached_property
+    def _policies(self) -> tuple[Callable, Callable, Any]:
+        make = functools.partial(
+            _module(self.algorithm).make_policy, self.config, self.make_env(), self.params, self.statistics
+        )
+        policy, memory = make()
+        return policy, make(explore=True)[0], memory
+
+
+def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
+    """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
+
+    The run may still be going on: its newest checkpoint is read.
+
+    Args:
+        folder: the folder.
+        seed: the number of a seed of the run, from 0. By default the one with the best mean return at the last
+            evaluation; the first of equal ones.
+
+    Returns:
+        A `Trained`: ``policy`` and ``memory`` for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`, and
+        ``make_env(num_envs)``.
+
+    Raises:
+        ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
+            wrote the run in a form that does not fit this one, or for a seed that the run does not have.
+        ImportError: if the libraries of the learner are not installed.
+
+    >>> import jax, jaxenv
+    >>> trained = jaxenv.training.load("runs/cart_pole")  # doctest: +SKIP
+    >>> env = trained.make_env(num_envs=6, gravity=5.0)  # doctest: +SKIP
+    >>> jaxenv.record(env, trained.policy, "cart.gif", initial_memory=trained.memory)  # doctest: +SKIP
+    """
+    folder = pathlib.Path(folder)
+    path = folder / _CHECKPOINT
+    if not folder.is_dir():
+        raise ValueError(f"load: there is no folder {str(folder)!r}")
+    if not path.exists():
+        started = (folder / _CONFIG).exists()
+        reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
+        raise ValueError(f"load: {folder} holds {reason}")
+    info = data.checkpoint_info(path)
+    algorithm, config, num_seeds = _settings(path, info)
+    if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
+        raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
+    found = _restored(path, info, _module(algorithm).make_iteration(config)[0], num_seeds)
+    curve, last = found["curve"], int(found["iterations"]) - 1
+    means = [
+        float(returns[finished].mean(dtype=np.float64)) if finished.any() else float("nan")
+        for returns, finished in zip(curve["returns"][last], curve["finished"][last], strict=True)
+    ]
+    chosen = int(np.argmax(np.nan_to_num(means, nan=-np.inf))) if seed is None else int(seed)
+    params, statistics = jax.tree.map(lambda x: x[chosen], (found["learner"]["params"], found["learner"]["statistics"]))
+    steps = int(curve["steps"][last, chosen])
+    return Trained(folder, algorithm, config, chosen, steps, means[chosen], params, statistics)
+
+
+def _settings(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
+    """The algorithm, the config and the number of seeds of a checkpoint."""
+    settings = {"algorithm": "ppo", **info.config} if isinstance(info.config, dict) else {}
+    algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
+    settings.pop("seed", None)
+    origin = _origin(path, info)
+    if algorithm not in ALGORITHMS or not is_integer(num_seeds):
+        raise ValueError(f"{origin}: it is not a run of {' or '.join(ALGORITHMS)}")
+    cls = _module(algorithm).Config
+    if unknown := sorted(settings.keys() - {field.name for field in dataclasses.fields(cls)}):
+        raise ValueError(f"{origin}: there is no setting {unknown[0]!r}")
+    return algorithm, cls(**settings), num_seeds
+
+
+def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num_seeds: int) -> dict[str, Any]:
+    """Weights, statistics and the curve of all seeds."""
+    keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
+    learner = jax.eval_shape(jax.vmap(init), keys)
+    shapes = {name: np.empty(shape, dtype) for name, dtype, shape in info.leaves if name.startswith(("curve.", "iter"))}
+    names = ("returns", "finished", "steps")
+    if "iterations" not in shapes or any(f"curve.{name}" not in shapes for name in names):
+        raise ValueError(f"load: {path} is not the checkpoint of a run")
+    like = {
+        "learner": {"params": learner.params, "statistics": learner.statistics},
+        "curve": {name: shapes[f"curve.{name}"] for name in names},
+        "iterations": shapes["iterations"],
+    }
+    try:
+        return data.restore(path, like, partial=True)
+    except ValueError as fault:
+        raise ValueError(f"{_origin(path, info)}: {fault}") from None
+
+
+def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
+    """The start of errors about a run that does not fit this version."""
+    return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {jaxenv.__version__}"
+
+
+def _module(algorithm: str) -> Any:
+    return importlib.import_module(ALGORITHMS[algorithm])

@@ -1,0 +1,91 @@
+"""`jaxenv show`: the text, the picture, JSON, and what is refused."""
+
+import pytest
+
+from jaxenv import cli
+from jaxenv.cli import show
+from tests.cli.commands import printed_json, refusal
+
+
+def printed(capsys, *argv):
+    assert cli.main(["show", *argv]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_show_prints_the_sheet_params_options_and_stack(capsys):
+    out = printed(capsys, "CartPole-v1", "--set", "length=1.5")
+    title, summary, *lines = out.splitlines()
+    assert title.split() == ["CartPole-v1", "Classic", "control"]
+    assert summary == "Balance a pole on a cart by pushing the cart left or right."
+    for line in (
+        "Observation  float32[4]  cart position (m), velocity (m/s), pole angle (rad), rate (rad/s)",
+        "Names        left, right",
+        "Time limit   500 steps",
+        "  length       1.5 m (default 0.5)  above 0     half the length of the pole",
+        "  gravity      9.8 m/s^2",
+        "  37 bytes of state per lane",
+    ):
+        assert line in lines
+    assert [line for line in lines if line.startswith("  TimeLimit")] == ["  TimeLimit(duration=500)"]
+    assert "\x1b" not in out  # piped output has no colours
+    assert max(map(len, lines)) <= 100
+
+
+def test_long_descriptions_are_indented_below_their_first_line(capsys):
+    lines = printed(capsys, "CartPole-v1").splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("  sutton_barto_reward"))
+    column = lines[first].index("whether")
+    assert lines[first + 1][:column].isspace()
+    assert lines[first + 1][column:].startswith("of 1")
+
+
+def test_show_prints_the_picture_on_demand(capsys):
+    lines = printed(capsys, "Catch-bsuite", "--picture").splitlines()
+    picture = [line for line in lines if "\x1b[38;2;" in line]
+    assert len(picture) == 20  # 40 pixels in a terminal of 24 lines
+    assert "▀" in picture[0]
+
+
+def test_show_prints_json(capsys):
+    data = printed_json(capsys, "show", "MiniGrid-Empty-5x5-v0", "--set", "success_reward=2")
+    assert data["id"] == "MiniGrid-Empty-5x5-v0"
+    assert data["family"] == "Grid worlds"
+    assert data["rows"]["Terminates"] == [{"head": "", "text": "on the goal"}]
+    assert data["actions"][2] == "forward"
+    params = {param["name"]: param for param in data["params"]}
+    assert (params["success_reward"]["value"], params["success_reward"]["default"]) == (2.0, 1.0)
+    assert next(option["value"] for option in data["options"] if option["name"] == "max_size") == 5
+    assert data["stack"][-1]["level"] == "MiniGrid-Empty-5x5-v0(max_size=5)"
+    assert data["bytes_per_lane"] == 81
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("id", ["SimpleBandit-bsuite", "Swimmer-misc", "TicTacToe-v0", "gymnax:Asterix-MinAtar"])
+def test_show_describes_every_kind_of_environment(capsys, id):
+    assert "bytes of state per lane" in printed(capsys, id)
+
+
+def test_an_environment_of_a_suite_is_shown_without_a_sheet(capsys):
+    out = printed(capsys, "gymnax:CartPole-v1")
+    assert "Action       int32 0 .. 1" in out
+    assert "  masscart   1" in out
+
+
+def test_a_value_that_is_stored_in_float32_is_shown_as_it_was_written():
+    assert show._equal(0.1, 0.1)
+    assert show._number(0.20943951023931953) == "0.2094395"
+    assert show._number((1.0, 0.0)) == "[1, 0]"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["CartPole-v7"], "no environment 'CartPole-v7', did you mean 'CartPole-v1'"),
+        (["CartPole-v1", "--set", "length=-1"], "CartPole-v1: length must be above 0, got -1.0"),
+        (["gymnax:DeepSea-bsuite", "--picture"], "gymnax:DeepSea-bsuite has no picture"),
+    ],
+)
+def test_wrong_input_to_show_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
+    assert message in refusal(capsys, "show", *argv)

@@ -1,0 +1,60 @@
+"""Films as objects: their frames, files and players."""
+
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+import jaxenv
+from jaxenv.rollout import Film
+from jaxenv.rollout._frames import frames
+from tests.rollout.test_record import push_right
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxenv.make("CartPole-v1", 3)
+
+
+@pytest.fixture(scope="module")
+def film(env):
+    return jaxenv.film(env, push_right, size=8, max_steps=9, fps=20)
+
+
+def test_a_film_holds_the_frames_that_a_file_would_show(env, film, tmp_path):
+    assert film.frames.dtype == np.uint8
+    assert film.frames.shape == (10, 42, 22, 3)
+    jaxenv.record(env, push_right, tmp_path / "recorded.png", size=8, max_steps=9)
+    film.save(tmp_path / "saved.png")
+    assert (tmp_path / "saved.png").read_bytes() == (tmp_path / "recorded.png").read_bytes()
+
+
+def test_a_saved_film_has_all_frames_at_its_speed(film, tmp_path):
+    path = film.save(str(tmp_path / "film.gif"))
+    with Image.open(path) as image:
+        assert len(list(ImageSequence.Iterator(image))) == len(film) == 10
+        assert image.info["duration"] == 50
+
+
+def test_a_film_of_no_steps_shows_the_start_without_controls(env):
+    kinds = {"key": None, "max_steps": 1000, "size": 8, "fps": 30, "captions": True, "initial_memory": ()}
+    assert len(list(frames("film", env, push_right, num_steps=0, **kinds))) == 1
+    still = Film(np.zeros((1, 8, 8, 3), np.uint8))
+    assert repr(still) == "Film(1 frame, 8 x 8 pixels, 30 fps)"
+    assert "<script" not in still._repr_html_()
+
+
+def test_a_notebook_plays_a_film_and_a_terminal_prints_its_size(film):
+    assert repr(film) == "Film(10 frames, 42 x 22 pixels, 20 fps)"
+    html = film._repr_html_()
+    assert 'data-interval="50"' in html
+    assert html.count("iVBORw0KGgo") == 10  # PNG files
+    assert "http" not in html
+
+
+def test_what_does_not_fit_is_refused(env, film):
+    with pytest.raises(ValueError, match="film: num_steps must be at least 0, got -1"):
+        jaxenv.film(env, num_steps=-1)
+    with pytest.raises(ValueError, match="film: env must be an environment, got 'CartPole-v1'"):
+        jaxenv.film("CartPole-v1")
+    with pytest.raises(ValueError, match=r"Film: path must end in \.gif, \.mp4 or \.png, got 'film.webm'"):
+        film.save("film.webm")

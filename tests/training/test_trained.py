@@ -1,0 +1,182 @@
+"""Policies of run folders: which seed, which error, and what the commands show of them."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import cli, data
+from jaxenv.cli import watch
+from jaxenv.training import Trained, _run_films, ppo
+from tests.cli.commands import refusal
+
+CONFIG = ppo.Config(total_steps=2048, num_evaluations=2, num_eval_episodes=3, normalize_observation=True, hidden=(4,))
+SETTINGS = {"algorithm": "ppo", **dataclasses.asdict(CONFIG), "num_seeds": 3, "seed": 0}
+# Returns [evaluation, seed, episode]: seed 1 is the best at the last evaluation, seed 2 has no finished episode there.
+RETURNS = np.array([[[9, 9, 9], [1, 1, 1], [1, 1, 1]], [[3, 3, 3], [4, 5, 99], [50, 50, 50]]], np.float32)
+FINISHED = np.array([[[True] * 3] * 3, [[True] * 3, [True, True, False], [False] * 3]])
+
+
+@functools.cache
+def untrained():
+    """The initial learners of three seeds."""
+    init, _ = ppo.make_iteration(CONFIG)
+    return jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
+
+
+def write(folder, settings):
+    """A run as `seeds.train` writes it, with the leaves that `load` reads."""
+    learner = untrained()
+    steps = np.array([[1024] * 3, [2048] * 3], np.int32)
+    curve = {"steps": steps, "returns": RETURNS, "finished": FINISHED}
+    saved = {"learner": {"params": learner.params, "statistics": learner.statistics, "key": learner.key}}
+    data.save(folder / "checkpoint.npz", {**saved, "curve": curve, "iterations": np.int32(2)}, config=settings)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write(folder, SETTINGS)
+    return folder
+
+
+def test_the_default_seed_is_the_best_at_the_last_evaluation_of_finished_episodes(run):
+    trained = jaxenv.training.load(run)
+    assert (trained.seed, trained.eval_return, trained.steps, trained.config) == (1, 4.5, 2048, CONFIG)
+    assert jaxenv.training.load(run, seed=0).eval_return == 3.0
+    assert np.isnan(jaxenv.training.load(str(run), seed=2).eval_return)
+
+
+def test_the_policy_is_the_network_of_its_seed_with_its_statistics(run):
+    trained, learner = jaxenv.training.load(run, seed=2), jax.tree.map(lambda x: x[2], untrained())
+    env = trained.make_env(num_envs=64, gravity=3.0)
+    assert float(env.params.gravity) == 3.0
+    _, timestep = env.reset(jax.random.key(1))
+    pi, network, shown, view = ppo._model(CONFIG, env)
+    _, seen = view.frozen().transform_timestep(learner.statistics, timestep)
+    expected = pi.mode(network.apply(learner.params, shown(seen.observation))[0])
+    np.testing.assert_array_equal(trained.policy(timestep, None, trained.memory).action, expected)
+    assert len(np.unique(expected)) == 2
+
+
+def test_a_folder_that_does_not_name_its_algorithm_is_one_of_ppo(run, tmp_path):
+    write(tmp_path, {name: value for name, value in SETTINGS.items() if name != "algorithm"})
+    assert jaxenv.training.load(tmp_path).algorithm == "ppo"
+
+
+@pytest.mark.parametrize(
+    ("files", "seed", "message"),
+    [
+        (None, None, "load: there is no folder '.*nowhere'"),
+        ((), None, "holds no run of jaxenv train"),
+        (("config.json",), None, "holds no checkpoint yet, wait for the first evaluation"),
+        (("checkpoint.npz",), None, "is not a checkpoint of data.save"),
+    ],
+)
+def test_a_folder_without_a_policy_is_refused(tmp_path, files, seed, message):
+    folder = tmp_path / ("nowhere" if files is None else "")
+    for name in files or ():
+        (folder / name).write_text("{}")
+    with pytest.raises(ValueError, match=message):
+        jaxenv.training.load(folder, seed)
+
+
+@pytest.mark.parametrize("seed", [3, -1, 1.0, True])
+def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
+    with pytest.raises(ValueError, match="load: seed must be at least 0 and below 3, the seeds of the run, got"):
+        jaxenv.training.load(run, seed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"algorithm": "sac"}, "was written by jaxenv .*: it is not a run of ppo"),
+        ({"temperature": 1.0}, "was written by jaxenv .*: there is no setting 'temperature'"),
+        ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree to restore has .*\[3, 8\]"),
+    ],
+)
+def test_a_run_of_another_version_is_refused(tmp_path, changed, message):
+    write(tmp_path, {**SETTINGS, **changed})
+    with pytest.raises(ValueError, match=message):
+        jaxenv.training.load(tmp_path)
+
+
+def test_options_of_the_run_cannot_be_changed(run):
+    with pytest.raises(ValueError, match="make_env: wrappers is that of the run, leave it out"):
+        jaxenv.training.load(run).make_env(wrappers=["TimeLimit"])
+
+
+@pytest.mark.thorough
+def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
+    curve = ppo.Curve(np.array([[1024] * 3, [2048] * 3]), {}, None, RETURNS, None, None, FINISHED)
+    films = _run_films.RunFilms(tmp_path, CONFIG)
+    films.add(untrained(), curve, 0)
+    films.add(untrained(), curve, 1)
+    films.close()
+    first, last = sorted((tmp_path / "films").iterdir())
+    assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
+    assert first.read_bytes() != last.read_bytes()  # seeds 0 and 1
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
+    out = tmp_path / "film.gif"
+    argv = ["render", "--run", str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
+    assert cli.main([*argv, "--set", "gravity=5", "--max-episode-steps", "7"]) == 0
+    assert "CartPole-v1, seed 1 after 2,048 steps" in capsys.readouterr().out
+    assert out.read_bytes()[:3] == b"GIF"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((), "an ID is required, or --run DIR"),
+        (("CartPole-v1", "--policy-seed", "1"), "--policy-seed: it is a seed of a run, give --run DIR"),
+        (("Pendulum-v1", "--run", "RUN"), "is a run of CartPole-v1, not of Pendulum-v1"),
+        (("--run", "RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
+    ],
+)
+def test_render_refuses_what_does_not_fit_in_one_line(run, capsys, argv, message):
+    assert message in refusal(capsys, "render", *(str(run) if part == "RUN" else part for part in argv))
+
+
+def test_watch_without_a_terminal_names_the_command_for_a_film(run, capsys):
+    assert f"jaxenv render --run {run} --out film.gif" in refusal(capsys, "watch", str(run))
+
+
+@pytest.mark.parametrize(
+    ("lanes", "terminal", "layout"),
+    [
+        (1, (80, 24), watch.Layout(1, 1, 42, 80)),
+        (4, (120, 36), watch.Layout(4, 2, 32, 120)),
+        (4, (36, 12), watch.Layout(2, 2, 16, 36)),  # two of four lanes fit
+        (1, (10, 5), watch.Layout(1, 1, 8, 10)),
+    ],
+)
+def test_as_many_lanes_as_fit_are_shown_as_large_as_possible(lanes, terminal, layout):
+    assert watch.Layout.of(lanes, *terminal) == layout
+
+
+def test_a_frame_shows_every_lane_with_step_reward_and_return():
+    moment = watch.Moment(
+        picture=jnp.zeros((2, 8, 40, 3), jnp.uint8),
+        step=jnp.array([3, 5]),
+        reward=jnp.array([1.0, -0.5]),
+        total=jnp.array([2.5, 4.0]),
+        over=jnp.array([False, True]),
+    )
+    trained = Trained(None, "ppo", CONFIG, 1, 1024, 7.25, None, None)
+    text = watch.frame(trained, jax.device_get(moment), watch.Layout(2, 2, 40, 90), 6, 24)
+    lines = text.split("\n")
+    assert "CartPole-v1  seed 1, trained for 1,024 of 2,048 steps, return 7.25" in lines[0]
+    assert len(lines) == 1 + 4 + 1 + 1
+    assert "step 3  reward 1  return 2.5" in lines[5]
+    assert "\x1b[2mstep 5  reward -0.5  return 4" in lines[5]
+    assert "episode 7" in lines[6]
