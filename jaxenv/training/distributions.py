@@ -34,7 +34,10 @@ class Categorical(NamedTuple):
     first: int = 0
     dtype: Any = np.int32
 
-    num_log_std = 0
+    @property
+    def num_log_std(self) -> int:
+        """0: the choice has no scale."""
+        return 0
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
@@ -65,25 +68,29 @@ class MultiCategorical(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
 
-    num_log_std = 0
-
     @property
     def num_inputs(self) -> int:
+        """The logits of all choices together."""
         return sum(self.num_values)
 
-    def _each(self, logits: jax.Array) -> list[jax.Array]:
-        return jnp.split(logits, np.cumsum(self.num_values)[:-1], axis=-1)
+    @property
+    def num_log_std(self) -> int:
+        """0: the choices have no scale."""
+        return 0
+
+    def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
+        """Number of values and logits of every choice."""
+        return list(zip(self.num_values, jnp.split(logits, np.cumsum(self.num_values)[:-1], axis=-1), strict=True))
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Indices from 0, int32 ``[B, k]``, for logits ``[B, n1 + ... + nk]``."""
-        draws = [
-            random.categorical(random.fold_in(stream, i), logits=group) for i, group in enumerate(self._each(logits))
-        ]
+        streams = [random.fold_in(stream, i) for i in range(len(self.num_values))]
+        draws = [random.categorical(s, logits=x) for s, (_, x) in zip(streams, self._pairs(logits), strict=True)]
         return jnp.stack(draws, axis=-1)
 
     def mode(self, logits: jax.Array) -> jax.Array:
         """The most probable sample."""
-        return jnp.stack([jnp.argmax(group, axis=-1).astype(jnp.int32) for group in self._each(logits)], axis=-1)
+        return jnp.stack([Categorical(n).mode(x) for n, x in self._pairs(logits)], axis=-1)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """The action of a sample."""
@@ -91,12 +98,12 @@ class MultiCategorical(NamedTuple):
 
     def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
         """In nats, ``[...]`` for logits ``[..., n1 + ... + nk]``."""
-        parts = enumerate(self._each(logits))
-        return sum(Categorical(group.shape[-1]).log_probability(group, sample[..., i]) for i, group in parts)
+        log_p = [Categorical(n).log_probability(x, sample[..., i]) for i, (n, x) in enumerate(self._pairs(logits))]
+        return jnp.sum(jnp.stack(log_p), axis=0)
 
     def entropy(self, logits: jax.Array) -> jax.Array:
         """In nats."""
-        return sum(Categorical(group.shape[-1]).entropy(group) for group in self._each(logits))
+        return jnp.sum(jnp.stack([Categorical(n).entropy(x) for n, x in self._pairs(logits)]), axis=0)
 
 
 class Normal(NamedTuple):

@@ -221,7 +221,7 @@ def make_iteration(
 
         return policy
 
-    def collect(learner: Learner) -> tuple[Learner, rollout.Experience, jax.Array]:
+    def collect(learner: Learner) -> tuple[Learner, rollout.Experience, Any]:
         start = network.start(config.num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
