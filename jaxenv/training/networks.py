@@ -79,7 +79,7 @@ class Reader:
 
         Returns:
             Every image ``[B, H, W, C]`` in its own dtype, every category ``[B]`` as int32 from 0, and all other numbers
-            together as float32 ``[B, n]``.
+            together, ``[B, n]``, in their common dtype or as float32: flags are stored as flags.
         """
         images, categories, numbers = [], [], []
         for x, filters, values, lowest in zip(
@@ -90,7 +90,9 @@ class Reader:
             elif values:
                 categories.append(x.astype(jnp.int32) - np.int32(lowest))
             else:
-                numbers.append(x.reshape(x.shape[0], -1).astype(jnp.float32))
+                numbers.append(x.reshape(x.shape[0], -1))
+        if len({x.dtype for x in numbers}) > 1:
+            numbers = [x.astype(jnp.float32) for x in numbers]
         return (*images, *categories, *([jnp.concatenate(numbers, axis=-1)] if numbers else []))
 
 
@@ -106,7 +108,8 @@ class Torso(nn.Module):
         parts = [_convolve(x, filters) for x, filters in zip(inputs, stacks, strict=False)]
         categories = inputs[len(stacks) : len(stacks) + len(values)]
         parts += [jax.nn.one_hot(x, number) for x, number in zip(categories, values, strict=True)]
-        return jnp.concatenate([*parts, *inputs[len(stacks) + len(values) :]], axis=-1)
+        parts += [x.astype(jnp.float32) for x in inputs[len(stacks) + len(values) :]]
+        return jnp.concatenate(parts, axis=-1)
 
 
 def _convolve(image: jax.Array, filters: tuple[Filters, ...]) -> jax.Array:
