@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxenv import random
 from jaxenv._checks import check_integer
 from jaxenv.data._checks import single_stream
+from jaxenv.data._shuffle import shuffled
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def minibatches(
         raise ValueError(
             f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
         )
-    order = random.permutation(single_stream("minibatches", key), count)
+    order = shuffled(single_stream("minibatches", key), count)
     return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, -1, *x.shape[1:]), batch)
 
 

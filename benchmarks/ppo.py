@@ -1,0 +1,183 @@
+"""PPO from end to end, compared with purejaxrl's PPO on gymnax: the same network, batch, epochs and settings.
+
+``python -m benchmarks ppo --ids CartPole-v1 --num-envs 4 64``. See README.md.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import command, measure
+from benchmarks.peers import Unavailable
+from jaxenv._library import default_types
+from jaxenv.training import ppo
+
+DEFAULT_ROWS = (
+    ("CartPole-v1", 4),
+    ("CartPole-v1", 64),
+    ("Breakout-MinAtar", 64),
+    ("SpaceInvaders-MinAtar", 64),
+    ("Asterix-MinAtar", 64),
+)
+_SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
+# The settings of purejaxrl's ppo.py.
+_SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
+_SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
+
+
+def ours(id: str, num_envs: int, total_steps: int) -> Callable:
+    """This library's PPO as a function of a key that returns the mean return of its last training episodes."""
+    config = ppo.Config(
+        env_id=id,
+        num_envs=num_envs,
+        total_steps=total_steps,
+        torso="mlp",
+        num_evaluations=10,
+        num_eval_episodes=1,
+        max_eval_steps=1,  # purejaxrl does not evaluate
+        **_SHARED,
+    )
+    train = ppo.make_train(config)
+    return lambda key: train(key)[1].train["return_mean"].value[-1]
+
+
+def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
+    """purejaxrl's PPO on gymnax, unchanged, as a function of a key.
+
+    Raises:
+        Unavailable: without its libraries, or an id that gymnax lacks.
+    """
+    config = {
+        "LR": _SHARED["learning_rate"],
+        "NUM_ENVS": num_envs,
+        "NUM_STEPS": _SHARED["num_steps"],
+        "TOTAL_TIMESTEPS": total_steps,
+        "UPDATE_EPOCHS": _SHARED["num_epochs"],
+        "NUM_MINIBATCHES": _SHARED["num_minibatches"],
+        "GAMMA": _SHARED["gamma"],
+        "GAE_LAMBDA": _SHARED["lambda_"],
+        "CLIP_EPS": _SHARED["clip"],
+        "ENT_COEF": _SHARED["entropy_cost"],
+        "VF_COEF": _SHARED["value_cost"],
+        "MAX_GRAD_NORM": _SHARED["max_gradient_norm"],
+        "ACTIVATION": "tanh",
+        "ENV_NAME": id,
+        "ANNEAL_LR": True,
+    }
+    sys.modules.setdefault("navix", types.ModuleType("navix"))  # for a wrapper that ppo.py does not use
+    try:
+        with default_types():
+            sys.modules["wrappers"] = _module("wrappers")
+            module = _module("ppo")
+            module.gymnax = types.SimpleNamespace(make=_make)
+            train = module.make_train(config)
+    except (ImportError, ValueError) as error:
+        raise Unavailable(f"purejaxrl: {error}") from None
+    finally:
+        sys.modules.pop("wrappers", None)
+
+    def run(key):
+        metrics = train(key)["metrics"]
+        ended = metrics["returned_episode"]
+        last = ended.shape[0] * 9 // 10
+        returns = jax.numpy.where(ended, metrics["returned_episode_returns"], 0.0)[last:]
+        return returns.sum() / jax.numpy.maximum(ended[last:].sum(), 1)
+
+    return run
+
+
+def _make(id: str) -> tuple[Any, Any]:
+    """gymnax's environment with the step of gymnax before 1.0, which purejaxrl expects: one flag ``done``."""
+    import gymnax
+
+    env, params = gymnax.make(id)
+
+    class Env(type(env)):
+        def step(self, *args):
+            observation, state, reward, terminated, truncated, info = super().step(*args)
+            return observation, state, reward, terminated | truncated, info
+
+    env.__class__ = Env
+    return env, params
+
+
+def _module(name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    exec(compile((_SOURCE / f"{name}.py").read_text(), name, "exec"), module.__dict__)
+    return module
+
+
+def compare(id: str, num_envs: int, total_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs both sides of one row, interleaved, and returns a row of the result file."""
+    runs: dict[str, Callable] = {}
+    compiling, notes = {}, []
+    for name, make, key in (("jaxenv", ours, jax.random.key), ("purejaxrl", theirs, jax.random.PRNGKey)):
+        try:
+            train = make(id, num_envs, total_steps)
+        except Unavailable as error:
+            notes.append(str(error))
+            continue
+        with default_types():
+            started = time.perf_counter()
+            compiled = jax.jit(train).lower(key(0)).compile()
+            compiling[name] = time.perf_counter() - started
+        runs[name] = lambda seed, compiled=compiled, key=key: float(compiled(key(seed)))
+    timed = measure.time_interleaved(runs, repeats)
+    return {
+        "id": id,
+        "num_envs": num_envs,
+        "total_steps": total_steps,
+        "contestants": {
+            name: {
+                "steps_per_second": total_steps / statistics.median(seconds for seconds, _ in timed[name]),
+                "seconds": [seconds for seconds, _ in timed[name]],
+                "return": [value for _, value in timed[name]],
+                "compile_seconds": compiling[name],
+            }
+            for name in runs
+        },
+        "notes": notes,
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table."""
+    lines = []
+    for row in rows:
+        sides = row["contestants"]
+        rates = [sides.get(name, {}).get("steps_per_second") for name in ("jaxenv", "purejaxrl")]
+        ratio = f"{rates[0] / rates[1]:.2f}x" if all(rates) else "-"
+        lines.append([row["id"], str(row["num_envs"]), *(f"{r / 1e3:.0f}" if r else "-" for r in rates), ratio])
+        for name in ("jaxenv", "purejaxrl"):
+            side = sides.get(name)
+            lines[-1].append(f"{side['compile_seconds']:.1f}" if side else "-")
+            lines[-1].append(f"{np.mean(side['return']):.1f}" if side else "-")
+    header = ["id", "lanes", "jaxenv", "purejaxrl", "ratio", "compile s", "return", "compile s", "return"]
+    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
+    title = "Thousand environment steps per second of whole training runs; the return of the last tenth of the run."
+    return "\n".join([title, measure.table(header, lines), *notes])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("ppo", __doc__)
+    parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="environments (default: five rows)")
+    parser.add_sizes(num_envs=[64], num_steps=400_000, repeats=3, steps="environment steps of a run, over all lanes")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for id, num_envs in [(id, n) for id in args.ids for n in args.num_envs] if args.ids else DEFAULT_ROWS:
+        print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+        rows.append(compare(id, num_envs, args.num_steps, args.repeats))
+    return command.finish("ppo", args, rows, report, repeats=args.repeats, total_steps=args.num_steps)

@@ -1,0 +1,234 @@
+"""Distributions over actions, whose parameters a network computes.
+
+=================== ==================================== ============================================================
+distribution        action spec                          inputs
+=================== ==================================== ============================================================
+`Categorical`       an integer                           ``[B, n]`` logits
+`MultiCategorical`  an array of integers                 ``[B, n1 + n2 + ...]`` logits, one group for each
+`Normal`            an array of floats                   ``[B, 2 n]`` means and log standard deviations
+`TanhNormal`        a bounded array of floats            ``[B, 2 n]`` of the number before the tanh
+=================== ==================================== ============================================================
+
+A *sample* is what the probability belongs to, and what a learner stores. ``to_action`` makes it an action of the spec:
+it clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs
+from jaxenv.timestep import TimeStep
+
+_MASKED = np.float32(-1e9)  # a finite logit, so that entropy and gradient of a masked action are 0, not NaN
+_LOG_STD = (-5.0, 2.0)
+_HALF_LOG_TWO_PI = np.float32(0.5 * np.log(2 * np.pi))
+
+
+class Categorical(NamedTuple):
+    """A choice among ``num_inputs`` consecutive integers, starting at ``first``."""
+
+    num_inputs: int
+    first: int = 0
+    dtype: Any = np.int32
+
+    @property
+    def num_log_std(self) -> int:
+        """0: the choice has no scale."""
+        return 0
+
+    def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
+        """Indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
+        return random.categorical(stream, logits=logits)
+
+    def mode(self, logits: jax.Array) -> jax.Array:
+        """The most probable sample."""
+        return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+
+    def to_action(self, sample: jax.Array) -> jax.Array:
+        """The action of a sample."""
+        return (sample + np.int32(self.first)).astype(self.dtype)
+
+    def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
+        """In nats, ``[...]`` for logits ``[..., n]``."""
+        return jnp.take_along_axis(jax.nn.log_softmax(logits), sample[..., None], axis=-1)[..., 0]
+
+    def entropy(self, logits: jax.Array) -> jax.Array:
+        """In nats."""
+        return -jnp.sum(jax.nn.softmax(logits) * jax.nn.log_softmax(logits), axis=-1)
+
+
+class MultiCategorical(NamedTuple):
+    """Independent choices: ``num_values[i]`` consecutive integers from ``first[i]``, in the shape of the spec."""
+
+    num_values: tuple[int, ...]
+    first: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def num_inputs(self) -> int:
+        """The logits of all choices together."""
+        return sum(self.num_values)
+
+    @property
+    def num_log_std(self) -> int:
+        """0: the choices have no scale."""
+        return 0
+
+    def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
+        """Number of values and logits of every choice."""
+        return list(zip(self.num_values, jnp.split(logits, np.cumsum(self.num_values)[:-1], axis=-1), strict=True))
+
+    def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
+        """Indices from 0, int32 ``[B, k]``, for logits ``[B, n1 + ... + nk]``."""
+        streams = [random.fold_in(stream, i) for i in range(len(self.num_values))]
+        draws = [random.categorical(s, logits=x) for s, (_, x) in zip(streams, self._pairs(logits), strict=True)]
+        return jnp.stack(draws, axis=-1)
+
+    def mode(self, logits: jax.Array) -> jax.Array:
+        """The most probable sample."""
+        return jnp.stack([Categorical(n).mode(x) for n, x in self._pairs(logits)], axis=-1)
+
+    def to_action(self, sample: jax.Array) -> jax.Array:
+        """The action of a sample."""
+        return (sample + np.array(self.first, np.int32)).reshape(-1, *self.shape).astype(self.dtype)
+
+    def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
+        """In nats, ``[...]`` for logits ``[..., n1 + ... + nk]``."""
+        log_p = [Categorical(n).log_probability(x, sample[..., i]) for i, (n, x) in enumerate(self._pairs(logits))]
+        return jnp.sum(jnp.stack(log_p), axis=0)
+
+    def entropy(self, logits: jax.Array) -> jax.Array:
+        """In nats."""
+        return jnp.sum(jnp.stack([Categorical(n).entropy(x) for n, x in self._pairs(logits)]), axis=0)
+
+
+class Normal(NamedTuple):
+    """Independent normal numbers in the shape of the spec. Actions are samples, clipped to the bounds."""
+
+    spec: specs.Array
+
+    @property
+    def num_inputs(self) -> int:
+        return 2 * self.num_log_std
+
+    @property
+    def num_log_std(self) -> int:
+        """How many of the inputs, the last ones, are log standard deviations."""
+        return self.spec.numel
+
+    def _moments(self, inputs):
+        mean, log_std = jnp.split(inputs, 2, axis=-1)
+        return mean, jnp.clip(log_std, *_LOG_STD)
+
+    def sample(self, inputs: jax.Array, stream: random.Stream) -> jax.Array:
+        """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
+        mean, log_std = self._moments(inputs)
+        return mean + jnp.exp(log_std) * random.normal(stream, mean.shape[1:])
+
+    def mode(self, inputs: jax.Array) -> jax.Array:
+        """The most probable sample."""
+        return self._moments(inputs)[0]
+
+    def to_action(self, sample: jax.Array) -> jax.Array:
+        """The action of a sample."""
+        action = sample.reshape(-1, *self.spec.shape).astype(self.spec.dtype)
+        if isinstance(self.spec, specs.Bounded):
+            return jnp.clip(action, self.spec.minimum[None], self.spec.maximum[None])
+        return action
+
+    def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
+        """Of the sample, before it is clipped; in nats, ``[...]`` for inputs ``[..., 2 n]``."""
+        mean, log_std = self._moments(inputs)
+        distance = (sample - mean) / jnp.exp(log_std)
+        return jnp.sum(-0.5 * distance**2 - log_std - _HALF_LOG_TWO_PI, axis=-1)
+
+    def entropy(self, inputs: jax.Array) -> jax.Array:
+        """Of the sample, in nats."""
+        return jnp.sum(self._moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
+
+
+class TanhNormal(NamedTuple):
+    """Independent normal numbers that a tanh squashes into the bounds of the spec.
+
+    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples are the numbers before the tanh.
+    """
+
+    spec: specs.Bounded
+
+    @property
+    def num_inputs(self) -> int:
+        return 2 * self.num_log_std
+
+    @property
+    def num_log_std(self) -> int:
+        """How many of the inputs, the last ones, are log standard deviations."""
+        return self.spec.numel
+
+    def sample(self, inputs: jax.Array, stream: random.Stream) -> jax.Array:
+        """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
+        return Normal(self.spec).sample(inputs, stream)
+
+    def mode(self, inputs: jax.Array) -> jax.Array:
+        """The sample whose action is the median action."""
+        return Normal(self.spec).mode(inputs)
+
+    def to_action(self, sample: jax.Array) -> jax.Array:
+        """The action of a sample."""
+        low, high = self.spec.minimum[None], self.spec.maximum[None]
+        unit = jnp.tanh(sample).reshape(-1, *self.spec.shape)
+        # Rounding must not leave the bounds.
+        return jnp.clip(low + (unit + 1) * (0.5 * (high - low)), low, high).astype(self.spec.dtype)
+
+    def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
+        """The density of the action, in nats, where actions are measured from -1 to 1."""
+        # log(1 - tanh(u)**2) in a form that is exact for large u
+        slope = 2 * (np.float32(np.log(2)) - sample - jax.nn.softplus(-2 * sample))
+        return Normal(self.spec).log_probability(inputs, sample) - jnp.sum(slope, axis=-1)
+
+    def entropy(self, inputs: jax.Array) -> jax.Array:
+        """Of the number before the tanh, in nats: that of the action has no closed form."""
+        return Normal(self.spec).entropy(inputs)
+
+
+Distribution = Categorical | MultiCategorical | Normal | TanhNormal
+
+
+def masked(logits: jax.Array, mask: Any) -> jax.Array:
+    """Logits ``[..., n]`` without the actions that ``mask``, bool of the same shape, forbids; ``()`` allows all."""
+    return logits if isinstance(mask, tuple) else jnp.where(mask, logits, _MASKED)
+
+
+def legal_actions(spec: Any, timestep: TimeStep) -> Any:
+    """``env_info["action_mask"]`` ``[B, n]`` where the action is one integer, ``()`` if there is none."""
+    one = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
+    return timestep.env_info.get("action_mask", ()) if one else ()
+
+
+def of_spec(owner: str, spec: Any, squash: bool = False) -> Distribution:
+    """The distribution for an action spec.
+
+    Args:
+        owner: the learner, for errors.
+        spec: the action spec.
+        squash: a `TanhNormal` for floats instead of a `Normal`.
+
+    Raises:
+        ValueError: for a tree of actions, and for an infinite bound with ``squash``.
+    """
+    if not specs.is_spec(spec):
+        raise ValueError(f"{owner}: the action must be one array, got {spec}: FlattenAction makes one of several")
+    if isinstance(spec, specs.Bounded) and spec.is_discrete:
+        first = np.broadcast_to(spec.minimum, spec.shape).astype(np.int64).reshape(-1)
+        last = np.broadcast_to(spec.maximum, spec.shape).astype(np.int64).reshape(-1)
+        if spec.shape == ():
+            return Categorical(spec.num_values, int(spec.minimum), spec.dtype)
+        return MultiCategorical(tuple((last - first + 1).tolist()), tuple(first.tolist()), spec.shape, spec.dtype)
+    if not squash:
+        return Normal(spec)
+    if not (isinstance(spec, specs.Bounded) and np.isfinite([spec.minimum, spec.maximum]).all()):
+        raise ValueError(f"{owner}: squash=True needs finite bounds of the action, got {spec}")
+    return TanhNormal(spec)

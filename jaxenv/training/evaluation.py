@@ -1,0 +1,109 @@
+"""What all learners need around their updates: the two environments, evaluations and the learning curve."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+import jaxenv
+from jaxenv import _export, rollout
+from jaxenv.data import transformers
+from jaxenv.environment import Environment
+from jaxenv.training.config import RunConfig
+from jaxenv.wrapper import layers
+from jaxenv.wrappers import BatchWrapper
+
+
+@_export.named_tuple
+class Curve(NamedTuple):
+    """The evaluations of a run, ``[num_evaluations]`` each.
+
+    Attributes:
+        steps: int32, the number of rows of all lanes so far.
+        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
+            of the training stack.
+        losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
+        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes.
+        lengths: int32, same shape.
+        terminated: bool, same shape, whether the task ended the episode.
+        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
+    """
+
+    steps: jax.Array
+    train: dict[str, Any]
+    losses: Any
+    returns: jax.Array
+    lengths: jax.Array
+    terminated: jax.Array
+    finished: jax.Array
+
+
+def environments(
+    name: str, config: RunConfig, env: Environment | None, eval_env: Environment | None
+) -> tuple[Environment, Environment]:
+    """The stacks to train and to evaluate on: those given, or those of ``config.env_id``.
+
+    Args:
+        name: the name of the learner, for errors.
+        config: the settings of the run.
+        env: a stack with ``config.num_envs`` lanes and ``next_step`` restarts.
+        eval_env: a stack whose number of lanes divides ``config.num_eval_episodes``.
+
+    Raises:
+        ValueError: if one of the two is missing, or they do not fit the settings or each other.
+    """
+    if env is None and eval_env is None:
+        env = jaxenv.load(config.env_id, config.num_envs, wrappers=config.wrappers)
+        eval_env = jaxenv.load(config.env_id, config.num_eval_episodes, wrappers=config.wrappers, mode="eval")
+    if env is None or eval_env is None:
+        raise ValueError(f"{name}: env and eval_env must be given together")
+    if env.autoreset != "next_step":
+        raise ValueError(f"{name}: env must restart lanes by autoreset='next_step', got {env.autoreset!r} in {env}")
+    if env.num_envs != config.num_envs:
+        raise ValueError(f"{name}: config.num_envs is {config.num_envs}, {env} has {env.num_envs} lanes")
+    for spec in ("observation_spec", "action_spec"):
+        ours, theirs = getattr(env, spec)(), getattr(eval_env, spec)()
+        if ours != theirs:
+            raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
+    if env.reward_spec().shape != ():
+        raise ValueError(f"{name}: the reward must be one number per lane, got {env.reward_spec()}")
+    for level in layers(eval_env):
+        if isinstance(level, BatchWrapper) and "observation" in level.owns:
+            raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
+    return env, eval_env
+
+
+def normalizer(config: RunConfig) -> Any:
+    """The transformer through which policy and learner see observations."""
+    return transformers.ObservationNormalizer(clip=10.0) if config.normalize_observation else transformers.Identity()
+
+
+def evaluate(
+    config: RunConfig,
+    env: Environment,
+    policy: Callable,
+    memory: Any,
+    statistics: Any,
+    key: jax.Array,
+) -> dict[str, jax.Array]:
+    """Plays ``config.num_eval_episodes`` whole episodes; returns the last four fields of a `Curve`.
+
+    Args:
+        config: the settings of the run.
+        env: the stack to evaluate on.
+        policy: ``policy(timestep, stream, memory)``, or without the memory if it has none.
+        memory: its memory at the start of an episode, ``()`` for none.
+        statistics: the statistics of the observations.
+        key: a typed key.
+    """
+    _, timestep = jax.eval_shape(env.reset, key)
+    policy, memory = normalizer(config).frozen().wrap_policy(policy, timestep, memory, state=statistics)
+    episodes = rollout.evaluate(
+        env, policy, key, config.num_eval_episodes, initial_memory=memory, max_steps=config.max_eval_steps
+    )
+    return {
+        "returns": episodes.returns,
+        "lengths": episodes.lengths,
+        "terminated": episodes.terminated,
+        "finished": episodes.finished & ~episodes.abnormal,
+    }

@@ -1,0 +1,9 @@
+"""Settings that were tuned for an environment, by learner and id; docs/guides/training.md has their results."""
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "ppo": {},
+    "dqn": {},
+    "sac": {},
+}
