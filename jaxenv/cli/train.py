@@ -20,8 +20,7 @@ from jaxenv.cli._arguments import Help, add_seed, add_settings, assignment, inte
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
-from jaxenv.training import _algorithms
-from jaxenv.training.presets import PRESETS, preset
+from jaxenv.training import _algorithms, presets
 
 
 def add(commands) -> None:
@@ -142,10 +141,10 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     """The learner's name, its config, and where the settings come from, as text."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
     env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else ())
-    with_preset = [] if args.no_preset else [name for name, by_id in PRESETS.items() if args.id in by_id]
+    with_preset = [] if args.no_preset else [name for name, by_id in presets.PRESETS.items() if args.id in by_id]
     algorithm = args.algo or next(iter(with_preset), None) or _algorithms.suited(env.action_spec())
     cls = _algorithms.module("train", algorithm).Config
-    base = preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
+    base = presets.preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
     origin = f"its preset for {args.id}" if algorithm in with_preset else "its default settings"
     settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in ("env_id", "total_steps")}
     given = dict(_setting(text, cls, args.parser) for text in args.set)

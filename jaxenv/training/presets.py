@@ -41,5 +41,5 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
     ids = sorted({known for by_id in among.values() for known in by_id})
     hint = did_you_mean(env_id, ids)
     listed = f"there are presets for {', '.join(ids)}" if ids else "there are no presets"
-    owner = "no learner" if algorithm is None else algorithm
-    raise ValueError(f"preset: {owner} has none for {env_id!r}{f', {hint}' if hint else ';'} {listed}")
+    owner = "there is" if algorithm is None else f"{algorithm} has"
+    raise ValueError(f"preset: {owner} none for {env_id!r}{f', {hint}' if hint else ';'} {listed}")
