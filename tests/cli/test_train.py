@@ -40,8 +40,8 @@ def test_the_action_spec_chooses_the_learner_where_there_is_no_preset(id, algori
 
 def test_wrappers_are_part_of_the_environment_that_chooses_the_learner(monkeypatch):
     monkeypatch.setattr(presets, "PRESETS", {"ppo": {}})
-    name, config, _ = train.configured(parsed("Pendulum-v1", "--set", "wrappers=DiscretizeAction(bins=3)"))
-    assert (name, config.wrappers) == ("ppo", (("DiscretizeAction", {"bins": 3}),))
+    name, config, _ = train.configured(parsed("Pendulum-v1", "--set", "wrappers=DiscretizeAction(num_actions=3)"))
+    assert (name, config.wrappers) == ("ppo", (("DiscretizeAction", {"num_actions": 3}),))
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def test_two_stacks_of_one_task_are_required():
             "reward must be one number per lane",
         ),
         (
-            lambda: AutoReset(
-                NormalizeObservation(random_environment(specs.Array((2,), np.float32), specs.discrete(2), num_envs=16))
+            lambda: NormalizeObservation(
+                AutoReset(random_environment(specs.Array((2,), np.float32), specs.discrete(2), num_envs=16))
             ),
             "evaluation cannot share the statistics of .*, set normalize_observation",
         ),
