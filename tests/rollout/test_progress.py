@@ -11,9 +11,9 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress(2) as advance:
-        advance(1, "return 12.5, 1,000 steps/s")
-        print("a line of the table")
         advance(1)
+        print("a line of the table")
+        advance(1, "return 12.5, 1,000 steps/s")
     out, err = capsys.readouterr()
     assert out == "a line of the table\n"  # not on the console of the bar
     assert "return 12.5, 1,000 steps/s" in err
