@@ -176,9 +176,14 @@ def test_options_of_the_run_cannot_be_changed(run):
 @pytest.mark.thorough
 def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     curve = ppo.Curve(np.array([[1024] * 3, [2048] * 3]), {}, None, RETURNS, None, None, FINISHED)
+    bias = jnp.array([[9.0, 0], [0, 9], [0, 0]])  # seed 0 pushes to the left, seed 1 to the right
+    learner = untrained()
+    actor = learner.params["params"]["actor"]
+    actor = {**actor, "Dense_1": {**actor["Dense_1"], "bias": bias}}
+    learner = dataclasses.replace(learner, params={"params": {**learner.params["params"], "actor": actor}})
     films = _run_films.RunFilms(tmp_path, CONFIG)
-    films.add(untrained(), curve, 0)
-    films.add(untrained(), curve, 1)
+    films.add(learner, curve, 0)
+    films.add(learner, curve, 1)
     films.close()
     first, last = sorted((tmp_path / "films").iterdir())
     assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
