@@ -35,9 +35,10 @@ def stops_at_once(message: Callable[[], str]) -> Iterator[None]:
         _leave(number, f"{message()}\n")
 
     def wait() -> None:
-        while received := reader.recv(1):
-            if received[0] in numbers:
-                stop(received[0])
+        with reader:
+            while received := reader.recv(1):
+                if received[0] in numbers:
+                    stop(received[0])
 
     reader, writer = socket.socketpair()
     writer.setblocking(False)
