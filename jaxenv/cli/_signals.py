@@ -23,27 +23,25 @@ def quit_process(number: int = signal.SIGINT, *_) -> NoReturn:
 def stops_at_once(message: Callable[[], str]) -> Iterator[None]:
     """Within the block Ctrl-C and SIGTERM end the process with ``message()`` on stderr, also in compiled code.
 
-    Python runs the handlers of signals only between its own instructions, so a thread waits for them. The exit code is
-    128 plus the number of the signal. Does nothing where the command is a function call in somebody else's process.
+    Python runs the handlers of signals only between its own instructions, so a thread waits for them, and the handlers
+    do nothing. The exit code is 128 plus the number of the signal. Where the command is a function call in somebody
+    else's process, their handlers stay.
     """
     if signal.getsignal(signal.SIGINT) is not quit_process:
         yield
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
 
-    def stop(number: int, *_) -> None:
-        _leave(number, f"{message()}\n")
-
     def wait() -> None:
         with reader:
             while received := reader.recv(1):
                 if received[0] in numbers:
-                    stop(received[0])
+                    _leave(received[0], f"{message()}\n")
 
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     threading.Thread(target=wait, name="jaxenv-signals", daemon=True).start()
-    before = [signal.signal(number, stop) for number in numbers]
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
     wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         yield

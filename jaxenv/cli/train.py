@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
         )
         with (
             contextlib.ExitStack() as stack,
-            stops_at_once(lambda: _stopped(folder)),
+            stops_at_once(_stopped),
             progress(config.num_evaluations, "evaluations") as advance,
         ):
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
@@ -210,11 +210,11 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
         before = time.perf_counter()
 
 
-def _stopped(folder: pathlib.Path) -> str:
+def _stopped() -> str:
     """What a run says when a signal ends it."""
     command = shlex.join(["jaxenv", *sys.argv[1:]])
     resume = command if "--resume" in sys.argv else f"{command} --resume"
-    return f"jaxenv train: stopped, {folder} holds all finished evaluations; continue with: {resume}"
+    return f"jaxenv train: stopped; resume from the last checkpoint with: {resume}"
 
 
 def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:

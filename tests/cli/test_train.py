@@ -180,7 +180,7 @@ with drift.registered():
         finally:
             child.kill()
     assert child.returncode == 128 + signal.SIGTERM
-    assert error.startswith(f"jaxenv train: stopped, {tmp_path}/a run holds all finished evaluations; continue with: ")
+    assert error.startswith("jaxenv train: stopped; resume from the last checkpoint with: jaxenv train Catch")
     assert error.endswith(f"--out '{tmp_path}/a run' --set work=1000000000 num_evaluations=2 --resume\n")
     assert jaxenv.training.load(tmp_path / "a run").steps == 100
 
