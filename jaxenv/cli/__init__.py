@@ -1,4 +1,4 @@
-"""The command ``jaxenv``: list, show, play, roll out, film and check environments, train on them, run benchmarks.
+"""The command ``jaxenv``: list, show, play, roll out, film and check environments; train, watch and evaluate policies.
 
 Results go to stdout; the progress bar and errors go to stderr. Wrong input is reported in one line with exit code 2.
 """
@@ -7,26 +7,27 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import jaxenv
-from jaxenv.cli import bench, check, listing, play, render, rollout, show, train, watch
+from jaxenv.cli import bench, check, evaluate, listing, play, render, rollout, show, train, watch
 from jaxenv.cli._arguments import Parser
+from jaxenv.cli._signals import quit_process
 
 # In the order of the help. The function ``add(commands)`` of each module adds its parser.
-COMMANDS = (listing, show, play, rollout, render, train, watch, check, bench)
+COMMANDS = (listing, show, play, rollout, render, train, watch, evaluate, check, bench)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
 
-    The code is 0 for success, 1 for a failed check, 2 for wrong input, 130 for Ctrl-C and 141 for a closed pipe.
+    The code is 0 for success, 1 for a failed check or training run, 2 for wrong input, 130 for Ctrl-C, 143 for SIGTERM
+    and 141 for a closed pipe.
 
     Args:
         argv: the arguments; those of the process by default.
     """
     if argv is None:
-        signal.signal(signal.SIGINT, _quit)
+        signal.signal(signal.SIGINT, quit_process)
     try:
         try:
             args = make_parser().parse_args(argv)
@@ -42,17 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0
-
-
-def _quit(*_) -> NoReturn:
-    """Ends the process on Ctrl-C without unwinding.
-
-    JAX loses a KeyboardInterrupt raised in one of its callbacks, and may crash at exit after
-    an interrupted compilation.
-    """
-    if sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the progress bar hides the cursor
-    os._exit(130)
 
 
 def make_parser() -> Parser:

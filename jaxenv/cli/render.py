@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             if args.id not in (None, trained.config.env_id):
                 args.parser.error(f"{args.folder} is a run of {trained.config.env_id}, not of {args.id}: leave out ID")
             env = trained.make_env(args.num_envs, **settings)
-            played = {"policy": trained.policy, "initial_memory": trained.memory}
+            played = {"policy": trained.policy, "initial_memory": trained.make_memory(args.num_envs)}
             shown = f"  {trained.config.env_id}, seed {trained.seed} after {trained.steps:,} steps"
         path = jaxenv.record(
             env,

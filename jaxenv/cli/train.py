@@ -2,19 +2,25 @@
 
 import argparse
 import ast
+import contextlib
 import dataclasses
 import json
 import pathlib
 import re
+import shlex
 import statistics
+import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jaxenv
 from jaxenv._names import did_you_mean
 from jaxenv.cli._arguments import Help, add_seed, add_settings, assignment, integer, one_line
-from jaxenv.rollout import Table
+from jaxenv.cli._signals import stops_at_once
+from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
+from jaxenv.training import _algorithms, presets
 
 
 def add(commands) -> None:
@@ -22,71 +28,103 @@ def add(commands) -> None:
     command = commands.add_parser(
         "train",
         help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
-        description="Trains a policy by PPO, all seeds in one compiled function. After each evaluation it writes "
-        "curve.csv, curve.png, config.json and checkpoint.npz to a folder. A run that was killed can be resumed.",
+        description="Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
+        "curve.png, config.json and checkpoint.npz to a folder. A run that was stopped can be resumed.",
         epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
     command.add_argument(
+        "--algo",
+        choices=tuple(_algorithms.MODULES),
+        help="the learner (default: one with a preset for ID, else sac for bounded floats as actions, else ppo)",
+    )
+    command.add_argument(
+        "--no-preset", action="store_true", help="the learner's default settings, also where ID has a preset"
+    )
+    command.add_argument(
         "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
     )
     add_seed(command)
     command.add_argument(
-        "--total-steps", metavar="T", type=integer(1), default=300_000, help="environment steps of each seed"
+        "--total-steps",
+        metavar="T",
+        type=integer(1),
+        help="environment steps of each seed (default: those of the preset or of the learner)",
     )
     command.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
     )
     command.add_argument("--resume", action="store_true", help="resume from the checkpoint in the folder, if any")
     command.add_argument(
+        "--checkpoint-every",
+        metavar="N",
+        type=integer(1),
+        default=1,
+        help="write the checkpoint after every N evaluations and at the end",
+    )
+    command.add_argument(
         "--film-every",
         metavar="N",
         type=integer(1),
         help="write a film of the policy after every N evaluations, to films/ in the folder",
     )
+    command.add_argument("--tensorboard", action="store_true", help="write metrics to tensorboard/ in the folder")
+    command.add_argument("--wandb", metavar="PROJECT", help="log metrics to this project of Weights & Biases")
     command.add_argument("--json", action="store_true", help="print a JSON object")
     add_settings(
         command,
-        "fields of jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, wrappers=NormalizeReward, "
-        "'wrappers=PixelObservation(size=64),GrayscaleObservation', ...",
+        "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
+        "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ...",
     )
     command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
     """Trains and prints a line per evaluation."""
-    try:
-        from jaxenv.training import ppo, seeds
-    except ImportError as missing:
-        args.parser.error(one_line(missing))
     folder = args.out or default_folder(args.id)
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
-    table = Table(None)
     try:
+        from jaxenv.training import seeds
+
+        algorithm, config, origin = configured(args)
         threshold = None if ":" in args.id else jaxenv.spec(args.id).reward_threshold
-        given = dict(_setting(text, args.parser) for text in args.set)
-        settings = {field.name for field in dataclasses.fields(ppo.Config)} - {"env_id", "total_steps"}
-        if unknown := sorted(given.keys() - settings):
-            every = f"the settings are {', '.join(sorted(settings))}"
-            hint = did_you_mean(unknown[0], settings, otherwise=every)
-            args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}")
-        config = ppo.Config(**{"env_id": args.id, "total_steps": args.total_steps, **_with_tuples(given)})
-        with progress(config.num_evaluations, "evaluations") as done:
-            runs = seeds.train(config, args.seeds, args.seed, folder, args.resume, threshold, args.film_every)
-            for progressed in runs:
+        runs = seeds.train(
+            config, args.seeds, args.seed, folder, args.resume, threshold, args.film_every, args.checkpoint_every
+        )
+        with (
+            contextlib.ExitStack() as stack,
+            stops_at_once(_stopped),
+            progress(config.num_evaluations, "evaluations") as advance,
+        ):
+            writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
+            if not args.json:
+                print(f"{algorithm} with {origin}, {config.total_steps:,} steps", flush=True)
+                writers.append(Table(None))
+            for progressed, seconds in _timed(runs):
                 count = int(progressed.iterations) - len(curve) // args.seeds
                 curve = seeds.rows(progressed)
-                done(count)
-                if not args.json:
-                    table(curve[-1]["steps"], _summary(curve[-args.seeds :], threshold))
+                newest = curve[-args.seeds :]
+                before = curve[-2 * args.seeds]["steps"] if len(curve) > args.seeds else 0
+                rate = (newest[0]["steps"] - before) * args.seeds / seconds
+                summary = _summary(newest, threshold)
+                advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
+                for writer in writers:
+                    if isinstance(writer, Table):
+                        writer(newest[0]["steps"], summary)
+                    else:
+                        writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
     except (ImportError, ValueError, TypeError) as error:
         args.parser.error(one_line(error))
+    except (FloatingPointError, OSError) as error:
+        held = f"; {folder} keeps what it held before" if isinstance(error, FloatingPointError) else ""
+        args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")
     seconds = time.perf_counter() - started
     if args.json:
-        given = {"id": args.id, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
-        print(json.dumps({**given, "seconds": seconds, "curve": curve}))
+        given = {"id": args.id, "algorithm": algorithm, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
+        settings = {"config": dataclasses.asdict(config)}
+        print(json.dumps({**given, **settings, "seconds": seconds, "curve": curve}))
         return
     print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
 
@@ -96,10 +134,43 @@ def default_folder(id: str) -> pathlib.Path:
     return pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", id)
 
 
-def _setting(text: str, parser: argparse.ArgumentParser) -> tuple[str, Any]:
-    """Name and value of one ``--set``; wrappers with options are written as calls."""
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
+    """The learner's name, its config, and where the settings come from, as text."""
+    wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
+    env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else ())
+    with_preset = [] if args.no_preset else [name for name, by_id in presets.PRESETS.items() if args.id in by_id]
+    algorithm = args.algo or next(iter(with_preset), None) or _algorithms.suited(env.action_spec())
+    cls = _algorithms.module("train", algorithm).Config
+    base = presets.preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
+    origin = f"its preset for {args.id}" if algorithm in with_preset else "its default settings"
+    settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in ("env_id", "total_steps")}
+    given = dict(_setting(text, cls, args.parser) for text in args.set)
+    if unknown := sorted(given.keys() - settings.keys()):
+        every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
+        hint = did_you_mean(unknown[0], settings, otherwise=every)
+        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}")
+    if given:
+        origin += f", {', '.join(text for text in args.set)}"
+    if args.total_steps is not None:
+        given["total_steps"] = args.total_steps
+    return algorithm, dataclasses.replace(base, **given), origin
+
+
+def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str, Any]:
+    """Name and value of one ``--set``: a tuple where the default is one; wrappers with options are written as calls."""
     name, equals, value = text.partition("=")
-    return (name, _wrappers(value, parser)) if name == "wrappers" and equals else assignment(text, parser)
+    if name == "wrappers" and equals:
+        return name, tuple(_wrappers(value, parser))
+    if not isinstance(getattr(cls, name, None), tuple) or not value:
+        return assignment(text, parser)
+    value = value.removeprefix("(").removesuffix(")").removesuffix(",")
+    if not value:
+        return name, ()
+    values = assignment(f"{name}={value}", parser)[1]
+    return name, tuple(values) if isinstance(values, list) else (values,)
 
 
 def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
@@ -119,10 +190,45 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
     return wrappers
 
 
-def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings with tuples for those that take several values, also where only one is given."""
-    several = {n: x if isinstance(x, list) else [x] for n, x in given.items() if n in ("hidden", "wrappers")}
-    return {**given, **{n: tuple(x) for n, x in several.items()}}
+# --- what is reported -------------------------------------------------------------------------------------------------
+
+
+def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:
+    """The writers that the options ask for."""
+    if args.tensorboard:
+        yield TensorBoard(folder / "tensorboard")
+    if args.wandb:
+        settings = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": args.seeds, "seed": args.seed}
+        yield WandB(args.wandb, name=folder.name, config=settings)
+
+
+def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+    """The items, each with the seconds that it took."""
+    before = time.perf_counter()
+    for item in runs:
+        yield item, time.perf_counter() - before
+        before = time.perf_counter()
+
+
+def _stopped() -> str:
+    """What a run says when a signal ends it."""
+    command = shlex.join(["jaxenv", *sys.argv[1:]])
+    resume = command if "--resume" in sys.argv else f"{command} --resume"
+    return f"jaxenv train: stopped; resume from the last checkpoint with: {resume}"
+
+
+def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of each seed, for writers: ``seed0/eval_return``."""
+    return {
+        f"seed{found['seed']}/{name}": value
+        for found in evaluations
+        for name, value in found.items()
+        if name not in ("steps", "seed")
+    }
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
 
 
 def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:

@@ -76,7 +76,8 @@ def run(args: argparse.Namespace) -> None:
                 key = jax.random.fold_in(jax.random.key(args.seed), episode)
                 trained = newest()
                 pace = _Pace(screen, speed)
-                for moment in player.episode(key, trained.memory, lambda: Layout.of(layout.lanes, *screen.size).side):
+                memory = trained.make_memory(layout.lanes)
+                for moment in player.episode(key, memory, lambda: Layout.of(layout.lanes, *screen.size).side):
                     text = frame(trained, moment, Layout.of(layout.lanes, *screen.size), episode, depth)
                     screen.show(text)
                     if pace.wait():

@@ -26,3 +26,4 @@ from jaxenv.rollout.unroll import unroll as unroll
 from jaxenv.rollout.writers import CSV as CSV
 from jaxenv.rollout.writers import Table as Table
 from jaxenv.rollout.writers import TensorBoard as TensorBoard
+from jaxenv.rollout.writers import WandB as WandB

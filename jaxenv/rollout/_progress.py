@@ -7,18 +7,24 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress(total: int, unit: str = "steps") -> Iterator[Callable[[int], None]]:
-    """A bar on stderr that the yielded function advances; nothing if stderr is not a terminal or rich is missing."""
+def progress(total: int, unit: str = "steps") -> Iterator[Callable[..., None]]:
+    """A bar on stderr with the time left; nothing if stderr is not a terminal or rich is missing.
+
+    The yielded function ``advance(count, note="")`` advances it and shows a note behind it.
+    """
     bar: Any = None
     if sys.stderr.isatty():
         with contextlib.suppress(ImportError):
             from rich.console import Console
-            from rich.progress import Progress
+            from rich.progress import Progress, TextColumn
 
-            bar = Progress(console=Console(stderr=True), transient=True)
+            columns = (*Progress.get_default_columns(), TextColumn("{task.fields[note]}", markup=False))
+            # Output that is piped to a file must not go to the console of the bar.
+            redirect = sys.stdout.isatty()
+            bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=redirect)
     if bar is None:
-        yield lambda count: None
+        yield lambda count, note="": None
         return
     with bar:
-        task = bar.add_task(unit, total=total)
-        yield lambda count: bar.advance(task, count)
+        task = bar.add_task(unit, total=total, note="")
+        yield lambda count, note="": bar.update(task, advance=count, note=note)

@@ -1,8 +1,8 @@
-"""Writers of metrics: lines of text, a CSV file, TensorBoard. Each is called as ``writer(step, metrics)``.
+"""Writers of metrics: lines of text, a CSV file, TensorBoard, Weights & Biases.
 
-``metrics`` maps names to numbers, to ``None`` where there is no value, or to lists of them (the components of a vector
-reward), as returned by `jaxenv.rollout.to_host`; arrays are fetched from the device. Writers are context managers and
-close what they open.
+Each is called as ``writer(step, metrics)``. ``metrics`` maps names to numbers, to ``None`` where there is no value, or
+to lists of them (the components of a vector reward), as returned by `jaxenv.rollout.to_host`; arrays are fetched from
+the device. Writers are context managers and close what they open.
 """
 
 import csv
@@ -174,6 +174,32 @@ class TensorBoard(Writer):
 
     def close(self) -> None:
         self._writer.close()
+
+
+class WandB(Writer):
+    """A run of Weights & Biases, one curve per metric.
+
+    Args:
+        project: the project to which the run belongs.
+        **options: further arguments of ``wandb.init``, such as ``name`` and ``config``.
+
+    Raises:
+        ImportError: if wandb is not installed.
+    """
+
+    def __init__(self, project: str, **options: Any):
+        try:
+            import wandb
+        except ImportError as missing:
+            raise ImportError("WandB needs wandb, which is not installed: pip install wandb") from missing
+        self._run = wandb.init(project=project, **options)
+
+    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Logs every metric that has a value. Steps must not decrease, as wandb requires."""
+        self._run.log({name: value for name, value in _flatten(metrics).items() if value is not None}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
 
 
 def _flatten(metrics: Mapping[str, Any], columns: Sequence[str] | None = None, writer: str = "") -> dict[str, Any]:

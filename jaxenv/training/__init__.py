@@ -3,5 +3,6 @@
 They need the extra ``training`` (flax, optax), which is why nothing here imports them.
 """
 
+from jaxenv.training.presets import preset as preset
 from jaxenv.training.trained import Trained as Trained
 from jaxenv.training.trained import load as load

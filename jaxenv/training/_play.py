@@ -39,26 +39,28 @@ class Player:
             none = jnp.zeros(timestep.step_type.shape, jnp.float32)
             return (state, timestep), moment(state, size, none, none, timestep.is_last())
 
-        def advance(now, shown, memory, size: int):
-            (state, timestep, _), _ = jaxenv.unroll(env, policy, now[0], now[1], 1, initial_memory=memory)
+        def advance(now, memory, shown, initial_memory, size: int):
+            (state, timestep, memory), _ = jaxenv.unroll(
+                env, policy, now[0], now[1], 1, initial_memory=initial_memory, memory=memory
+            )
             reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
             new = moment(state, size, reward, shown.total + reward, timestep.is_last())
-            return (state, timestep), tree.where(shown.over, shown, new)
+            return (state, timestep), memory, tree.where(shown.over, shown, new)
 
         self._start = jax.jit(start, static_argnums=1)
-        self._advance: Callable = jax.jit(advance, static_argnums=3)
+        self._advance: Callable = jax.jit(advance, static_argnums=4)
         self._resize = jax.jit(lambda state, size: env.render(state, size), static_argnums=1)
 
-    def episode(self, key: jax.Array, memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
+    def episode(self, key: jax.Array, initial_memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
         """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""
-        size = side()
+        size, memory = side(), initial_memory
         now, shown = self._start(key, size)
         yield jax.device_get(shown)
         for _ in range(self._max_steps):
             if side() != size:  # the terminal has another size now
                 size = side()
                 shown = tree.rebuild(shown, picture=self._resize(now[0], size))
-            now, shown = self._advance(now, shown, memory, size)
+            now, memory, shown = self._advance(now, memory, shown, initial_memory, size)
             moment = jax.device_get(shown)
             yield moment
             if moment.over.all():

@@ -14,14 +14,15 @@ import jaxenv
 from jaxenv.rollout._film_files import write_film
 from jaxenv.rollout._frames import Lanes
 from jaxenv.rollout._frames import Moment as Shown
-from jaxenv.training import ppo
+from jaxenv.training import _algorithms
 from jaxenv.training._play import Player
+from jaxenv.training.config import RunConfig
 
 FOLDER = "films"
 _SIZE, _FPS, _MAX_STEPS = 192, 30, 1000
 
 
-def filmed(runs: Iterator[Any], folder: pathlib.Path, config: ppo.Config, every: int) -> Iterator[Any]:
+def filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: int) -> Iterator[Any]:
     """Passes the iterations of a run on and films every ``every``-th; ends when the last film is written."""
     films = RunFilms(folder, config)
     try:
@@ -37,8 +38,9 @@ def filmed(runs: Iterator[Any], folder: pathlib.Path, config: ppo.Config, every:
 class RunFilms:
     """Writes a GIF of one episode for each policy that it is given, in the order in which they come."""
 
-    def __init__(self, folder: pathlib.Path, config: ppo.Config):
+    def __init__(self, folder: pathlib.Path, config: RunConfig):
         self._folder, self._config = folder / FOLDER, config
+        self._make_policy = _algorithms.module("train", _algorithms.name_of("train", config)).make_policy
         self._queue: queue.Queue[tuple[int, Any, Any] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="jaxenv-run-films", daemon=True)
         self._thread.start()
@@ -64,7 +66,7 @@ class RunFilms:
             try:
                 config = self._config
                 env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
-                policy, memory = ppo.make_policy(config, env, params, statistics)
+                policy, memory = self._make_policy(config, env, params, statistics)
                 player = Player(env, policy, _MAX_STEPS) if player is None else player
                 self._write(player, memory, self._folder / f"steps-{steps:08d}.gif")
             except Exception as fault:  # training must not end because of a film

@@ -2,8 +2,44 @@
 
 from typing import Any
 
+from jaxenv._names import did_you_mean
+from jaxenv.training import _algorithms
+
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {},
     "dqn": {},
     "sac": {},
 }
+
+
+def preset(env_id: str, algorithm: str | None = None) -> Any:
+    """The settings of a learner that were tuned for an environment.
+
+    Args:
+        env_id: the id of the environment.
+        algorithm: the name of the learner: ``"ppo"``, ``"dqn"`` or ``"sac"``. By default the first of them that has a
+            preset for this id.
+
+    Returns:
+        The ``Config`` of that learner. ``dataclasses.replace`` changes some of its settings.
+
+    Raises:
+        ValueError: for an unknown algorithm, or if there is no preset for this id; the message lists the ids that have
+            one.
+        ImportError: if the libraries of the learner are not installed.
+
+    >>> import dataclasses, jaxenv
+    >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP
+    >>> short = dataclasses.replace(config, total_steps=50_000)  # doctest: +SKIP
+    """
+    if algorithm is not None and algorithm not in PRESETS:
+        raise ValueError(f"preset: algorithm must be {' or '.join(map(repr, PRESETS))}, got {algorithm!r}")
+    among = PRESETS if algorithm is None else {algorithm: PRESETS[algorithm]}
+    for name, by_id in among.items():
+        if env_id in by_id:
+            return _algorithms.module("preset", name).Config(env_id=env_id, **by_id[env_id])
+    ids = sorted({known for by_id in among.values() for known in by_id})
+    hint = did_you_mean(env_id, ids)
+    listed = f"there are presets for {', '.join(ids)}" if ids else "there are no presets"
+    owner = "there is" if algorithm is None else f"{algorithm} has"
+    raise ValueError(f"preset: {owner} none for {env_id!r}{f', {hint}' if hint else ';'} {listed}")

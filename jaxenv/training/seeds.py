@@ -1,7 +1,8 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
 All seeds are one compiled function under `jax.vmap`. After every iteration a folder holds all results so far. A run
-that was killed resumes from its last iteration, bit for bit as if it had never stopped.
+that was killed, at whatever moment, resumes from its last checkpoint, bit for bit as if it had never stopped: every
+file is written under another name and then moved.
 """
 
 import csv
@@ -19,7 +20,9 @@ import numpy as np
 import jaxenv
 from jaxenv import data, plot, tree
 from jaxenv._checks import check_integer
-from jaxenv.training import _run_films, ppo
+from jaxenv.training import _algorithms, _run_films
+from jaxenv.training.config import RunConfig
+from jaxenv.training.evaluation import Curve
 
 CHECKPOINT, CONFIG, CURVE, PICTURE = "checkpoint.npz", "config.json", "curve.csv", "curve.png"
 
@@ -34,19 +37,20 @@ class Run:
         iterations: int32 ``()``, the number of iterations so far.
     """
 
-    learner: ppo.Learner
-    curve: ppo.Curve
+    learner: Any
+    curve: Curve
     iterations: jax.Array
 
 
 def train(
-    config: ppo.Config,
+    config: RunConfig,
     num_seeds: int,
     seed: int = 0,
     folder: str | os.PathLike | None = None,
     resume: bool = False,
     threshold: float | None = None,
     film_every: int | None = None,
+    checkpoint_every: int = 1,
 ) -> Iterator[Run]:
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
@@ -54,7 +58,7 @@ def train(
     next iteration: copy what must outlive it.
 
     Args:
-        config: the settings of the run.
+        config: the settings of the run; their class chooses the learner, such as ``ppo.Config()``.
         num_seeds: N, the number of seeds.
         seed: the seed of the key that is split into N keys.
         folder: a folder, created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``,
@@ -64,87 +68,160 @@ def train(
         film_every: write a film of the policy, of the seed that is best at the time, after every N-th evaluation, as
             ``films/steps-S.gif`` in the folder. A thread does so while training goes on; the last iteration waits for
             it.
+        checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
+            whose replay buffer makes it large.
 
     Raises:
         ValueError: if the folder holds a run and ``resume`` is not set; for ``film_every`` without a folder or a
             picture; if that run has another config, naming the
-            field; for an environment that PPO cannot learn; and for numbers out of range.
+            field; for an environment that the learner cannot learn; and for numbers out of range.
+        FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
+            seed. The folder keeps the iterations before it.
+        OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
+            its last checkpoint.
     """
     check_integer("train", "num_seeds", num_seeds, 1)
     check_integer("train", "seed", seed, 0)
+    check_integer("train", "checkpoint_every", checkpoint_every, 1)
+    algorithm = _algorithms.name_of("train", config)
+    make_iteration = _algorithms.module("train", algorithm).make_iteration
     if film_every is not None:
         check_integer("train", "film_every", film_every, 1)
         if folder is None:
             raise ValueError("train: film_every needs a folder")
         film_env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
-    init_and_iteration = ppo.make_iteration(config)
-    folder = None if folder is None else pathlib.Path(folder)
-    settings: dict[str, Any] = {}
-    if folder is not None:
-        named = {"algorithm": "ppo", **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
-        settings = json.loads(json.dumps(named))
-        _claim(folder, settings, resume)
+    init_and_iteration = make_iteration(config)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
-    runs = _train(config, init_and_iteration, keys, folder, settings, threshold)
-    return runs if folder is None or film_every is None else _run_films.filmed(runs, folder, config, film_every)
+    if folder is None:
+        return _train(config, init_and_iteration, keys)
+    named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
+    files = _Files(pathlib.Path(folder), json.loads(json.dumps(named)), threshold, checkpoint_every)
+    files.check(resume)
+    runs = _train(config, init_and_iteration, keys, files)
+    return runs if film_every is None else _run_films.filmed(runs, files.folder, config, film_every)
 
 
 def _train(
-    config: ppo.Config,
+    config: RunConfig,
     init_and_iteration: tuple[Callable, Callable],
     keys: jax.Array,
-    folder: pathlib.Path | None,
-    settings: dict[str, Any],
-    threshold: float | None,
+    files: "_Files | None" = None,
 ) -> Iterator[Run]:
     init, iteration = init_and_iteration
     advance = jax.jit(jax.vmap(iteration), donate_argnums=0)
     learners, evaluations = jax.eval_shape(lambda keys: jax.vmap(lambda key: iteration(init(key)))(keys), keys)
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)
-    if folder is not None and (folder / CHECKPOINT).exists():
+    if files is not None:
+        files.claim()
+    if files is not None and (files.folder / CHECKPOINT).exists():
         shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
-        run = data.restore(folder / CHECKPOINT, shapes)
+        run = data.restore(files.folder / CHECKPOINT, shapes)
     else:
         run = Run(jax.jit(jax.vmap(init))(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
     if int(run.iterations) == config.num_evaluations:
         yield run
     for number in range(int(run.iterations), config.num_evaluations):
         learner, evaluation = advance(run.learner)
+        _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
         curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
         run = Run(learner, curve, run.iterations + np.int32(1))
-        if folder is not None:
-            write_curve(folder / CURVE, run)
-            draw_curve(folder / PICTURE, run, config.env_id, threshold)
-            # The checkpoint comes last: it must not claim an iteration whose other files are missing.
-            data.save(folder / CHECKPOINT, run, config=settings)
+        if files is not None:
+            files.save(run, config.num_evaluations)
         yield run
 
 
-def _claim(folder: pathlib.Path, settings: dict[str, Any], resume: bool) -> None:
-    """Writes the config into a new folder, or checks that an existing one belongs to this run."""
-    path = folder / CONFIG
-    present = [name for name in (CHECKPOINT, CONFIG, CURVE, PICTURE) if (folder / name).exists()]
-    if not present:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(settings, indent=1) + "\n")
+def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
+    """Raises a ``FloatingPointError`` that names the first seed, and all its leaves, that are NaN or infinite."""
+    floats = [
+        (tree.path_name(path).replace(".", " ", 1), x)
+        for path, x in tree.flatten_with_path(learned)[0]
+        if jnp.issubdtype(x.dtype, jnp.floating)
+    ]
+    finite = np.array(jax.device_get(_all_finite([x for _, x in floats])))  # [leaves, N]
+    if finite.all():
         return
-    if not resume:
-        raise ValueError(f"train: {folder} holds a run ({present[0]}): resume it, or choose another folder")
+    seed = int(np.argmin(finite.all(axis=0)))
+    names = [name for (name, _), is_finite in zip(floats, finite[:, seed], strict=True) if not is_finite]
+    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    raise FloatingPointError(
+        f"train: seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}: {listed}"
+    )
+
+
+@jax.jit
+def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
+    """Whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
+    return [jnp.isfinite(x).reshape(x.shape[0], -1).all(axis=1) for x in leaves]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Files:
+    """The folder of a run. Nothing is written before the first iteration."""
+
+    folder: pathlib.Path
+    settings: dict[str, Any]
+    threshold: float | None
+    checkpoint_every: int
+
+    def check(self, resume: bool) -> None:
+        """Raises a ``ValueError`` if the folder holds another run, or this one without ``resume``."""
+        folder, settings = self.folder, self.settings
+        present = [name for name in (CHECKPOINT, CONFIG, CURVE, PICTURE) if (folder / name).exists()]
+        if not present:
+            return
+        if not resume:
+            raise ValueError(f"train: {folder} holds a run ({present[0]}): resume it, or choose another folder")
+        try:
+            stored = dict(json.loads((folder / CONFIG).read_text()))
+        except (OSError, ValueError, TypeError):
+            raise ValueError(f"train: {folder / CONFIG} is not the config of a run, none can be resumed") from None
+        # The checkpoint holds the config too: it may have been copied from another run.
+        checkpointed = data.checkpoint_info(folder / CHECKPOINT).config if CHECKPOINT in present else stored
+        for source in (stored, checkpointed):
+            for name in dict.fromkeys([*settings, *source]):
+                if name not in source or name not in settings:
+                    difference = f"{'with' if name in source else 'without'} the setting {name!r}"
+                    raise ValueError(
+                        f"train: {folder} holds a run of another version of jaxenv, {difference}: it cannot be resumed"
+                    )
+                if settings[name] != source[name]:
+                    raise ValueError(
+                        f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
+                    )
+
+    def claim(self) -> None:
+        """Makes the folder that of this run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / CONFIG).exists():
+            text = json.dumps(self.settings, indent=1) + "\n"
+            _replace(self.folder / CONFIG, lambda file: file.write_text(text))
+
+    def save(self, run: Run, num_evaluations: int) -> None:
+        """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
+        number = int(run.iterations)
+        try:
+            write_curve(self.folder / CURVE, run)
+            draw_curve(self.folder / PICTURE, run, self.settings["env_id"], self.threshold)
+            if number % self.checkpoint_every == 0 or number == num_evaluations:
+                # The checkpoint comes last: it must not claim an iteration whose other files are missing.
+                data.save(self.folder / CHECKPOINT, run, config=self.settings)
+        except OSError as fault:
+            raise OSError(
+                fault.errno,
+                f"train: evaluation {number} of {num_evaluations} cannot be saved, the last checkpoint in "
+                f"{self.folder} is unchanged: {fault.__cause__ or fault}",
+            ) from fault
+
+
+def _replace(path: pathlib.Path, write: Callable[[pathlib.Path], Any]) -> None:
+    """Writes a file under another name and moves it, so that at all times it is the old or the new one."""
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        stored = {"algorithm": "ppo", **json.loads(path.read_text())}  # which older folders do not name
-        names = sorted(settings.keys() | stored.keys())
-    except (OSError, ValueError, TypeError):
-        raise ValueError(f"train: {path} is not the config of a run, so there is none to resume") from None
-    # The checkpoint holds the config too: it may have been copied from another run.
-    checkpointed = data.checkpoint_info(folder / CHECKPOINT).config if CHECKPOINT in present else stored
-    checkpointed = {"algorithm": "ppo", **checkpointed}
-    for source in (stored, checkpointed):
-        for name in names:
-            if settings.get(name) != source.get(name):
-                raise ValueError(
-                    f"train: {folder} holds a run with {name} = {source.get(name)!r}, not {settings.get(name)!r}"
-                )
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
@@ -153,7 +230,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
-    count in ``eval_unfinished`` alone. The losses are those of `ppo.Losses`.
+    count in ``eval_unfinished`` alone. The losses are those of the learner's ``Losses``.
     """
     curve = jax.device_get(run.curve)
     return [
@@ -163,10 +240,11 @@ def rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _row(evaluation: ppo.Curve, seed: int) -> dict[str, Any]:
-    finished = evaluation.finished
+def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
+    finished: Any = evaluation.finished
     returns, lengths, terminated = (
-        x[finished].astype(np.float64) for x in (evaluation.returns, evaluation.lengths, evaluation.terminated)
+        np.asarray(x)[finished].astype(np.float64)
+        for x in (evaluation.returns, evaluation.lengths, evaluation.terminated)
     )
     some, several = returns.size > 0, returns.size > 1
     train_return = float(evaluation.train["return_mean"])
@@ -179,21 +257,21 @@ def _row(evaluation: ppo.Curve, seed: int) -> dict[str, Any]:
         "eval_length": float(lengths.mean()) if some else None,
         "eval_terminated": float(terminated.mean()) if some else None,
         "eval_unfinished": int((~finished).sum()),
-        "policy_loss": float(evaluation.losses.policy),
-        "value_loss": float(evaluation.losses.value),
-        "entropy": float(evaluation.losses.entropy),
-        "kl": float(evaluation.losses.kl),
-        "clip_fraction": float(evaluation.losses.clip_fraction),
+        **{name: float(loss) for name, loss in evaluation.losses._asdict().items()},
     }
 
 
 def write_curve(path: pathlib.Path, run: Run) -> None:
     """Writes `rows` as CSV."""
     lines = rows(run)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+
+    def write(file: pathlib.Path) -> None:
+        with file.open("w", newline="") as opened:
+            writer = csv.DictWriter(opened, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+
+    _replace(path, write)
 
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
@@ -202,4 +280,4 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)
     figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
-    figure.savefig(path, dpi=120)
+    _replace(path, lambda file: figure.savefig(file, dpi=120, format="png"))

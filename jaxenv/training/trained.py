@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 import os
 import pathlib
 from collections.abc import Callable
@@ -12,12 +11,11 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv import data
-from jaxenv._checks import is_integer
+from jaxenv import data, tree
+from jaxenv._checks import check_integer, is_integer
 from jaxenv.environment import Environment
+from jaxenv.training import _algorithms
 
-# A learner is a module with `Config`, `make_iteration` and `make_policy`.
-ALGORITHMS = {"ppo": "jaxenv.training.ppo"}
 _CHECKPOINT, _CONFIG = "checkpoint.npz", "config.json"
 
 
@@ -30,6 +28,7 @@ class Trained:
         algorithm: the name of the learner, such as ``"ppo"``.
         config: the settings of the run.
         seed: the number of the seed, from 0.
+        num_seeds: how many seeds the run has.
         steps: environment steps that it was trained for.
         eval_return: its mean return at the last evaluation; NaN where no episode finished.
         params: the weights.
@@ -40,6 +39,7 @@ class Trained:
     algorithm: str
     config: Any
     seed: int
+    num_seeds: int
     steps: int
     eval_return: float
     params: Any = dataclasses.field(repr=False)
@@ -62,7 +62,7 @@ class Trained:
 
     @property
     def policy(self) -> Callable:
-        """``policy(timestep, stream, memory)`` without exploration: the most probable actions ``[B, ...]``."""
+        """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``."""
         return self._policies[0]
 
     @property
@@ -72,13 +72,38 @@ class Trained:
 
     @property
     def memory(self) -> Any:
-        """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics."""
-        return self._policies[2]
+        """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
+
+        Raises:
+            ValueError: if the policy is recurrent. It then has a memory per lane, which `make_memory` returns.
+        """
+        memory = self._policies[2]
+        if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):
+            raise ValueError("memory: the policy is recurrent and has a memory per lane, call make_memory(num_envs)")
+        return memory
+
+    def make_memory(self, num_envs: int = 1) -> Any:
+        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, and the memory of a GRU.
+
+        Raises:
+            ValueError: for a ``num_envs`` that is not an integer of at least 1.
+        """
+        check_integer("make_memory", "num_envs", num_envs, 1)
+
+        def for_all_lanes(x):  # the memory of every lane starts alike
+            return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
+
+        return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
 
     @functools.cached_property
     def _policies(self) -> tuple[Callable, Callable, Any]:
+        """Both policies, and their memory for one lane."""
         make = functools.partial(
-            _module(self.algorithm).make_policy, self.config, self.make_env(), self.params, self.statistics
+            _algorithms.module("load", self.algorithm).make_policy,
+            self.config,
+            self.make_env(),
+            self.params,
+            self.statistics,
         )
         policy, memory = make()
         return policy, make(explore=True)[0], memory
@@ -95,8 +120,8 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
             evaluation; the first of equal ones.
 
     Returns:
-        A `Trained`: ``policy`` and ``memory`` for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`, and
-        ``make_env(num_envs)``.
+        A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and
+        `jaxenv.record`, and ``make_env(num_envs)``.
 
     Raises:
         ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
@@ -106,7 +131,7 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     >>> import jax, jaxenv
     >>> trained = jaxenv.training.load("runs/cart_pole")  # doctest: +SKIP
     >>> env = trained.make_env(num_envs=6, gravity=5.0)  # doctest: +SKIP
-    >>> jaxenv.record(env, trained.policy, "cart.gif", initial_memory=trained.memory)  # doctest: +SKIP
+    >>> jaxenv.record(env, trained.policy, "cart.gif", initial_memory=trained.make_memory(6))  # doctest: +SKIP
     """
     folder = pathlib.Path(folder)
     path = folder / _CHECKPOINT
@@ -120,7 +145,7 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     algorithm, config, num_seeds = _settings(path, info)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
-    found = _restored(path, info, _module(algorithm).make_iteration(config)[0], num_seeds)
+    found = _restored(path, info, _algorithms.module("load", algorithm).make_iteration(config)[0], num_seeds)
     curve, last = found["curve"], int(found["iterations"]) - 1
     means = [
         float(returns[finished].mean(dtype=np.float64)) if finished.any() else float("nan")
@@ -129,18 +154,18 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     chosen = int(np.argmax(np.nan_to_num(means, nan=-np.inf))) if seed is None else int(seed)
     params, statistics = jax.tree.map(lambda x: x[chosen], (found["learner"]["params"], found["learner"]["statistics"]))
     steps = int(curve["steps"][last, chosen])
-    return Trained(folder, algorithm, config, chosen, steps, means[chosen], params, statistics)
+    return Trained(folder, algorithm, config, chosen, num_seeds, steps, means[chosen], params, statistics)
 
 
 def _settings(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
     """The algorithm, the config and the number of seeds of a checkpoint."""
-    settings = {"algorithm": "ppo", **info.config} if isinstance(info.config, dict) else {}
+    settings = dict(info.config) if isinstance(info.config, dict) else {}
     algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
     settings.pop("seed", None)
     origin = _origin(path, info)
-    if algorithm not in ALGORITHMS or not is_integer(num_seeds):
-        raise ValueError(f"{origin}: it is not a run of {' or '.join(ALGORITHMS)}")
-    cls = _module(algorithm).Config
+    if algorithm not in _algorithms.MODULES or not is_integer(num_seeds):
+        raise ValueError(f"{origin}: it is not a run of {' or '.join(_algorithms.MODULES)}")
+    cls = _algorithms.module("load", algorithm).Config
     if unknown := sorted(settings.keys() - {field.name for field in dataclasses.fields(cls)}):
         raise ValueError(f"{origin}: there is no setting {unknown[0]!r}")
     return algorithm, cls(**settings), num_seeds
@@ -168,7 +193,3 @@ def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
     """The start of errors about a run that does not fit this version."""
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {jaxenv.__version__}"
-
-
-def _module(algorithm: str) -> Any:
-    return importlib.import_module(ALGORITHMS[algorithm])

@@ -11,7 +11,7 @@ from jaxenv.cli import listing
 from tests.cli.commands import python, refusal
 
 
-@pytest.mark.parametrize("argv", [[], ["list"], ["show"], ["play"], ["rollout"], ["check"]])
+@pytest.mark.parametrize("argv", [[], ["list"], ["show"], ["play"], ["rollout"], ["train"], ["eval"], ["check"]])
 def test_every_command_has_a_help(capsys, argv):
     assert cli.main([*argv, "--help"]) == 0
     assert capsys.readouterr().out.startswith(" ".join(["usage: jaxenv", *argv]))

@@ -1,11 +1,98 @@
-"""`jaxenv train`: the folder of a run, and that wrong input is reported in one line."""
+"""`jaxenv train`: learner, settings and preset, what is reported, signals, and that wrong input is one line."""
 
 import pathlib
+import signal
+import subprocess
+import sys
 
 import pytest
 
+import jaxenv
+from jaxenv import cli, rollout
 from jaxenv.cli import train
-from tests.cli.commands import refusal
+from jaxenv.training import ppo, presets, seeds
+from tests.cli.commands import printed_json, refusal
+from tests.training import drift
+
+pytestmark = pytest.mark.usefixtures("drifting")
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch):
+    monkeypatch.setattr(seeds, "draw_curve", lambda path, *_: path.touch())
+
+
+def parsed(*argv):
+    return cli.make_parser().parse_args(["train", *argv])
+
+
+def run(folder, *argv):
+    return ["train", "Catch-bsuite", "--algo", "drift", "--out", str(folder), *argv]
+
+
+# --- learner and settings --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("id", "algorithm"), [("CartPole-v1", "ppo"), ("Pendulum-v1", "sac"), ("Swimmer-misc", "sac")])
+def test_the_action_spec_chooses_the_learner_where_there_is_no_preset(id, algorithm):
+    assert train._algorithms.suited(jaxenv.make(id).action_spec()) == algorithm
+
+
+def test_wrappers_are_part_of_the_environment_that_chooses_the_learner(monkeypatch):
+    monkeypatch.setattr(presets, "PRESETS", {"ppo": {}})
+    name, config, _ = train.configured(parsed("Pendulum-v1", "--set", "wrappers=DiscretizeAction(num_actions=3)"))
+    assert (name, config.wrappers) == ("ppo", (("DiscretizeAction", {"num_actions": 3}),))
+
+
+@pytest.fixture
+def preset(monkeypatch):
+    """A preset of drift for Catch, and none of ppo."""
+    table = {"ppo": {}, "drift": {"Catch-bsuite": {"total_steps": 800, "gamma": 0.5, "num_eval_episodes": 2}}}
+    monkeypatch.setattr(presets, "PRESETS", table)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ((), ("drift", 800, 0.5)),
+        (("--total-steps", "4000"), ("drift", 4000, 0.5)),
+        (("--set", "gamma=0.25"), ("drift", 800, 0.25)),
+        (("--algo", "drift", "--no-preset"), ("drift", 400, 0.99)),
+        (("--algo", "ppo"), ("ppo", 300_000, 0.98)),
+        (("--no-preset",), ("ppo", 300_000, 0.98)),
+    ],
+)
+def test_a_preset_is_used_by_default_and_options_change_it(preset, argv, expected):
+    name, config, origin = train.configured(parsed("Catch-bsuite", *argv))
+    assert (name, config.total_steps, config.gamma, config.env_id) == (*expected, "Catch-bsuite")
+    assert ("its preset for Catch-bsuite" in origin) == (expected[0] == "drift" and "--no-preset" not in argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("sizes=3,4", (3, 4)),
+        ("sizes=3", (3,)),
+        ("sizes=(3,)", (3,)),
+        ("sizes=(3,4)", (3, 4)),
+        ("sizes=()", ()),
+        ("gamma=0.5", 0.5),
+        ("recurrent=true", True),
+        ("nan_in=loss", "loss"),
+    ],
+)
+def test_every_kind_of_setting_can_be_set(text, value):
+    _, config, _ = train.configured(parsed("Catch-bsuite", "--algo", "drift", "--set", text))
+    assert getattr(config, text.partition("=")[0]) == value
+
+
+def test_wrappers_are_names_or_calls_with_options():
+    given = "wrappers=ClipReward,PixelObservation(size=(8, 12)),NormalizeReward()"
+    name, wrappers = train._setting(given, ppo.Config, None)
+    assert (name, wrappers) == (
+        "wrappers",
+        ("ClipReward", ("PixelObservation", {"size": (8, 12)}), ("NormalizeReward", {})),
+    )
 
 
 @pytest.mark.parametrize(("id", "name"), [("CartPole-v1", "CartPole-v1"), ("gymnax:CartPole-v1", "gymnax-CartPole-v1")])
@@ -13,19 +100,107 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
     assert train.default_folder(id) == pathlib.Path("runs") / name
 
 
+# --- what is reported ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_prints_its_learner_and_a_line_per_evaluation(capsys, tmp_path):
+    assert cli.main(run(tmp_path, "--seeds", "2", "--set", "gamma=0.5")) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "drift with its default settings, gamma=0.5, 400 steps"
+    assert out[1].split() == ["step", "train_return", "eval_return", "worst_seed", "best_seed"]
+    assert [line.split()[0] for line in out[2:6]] == ["100", "200", "300", "400"]
+    assert out[6].startswith("2 seeds in ")
+
+
+def test_json_has_the_config_and_the_curve(capsys, tmp_path):
+    found = printed_json(capsys, *run(tmp_path, "--seeds", "2"))
+    assert (found["algorithm"], found["config"]["total_steps"], found["folder"]) == ("drift", 400, str(tmp_path))
+    assert [row["steps"] for row in found["curve"]] == [100, 100, 200, 200, 300, 300, 400, 400]
+
+
+def test_writers_get_every_evaluation_once_also_of_a_resumed_run(tmp_path, monkeypatch, capsys):
+    written = []
+
+    class Recorder(rollout.Table):
+        def __init__(self, *args, **options):
+            written.append((args, options))
+
+        def __call__(self, step, metrics):
+            written.append((step, metrics))
+
+    monkeypatch.setattr(train, "TensorBoard", type("Board", (rollout.writers.Writer,), dict(vars(Recorder))))
+    monkeypatch.setattr(train, "WandB", lambda *args, **options: written.append((args, options)) or rollout.Table([]))
+    options = ("--seeds", "2", "--tensorboard", "--wandb", "drifts", "--json")
+    stopped = seeds.train(drift.Config(), 2, folder=tmp_path)
+    next(stopped), next(stopped)
+    assert cli.main(run(tmp_path, "--resume", *options)) == 0
+    assert written[0] == ((tmp_path / "tensorboard",), {})
+    assert written[1][0] == ("drifts",)
+    assert written[1][1]["config"]["algorithm"] == "drift"
+    assert [step for step, _ in written[2:]] == [300, 400]
+    curve = seeds.rows(*seeds.train(drift.Config(), 2, folder=tmp_path, resume=True))
+    for number, (_, metrics) in enumerate(written[2:]):
+        first, second = curve[2 * (2 + number) :][:2]
+        assert metrics["seed1/eval_return"] == pytest.approx(second["eval_return"])
+        assert metrics["eval_return"] == pytest.approx((first["eval_return"] + second["eval_return"]) / 2)
+        assert metrics["steps_per_second"] > 0
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_diverges_ends_with_code_1_and_one_line(capsys, tmp_path):
+    assert cli.main(run(tmp_path, "--seeds", "4", "--set", "nan_at=2")) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "jaxenv train: error: train: seed " in error
+    assert f"is not finite at evaluation 2 of 4: loss error, weights now; {tmp_path} keeps" in error
+
+
+def test_a_signal_ends_a_run_in_the_middle_of_an_iteration_and_says_how_to_resume(tmp_path):
+    # The second iteration takes much longer than a test may.
+    code = f"""
+import sys
+from jaxenv import cli
+from jaxenv.training import seeds
+from tests.training import drift
+seeds.draw_curve = lambda path, *_: path.touch()
+sys.argv[1:] = {run(tmp_path / "a run", "--set", "work=1000000000", "num_evaluations=2")!r}
+with drift.registered():
+    sys.exit(cli.main())
+"""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **options) as child:
+        try:
+            for line in child.stdout:
+                if line.split()[0] == "100":  # the first evaluation
+                    break
+            child.terminate()
+            _, error = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert child.returncode == 128 + signal.SIGTERM
+    assert error.startswith("jaxenv train: stopped; resume from the last checkpoint with: jaxenv train Catch")
+    assert error.endswith(f"--out '{tmp_path}/a run' --set work=1000000000 num_evaluations=2 --resume\n")
+    assert jaxenv.training.load(tmp_path / "a run").steps == 100
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["CartPol-v1"], "no environment 'CartPol-v1', did you mean 'CartPole-v1'"),
+        (["CartPole-v1", "--algo", "pp"], "argument --algo: invalid choice: 'pp'"),
         (
             ["CartPole-v1", "--set", "learnin_rate=1"],
             "argument --set: no setting 'learnin_rate', did you mean 'learning_",
         ),
-        (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings are clip, "),
+        (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are clip, "),
+        (["CartPole-v1", "--set", "gamma=2"], "ppo.Config: gamma must be in [0, 1], got 2"),
         (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with options, as A,B(size=64), "),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),
         (["CartPole-v1", "--set", "wrappers=A("], "got 'A('"),
         (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),
+        (["CartPole-v1", "--set", "env_id=Catch-bsuite"], "argument --set: no setting 'env_id'"),
         (
             ["CartPole-v1", "--total-step", "1"],
             "jaxenv train: error: unrecognized arguments: --total-step 1, did you mean",
@@ -34,11 +209,3 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
 )
 def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "train", *argv)
-
-
-def test_wrappers_are_names_or_calls_with_options():
-    name, wrappers = train._setting("wrappers=ClipReward,PixelObservation(size=(8, 12)),NormalizeReward()", None)
-    assert (name, wrappers) == (
-        "wrappers",
-        ["ClipReward", ("PixelObservation", {"size": (8, 12)}), ("NormalizeReward", {})],
-    )

@@ -11,10 +11,12 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress(2) as advance:
-        advance(2)
+        advance(1)
+        print("a line of the table")
+        advance(1, "return 12.5, 1,000 steps/s")
     out, err = capsys.readouterr()
-    assert out == ""
-    assert err != ""
+    assert out == "a line of the table\n"  # not on the console of the bar
+    assert "return 12.5, 1,000 steps/s" in err
 
 
 def test_progress_shows_nothing_without_rich(capsys, monkeypatch):

@@ -3,11 +3,12 @@
 import csv
 import io
 import sys
+import types
 
 import numpy as np
 import pytest
 
-from jaxenv.rollout import CSV, Table, TensorBoard
+from jaxenv.rollout import CSV, Table, TensorBoard, WandB
 
 FIRST = {"episodes": 12, "return_mean": 21.523456, "length_mean": None}
 SECOND = {"episodes": 1234567, "return_mean": -0.000123456, "length_mean": 3.0}
@@ -174,3 +175,33 @@ def test_without_tensorboardx_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match=r'pip install ".*\[tensorboard\]"'):
         TensorBoard(tmp_path)
+
+
+# --- Weights & Biases ------------------------------------------------------------------------------------------------
+
+
+def test_wandb_logs_the_metrics_that_have_a_value_and_finishes_its_run(monkeypatch):
+    calls = []
+
+    class Run:
+        def log(self, metrics, step):
+            calls.append((step, metrics))
+
+        def finish(self):
+            calls.append("finished")
+
+    def init(**options):
+        calls.append(options)
+        return Run()
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    with WandB("project", name="run") as writer:
+        writer(1000, {"episodes": 12, "return_mean": None, "reward": [1.0, 2.0]})
+    logged = (1000, {"episodes": 12, "reward.0": 1.0, "reward.1": 2.0})
+    assert calls == [{"project": "project", "name": "run"}, logged, "finished"]
+
+
+def test_wandb_without_its_library_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="WandB needs wandb, which is not installed: pip install wandb"):
+        WandB("project")

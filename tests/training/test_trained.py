@@ -1,4 +1,4 @@
-"""Policies of run folders: which seed, which error, and what the commands show of them."""
+"""Policies of run folders: which seed, which memory, which error, and what the commands show of them."""
 
 import dataclasses
 import functools
@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, data
+from jaxenv import cli, data, specs
 from jaxenv.cli import watch
-from jaxenv.training import Trained, _run_films, ppo
+from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
+from jaxenv.training._play import Player
+from jaxenv.wrappers import AutoReset
 from tests.cli.commands import refusal
+from tests.training import drift
 
 CONFIG = ppo.Config(total_steps=2048, num_evaluations=2, num_eval_episodes=3, normalize_observation=True, hidden=(4,))
 SETTINGS = {"algorithm": "ppo", **dataclasses.asdict(CONFIG), "num_seeds": 3, "seed": 0}
@@ -56,16 +59,76 @@ def test_the_policy_is_the_network_of_its_seed_with_its_statistics(run):
     env = trained.make_env(num_envs=64, gravity=3.0)
     assert float(env.params.gravity) == 3.0
     _, timestep = env.reset(jax.random.key(1))
-    pi, network, shown, view = ppo._model(CONFIG, env)
-    _, seen = view.frozen().transform_timestep(learner.statistics, timestep)
-    expected = pi.mode(network.apply(learner.params, shown(seen.observation))[0])
+    pi, network, read, _ = ppo._model(CONFIG, env)
+    _, seen = evaluation.normalizer(CONFIG).frozen().transform_timestep(learner.statistics, timestep)
+    expected = pi.mode(network.apply(learner.params, read(seen.observation))[0])
     np.testing.assert_array_equal(trained.policy(timestep, None, trained.memory).action, expected)
     assert len(np.unique(expected)) == 2
 
 
-def test_a_folder_that_does_not_name_its_algorithm_is_one_of_ppo(run, tmp_path):
-    write(tmp_path, {name: value for name, value in SETTINGS.items() if name != "algorithm"})
-    assert jaxenv.training.load(tmp_path).algorithm == "ppo"
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recurrent(tmp_path_factory, drifting, request):
+    """The policy of a run whose action is the parity of the number of its step in the episode."""
+    folder = tmp_path_factory.mktemp("recurrent")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeds, "draw_curve", lambda path, *_: path.touch())
+        for _ in seeds.train(drift.Config(recurrent=True), 2, folder=folder):
+            pass
+    return jaxenv.training.load(folder)
+
+
+def test_the_memory_of_a_policy_without_recurrence_fits_any_number_of_lanes(run):
+    trained = jaxenv.training.load(run)
+    for x, y in zip(*(jax.tree.leaves(memory) for memory in (trained.memory, trained.make_memory(7))), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_recurrent_policy_has_a_memory_per_lane(recurrent):
+    with pytest.raises(ValueError, match=r"memory: the policy is recurrent .*, call make_memory\(num_envs\)"):
+        recurrent.memory
+    with pytest.raises(ValueError, match=r"make_memory: num_envs must be .*, got 0"):
+        recurrent.make_memory(0)
+    env = recurrent.make_env(num_envs=3)
+    (_, _, memory), rows = jaxenv.unroll(
+        env, recurrent.policy, *env.reset(jax.random.key(0)), 5, initial_memory=recurrent.make_memory(3)
+    )
+    np.testing.assert_array_equal(rows.action, [[0] * 3, [1] * 3, [0] * 3, [1] * 3, [0] * 3])
+    np.testing.assert_array_equal(memory[1], [5] * 3)
+
+
+class Parity(jaxenv.Task):
+    """Pays the action; three steps an episode, and black pictures."""
+
+    def initial(self, stream):
+        return jnp.zeros(stream.shape, jnp.int32)
+
+    def transition(self, state, action, stream):
+        return jaxenv.Transition(state + 1, action.astype(jnp.float32), state == 2)
+
+    def observe(self, state):
+        return state.astype(jnp.float32)[:, None]
+
+    def observation_spec(self):
+        return specs.Array((1,), np.float32)
+
+    def action_spec(self):
+        return specs.discrete(2)
+
+    def draw(self, state, canvas):
+        return canvas
+
+
+def test_films_and_the_terminal_play_recurrent_policies_with_their_memory(recurrent):
+    player = Player(AutoReset(Parity(num_envs=2)), recurrent.policy, 10)
+    for _ in range(2):  # a second episode restarts the memory
+        moments = list(player.episode(jax.random.key(0), recurrent.make_memory(2), lambda: 8))
+        assert [moment.reward.tolist() for moment in moments] == [[0, 0], [0, 0], [1, 1], [0, 0]]
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -94,7 +157,7 @@ def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"algorithm": "sac"}, "was written by jaxenv .*: it is not a run of ppo"),
+        ({"algorithm": None}, "was written by jaxenv .*: it is not a run of ppo or dqn or sac"),
         ({"temperature": 1.0}, "was written by jaxenv .*: there is no setting 'temperature'"),
         ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree to restore has .*\[3, 8\]"),
     ],
@@ -113,9 +176,14 @@ def test_options_of_the_run_cannot_be_changed(run):
 @pytest.mark.thorough
 def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     curve = ppo.Curve(np.array([[1024] * 3, [2048] * 3]), {}, None, RETURNS, None, None, FINISHED)
+    bias = jnp.array([[9.0, 0], [0, 9], [0, 0]])  # seed 0 pushes to the left, seed 1 to the right
+    learner = untrained()
+    actor = learner.params["params"]["actor"]
+    actor = {**actor, "Dense_1": {**actor["Dense_1"], "bias": bias}}
+    learner = dataclasses.replace(learner, params={"params": {**learner.params["params"], "actor": actor}})
     films = _run_films.RunFilms(tmp_path, CONFIG)
-    films.add(untrained(), curve, 0)
-    films.add(untrained(), curve, 1)
+    films.add(learner, curve, 0)
+    films.add(learner, curve, 1)
     films.close()
     first, last = sorted((tmp_path / "films").iterdir())
     assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
@@ -172,7 +240,7 @@ def test_a_frame_shows_every_lane_with_step_reward_and_return():
         total=jnp.array([2.5, 4.0]),
         over=jnp.array([False, True]),
     )
-    trained = Trained(None, "ppo", CONFIG, 1, 1024, 7.25, None, None)
+    trained = Trained(None, "ppo", CONFIG, 1, 3, 1024, 7.25, None, None)
     text = watch.frame(trained, jax.device_get(moment), watch.Layout(2, 2, 40, 90), 6, 24)
     lines = text.split("\n")
     assert "CartPole-v1  seed 1, trained for 1,024 of 2,048 steps, return 7.25" in lines[0]

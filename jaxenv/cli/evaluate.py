@@ -1,0 +1,114 @@
+"""``jaxenv eval``: the return of a trained policy over whole episodes, with its interval."""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+import jaxenv
+from jaxenv.cli._arguments import (
+    Help,
+    add_policy,
+    add_seed,
+    add_settings,
+    add_time_limit,
+    integer,
+    one_line,
+    settings_of,
+)
+from jaxenv.rollout import to_host
+from jaxenv.training import Trained
+
+_COLUMNS = {
+    "seed": "seed",
+    "mean return": "return_mean",
+    "95% from": "return_low",
+    "to": "return_high",
+    "lowest": "return_min",
+    "highest": "return_max",
+    "mean length": "length_mean",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "unfinished": "unfinished",
+}
+
+
+def add(commands) -> None:
+    """Adds the command."""
+    command = commands.add_parser(
+        "eval",
+        help="evaluate the policy of a training run on whole episodes",
+        description="Plays whole episodes, one per lane, with the policy of a run of `jaxenv train`, and prints the "
+        "mean return with its 95% bootstrap interval.",
+        epilog="examples: jaxenv eval runs/CartPole-v1 --episodes 1000; jaxenv eval runs/CartPole-v1 --seeds all",
+        formatter_class=Help,
+    )
+    command.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`")
+    command.add_argument("--episodes", metavar="N", type=integer(1), default=100, help="number of episodes")
+    which = command.add_mutually_exclusive_group()
+    add_policy(which)
+    which.add_argument(
+        "--seeds", choices=("best", "all"), default="best", help="the seed with the best last evaluation, or all"
+    )
+    command.add_argument("--explore", action="store_true", help="explore as in training, instead of the best actions")
+    add_seed(command)
+    command.add_argument("--json", action="store_true", help="print a JSON object")
+    add_settings(command)
+    add_time_limit(command)
+    command.set_defaults(run=run, parser=command)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Evaluates and prints a line per seed."""
+    settings = settings_of(args)
+    found: list[dict[str, Any]] = []
+    try:
+        first = jaxenv.training.load(args.folder, args.policy_seed)
+        env = first.make_env(args.episodes, **settings)
+        policy, max_steps = first.explore if args.explore else first.policy, first.config.max_eval_steps
+
+        # Weights are an argument, so all seeds share one compiled function.
+        @jax.jit
+        def evaluate(env, memory, key: jax.Array) -> dict[str, Any]:
+            episodes = jaxenv.evaluate(env, policy, key, initial_memory=memory, max_steps=max_steps)
+            return episodes.summary(jax.random.fold_in(key, 1))
+
+        if not args.json:
+            how = "exploring" if args.explore else "without exploration"
+            print(
+                f"{first.config.env_id}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}"
+            )
+        for trained in _chosen(first, args.seeds == "all"):
+            summary = evaluate(env, trained.make_memory(args.episodes), jax.random.key(args.seed))
+            found.append({"seed": trained.seed, **to_host(summary)})
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        args.parser.error(one_line(error))
+    if args.json:
+        given = {"folder": str(args.folder), "id": first.config.env_id, "algorithm": first.algorithm}
+        options = {"steps": first.steps, "episodes": args.episodes, "explore": args.explore, "seed": args.seed}
+        print(json.dumps({**given, **options, "params": settings, "results": found}))
+        return
+    print("\n".join(_table(found)))
+
+
+def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:
+    """The policies to evaluate."""
+    for seed in range(first.num_seeds) if all_seeds else [first.seed]:
+        yield first if seed == first.seed else jaxenv.training.load(first.folder, seed)
+
+
+def _table(found: list[dict[str, Any]]) -> Iterator[str]:
+    """A line of names and one per seed, aligned."""
+    lines = [list(_COLUMNS), *([_text(one[name]) for name in _COLUMNS.values()] for one in found)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"

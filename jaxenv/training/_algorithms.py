@@ -1,0 +1,34 @@
+"""The learners by name.
+
+A learner is a module like ppo.py, with ``Config``, ``make_iteration`` and ``make_policy``. Its ``Learner`` has the
+fields ``params`` and ``statistics``. The names of its ``Losses``, a ``NamedTuple``, become columns of a run.
+"""
+
+import importlib
+from typing import Any
+
+from jaxenv import specs
+from jaxenv.training.config import RunConfig
+
+MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "jaxenv.training.sac"}
+
+
+def module(owner: str, name: str) -> Any:
+    """The module of a learner. Raises a ``ValueError`` for another name, an ``ImportError`` without its libraries."""
+    if name not in MODULES:
+        raise ValueError(f"{owner}: algorithm must be {' or '.join(map(repr, MODULES))}, got {name!r}")
+    return importlib.import_module(MODULES[name])
+
+
+def name_of(owner: str, config: Any) -> str:
+    """The name of the learner that a config belongs to."""
+    for name, path in MODULES.items():
+        if isinstance(config, RunConfig) and type(config).__module__ == path:
+            return name
+    raise ValueError(f"{owner}: config must be that of a learner, such as ppo.Config(), got {config!r}")
+
+
+def suited(action_spec: Any) -> str:
+    """The learner for an action spec where nothing else decides: SAC for bounded floats, PPO for all others."""
+    one = specs.is_spec(action_spec) and isinstance(action_spec, specs.Bounded)
+    return "sac" if one and not action_spec.is_discrete else "ppo"

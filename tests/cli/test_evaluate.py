@@ -1,0 +1,85 @@
+"""`jaxenv eval`: whole episodes with the policy of a run, of one seed or of all."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import cli, data
+from jaxenv.training import ppo
+from tests.cli.commands import printed_json, refusal
+
+CONFIG = ppo.Config(
+    env_id="Catch-bsuite",
+    total_steps=256,
+    num_envs=4,
+    num_steps=16,
+    num_evaluations=1,
+    num_eval_episodes=2,
+    hidden=(4,),
+)
+SETTINGS = {"algorithm": "ppo", **dataclasses.asdict(CONFIG), "num_seeds": 3, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run with the initial weights of three seeds; the second one is the best."""
+    folder = tmp_path_factory.mktemp("run")
+    init, _ = ppo.make_iteration(CONFIG)
+    learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
+    # Some logits, so that the seeds differ.
+    params = jax.tree.map(lambda x: x * 30, learner.params)
+    curve = {
+        "steps": np.array([[256] * 3], np.int32),
+        "returns": np.array([[[0, 1], [1, 1], [0, 0]]], np.float32),
+        "finished": np.ones((1, 3, 2), bool),
+    }
+    saved = {"learner": {"params": params, "statistics": ()}, "curve": curve, "iterations": np.int32(1)}
+    data.save(folder / "checkpoint.npz", saved, config=SETTINGS)
+    return folder
+
+
+def expected(folder, seed, explore=False):
+    """The summary of 8 episodes, one per lane."""
+    trained = jaxenv.training.load(folder, seed)
+    policy = trained.explore if explore else trained.policy
+    env, key = trained.make_env(8), jax.random.key(5)
+    episodes = jaxenv.evaluate(env, policy, key, initial_memory=trained.make_memory(8))
+    return float(np.mean(episodes.returns)), float(np.mean(episodes.lengths))
+
+
+def test_all_seeds_play_the_same_whole_episodes(folder, capsys):
+    found = printed_json(capsys, "eval", str(folder), "--episodes", "8", "--seed", "5", "--seeds", "all")
+    assert (found["id"], found["algorithm"], found["steps"]) == ("Catch-bsuite", "ppo", 256)
+    assert [result["seed"] for result in found["results"]] == [0, 1, 2]
+    for seed, result in enumerate(found["results"]):
+        assert (result["return_mean"], result["length_mean"]) == pytest.approx(expected(folder, seed))
+        assert (result["episodes"], result["unfinished"]) == (8, 0)
+        assert result["return_low"] <= result["return_mean"] <= result["return_high"]
+    assert len({result["return_mean"] for result in found["results"]}) > 1
+
+
+def test_the_best_seed_is_evaluated_by_default(folder, capsys):
+    assert cli.main(["eval", str(folder), "--episodes", "8", "--seed", "5", "--explore"]) == 0
+    title, names, line = capsys.readouterr().out.splitlines()
+    assert title == "Catch-bsuite, ppo after 256 steps: 8 episodes, exploring"
+    assert names.split("  ")[0].strip() == "seed"
+    seed, mean = line.split()[:2]
+    assert seed == "1"
+    assert float(mean) == pytest.approx(expected(folder, 1, explore=True)[0], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("nowhere",), "load: there is no folder 'nowhere'"),
+        (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
+        (("RUN", "--policy-seed", "1", "--seeds", "all"), "argument --seeds: not allowed with argument --policy-seed"),
+        (("RUN", "--episodes", "0"), "argument --episodes: must be an integer from 1 "),
+        (("RUN", "--set", "gravity=1"), "unknown keyword 'gravity'"),
+    ],
+)
+def test_eval_refuses_what_does_not_fit_in_one_line(folder, capsys, argv, message):
+    assert message in refusal(capsys, "eval", *(str(folder) if part == "RUN" else part for part in argv))

@@ -1,0 +1,81 @@
+"""Settings of runs: wrong ones are refused by name, and some of the numbers may be arrays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenv.training import ppo
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_envs": 0}, r"num_envs must be at least 1 and below 2\*\*31, got 0"),
+        ({"total_steps": 2**31}, r"total_steps must be at least 1 and below 2\*\*31, got 2147483648"),
+        ({"recurrent": -1}, r"recurrent must be at least 0 and below 2\*\*31, got -1"),
+        ({"num_steps": 2.0}, "num_steps must be of type int, got 2.0"),
+        ({"num_envs": True}, "num_envs must be of type int, got True"),
+        ({"normalize_observation": "no"}, "normalize_observation must be of type bool, got 'no'"),
+        ({"env_id": 3}, "env_id must be of type str, got 3"),
+        ({"wrappers": "NormalizeReward"}, "wrappers must be a tuple, got 'NormalizeReward'"),
+        ({"hidden": 8}, "hidden must be a tuple, got 8"),
+        ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
+        ({"entropy_cost": float("inf")}, "entropy_cost must be a number of at least 0, got inf"),
+        ({"hidden": (64, 0)}, r"hidden must hold widths of at least 1, got \(64, 0\)"),
+        ({"torso": "rnn"}, "torso must be 'auto', 'mlp' or 'cnn', got 'rnn'"),
+        ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
+        ({"lambda_": float("nan")}, "lambda_ must be .*, got nan"),
+        ({"max_gradient_norm": 0.0}, "max_gradient_norm must be above 0, got 0.0"),
+        ({"total_steps": 10_239}, "total_steps must be at least 10240, .* got 10239"),
+        ({"num_minibatches": 3}, r"num_minibatches must divide num_envs \* num_steps = 1024, got 3"),
+        ({"num_minibatches": 32, "recurrent": 4}, "num_minibatches must divide num_envs = 16, got 32"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=f"ppo.Config: {message}"):
+        ppo.Config(**options)
+
+
+def test_settings_may_be_lists_and_are_hashable():
+    assert hash(ppo.Config(hidden=[8, 8])) == hash(ppo.Config(hidden=(8, 8)))
+
+
+def test_updates_are_equally_many_before_each_evaluation():
+    config = ppo.Config(total_steps=10_000, num_envs=10, num_steps=32, num_minibatches=1, num_evaluations=4)
+    assert (config.rows_per_update, config.num_updates) == (320, 28)  # 31 updates would fit
+
+
+def test_hyperparameters_are_those_of_the_config_where_none_are_given():
+    values = ppo.Config(gamma=0.5, clip=0.1).arrays({"clip": 0.3})
+    assert all((x.shape, x.dtype) == ((), np.float32) for x in values.values())
+    assert float(values["gamma"]) == 0.5
+    assert float(values["clip"]) == pytest.approx(0.3)
+    assert set(values) == set(ppo.Config.hyperparameters)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"learnin_rate": 1.0}, "no hyperparameter 'learnin_rate', did you mean 'learning_rate'?"),
+        ({"num_envs": 4}, "no hyperparameter 'num_envs', they are learning_rate, gamma, "),
+        ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
+        ({"clip": jnp.zeros(())}, "clip must be above 0, got 0.0"),
+        ({"gamma": jnp.ones(3)}, r"gamma must be one number, got shape \(3,\): jax.vmap over several"),
+    ],
+)
+def test_wrong_hyperparameters_are_refused_by_name(given, message):
+    with pytest.raises(ValueError, match=f"ppo.Config: {message}"):
+        ppo.Config().arrays(given)
+
+
+def test_a_config_with_arrays_is_read_inside_of_compiled_code():
+    config = ppo.Config(gamma=0.5)
+
+    @jax.jit
+    def sum_of(values):
+        settings = config.with_arrays(values)
+        return settings.gamma + settings.clip + settings.num_envs
+
+    assert float(sum_of({"gamma": jnp.float32(0.25)})) == pytest.approx(0.25 + 0.2 + 16)
+    assert config.gamma == 0.5
