@@ -24,6 +24,7 @@ RUNS = {
     "-host": ("host", []),
     "-scaling": ("scaling", ["--plot"]),
     "-render": ("render", []),
+    "-ppo": ("ppo", []),
     "-limit": ("limit", []),
 }
 

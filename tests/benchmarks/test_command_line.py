@@ -37,7 +37,7 @@ def test_help_of_every_part_shows_its_options_and_defaults(capsys, part):
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: jaxenv bench {part}")
-    assert ("--folder" if part == "suite" else "--json") in text
+    assert ("--folder" if part in ("suite", "training") else "--json") in text
     assert "None" not in text
 
 

@@ -1,0 +1,171 @@
+"""Learners with their presets, beside published results: whole runs of ten seeds, in parts that can be resumed.
+
+``python -m benchmarks training --ids CartPole-v1 Pendulum-v1``, then ``--table`` and ``--plot PATH``. See README.md.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import command, measure
+from jaxenv.training import presets, seeds
+
+RESULTS = pathlib.Path(__file__).parent / "results" / "training"
+_ZOO = "rl-baselines3-zoo"
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A published mean return.
+
+    Attributes:
+        value: the mean return.
+        steps: environment steps of the run; ``None`` where the source does not say.
+        source: where it was published, and the learner.
+    """
+
+    value: float
+    steps: int | None
+    source: str
+
+
+PUBLISHED = {
+    ("CartPole-v1", "ppo"): Published(500.0, 100_000, f"{_ZOO}, PPO"),
+    ("CartPole-v1", "dqn"): Published(500.0, 50_000, f"{_ZOO}, DQN"),
+    ("Acrobot-v1", "ppo"): Published(-73.5, 1_000_000, f"{_ZOO}, PPO"),
+    ("Acrobot-v1", "dqn"): Published(-69.0, 100_000, f"{_ZOO}, QR-DQN"),
+    ("MountainCar-v0", "ppo"): Published(-101.0, 120_000, f"{_ZOO}, DQN"),
+    ("MountainCar-v0", "dqn"): Published(-101.0, 120_000, f"{_ZOO}, DQN"),
+    ("MountainCarContinuous-v0", "sac"): Published(94.7, 50_000, f"{_ZOO}, SAC"),
+    ("Pendulum-v1", "sac"): Published(-157.0, 20_000, f"{_ZOO}, SAC"),
+    ("Pendulum-v1", "ppo"): Published(-172.0, 100_000, f"{_ZOO}, PPO"),
+    ("MiniGrid-Empty-Random-5x5-v0", "ppo"): Published(0.968, 100_000, f"{_ZOO}, PPO"),
+    ("MiniGrid-DoorKey-5x5-v0", "ppo"): Published(0.964, 100_000, f"{_ZOO}, PPO"),
+}
+
+
+def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
+    """Trains one preset, or resumes it, and writes ``results/training/ID-ALGORITHM.json`` when it is complete."""
+    config = presets.preset(id, algorithm)
+    name = f"{id}-{algorithm}"
+    elapsed = folder / name / "seconds.json"
+    seconds = json.loads(elapsed.read_text()) if elapsed.exists() else 0.0
+    started = time.perf_counter()
+    last = None
+    for last in seeds.train(config, num_seeds, folder=folder / name, resume=True):
+        elapsed.write_text(json.dumps(seconds + time.perf_counter() - started))
+    returns = np.array([row["eval_return"] for row in seeds.rows(last)], np.float64).reshape(-1, num_seeds)
+    RESULTS.mkdir(exist_ok=True, parents=True)
+    result = {
+        "id": id,
+        "algorithm": algorithm,
+        "config": dataclasses.asdict(config),
+        "num_seeds": num_seeds,
+        "seconds": json.loads(elapsed.read_text()),
+        "steps": np.asarray(last.curve.steps[:, 0]).tolist(),
+        "returns": np.round(returns, 4).tolist(),  # [evaluations, seeds], means of whole episodes
+        "record": measure.record(),
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def load_results() -> list[dict[str, Any]]:
+    """All results, in the order of their ids."""
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """The results as a Markdown table."""
+    lines = [
+        "| id | learner | steps | return of all seeds | seeds at or above the published | wall time | published |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        final = np.array(result["returns"])[-1]
+        low, high = _interval(final)
+        known = PUBLISHED.get((result["id"], result["algorithm"]))
+        digits = 2 if abs(final.mean()) < 10 else 1
+        reached, published = "-", "-"
+        if known:
+            reached = f"{int((final >= known.value).sum())} of {len(final)}"
+            published = f"{known.value:g}" + (f" at {known.steps:,}" if known.steps else "") + f" ({known.source})"
+        cells = [
+            result["id"],
+            result["algorithm"].upper(),
+            f"{result['steps'][-1]:,}",
+            f"{final.mean():.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]",
+            reached,
+            f"{result['seconds']:.0f} s",
+            published,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    """The 95% percentile bootstrap interval of the mean over the seeds."""
+    draws = np.random.default_rng(0).choice(values, (10_000, len(values)))
+    low, high = np.quantile(draws.mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def draw(results: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
+    """Draws the learning curve of every seed, their mean, and the published value."""
+    import matplotlib.pyplot as plt
+
+    columns = 3
+    rows = -(-len(results) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(12, 2.9 * rows), layout="constrained", squeeze=False)
+    for axis in axes.flat[len(results) :]:
+        axis.axis("off")
+    for axis, result in zip(axes.flat, results, strict=False):
+        steps, returns = np.array(result["steps"]) / 1e3, np.array(result["returns"])
+        axis.plot(steps, returns, color="tab:blue", alpha=0.25, linewidth=0.8)
+        axis.plot(steps, returns.mean(axis=1), color="tab:blue", linewidth=2)
+        if known := PUBLISHED.get((result["id"], result["algorithm"])):
+            axis.axhline(known.value, color="tab:orange", linestyle="--", linewidth=1)
+        axis.set_title(f"{result['id']}, {result['algorithm'].upper()}", fontsize=10)
+        axis.set_xlabel("thousand steps", fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.grid(alpha=0.3)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("training", __doc__ or "")
+    parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="presets to run (default: all)")
+    parser.add_argument("--algos", nargs="+", choices=tuple(presets.PRESETS), help="learners (default: all)")
+    parser.add_argument("--seeds", type=command.positive, default=10, metavar="N", help="seeds, trained in parallel")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path("runs/presets"), metavar="DIR", help="checkpoints of runs"
+    )
+    parser.add_argument("--table", action="store_true", help="run nothing, print the table of the stored results")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the presets that are not complete yet, and prints the table."""
+    args = parse(arguments)
+    jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
+    if not args.table:
+        for algorithm, by_id in presets.PRESETS.items():
+            for id in by_id:
+                if (args.ids is None or id in args.ids) and (args.algos is None or algorithm in args.algos):
+                    print(f"{id}, {algorithm} ...", file=sys.stderr)
+                    run(id, algorithm, args.seeds, args.folder)
+    results = load_results()
+    print(table(results))
+    if args.plot:
+        draw(results, args.plot)
+    return 0

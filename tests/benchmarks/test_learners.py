@@ -1,0 +1,52 @@
+"""The benchmarks of learners: what they run, what they store and what they print."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import ppo, training
+from jaxenv.training import presets
+
+SMALL = {"total_steps": 512, "num_envs": 4, "num_steps": 32, "num_evaluations": 2, "num_eval_episodes": 4}
+
+
+@pytest.mark.filterwarnings("ignore")  # from the imports of purejaxrl
+def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
+    pytest.importorskip("distrax")
+    pytest.importorskip("brax")
+    row = ppo.compare("CartPole-v1", 4, 5120, 1)
+    assert row["contestants"].keys() == {"jaxenv", "purejaxrl"}
+    for side in row["contestants"].values():
+        assert side["steps_per_second"] == pytest.approx(5120 / side["seconds"][0])
+        assert 8 < side["return"][0] < 500
+    assert ppo.report([row]).splitlines()[-1].startswith("CartPole-v1      4")
+    missing = ppo.compare("CardGame-v0", 4, 5120, 1)
+    assert missing["contestants"].keys() == {"jaxenv"}
+    assert missing["notes"][0].startswith("purejaxrl: ")
+
+
+def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training, "RESULTS", tmp_path / "results")
+    monkeypatch.setitem(presets.PRESETS, "ppo", {"CartPole-v1": SMALL})
+    monkeypatch.setitem(presets.PRESETS, "dqn", {})
+    monkeypatch.setitem(presets.PRESETS, "sac", {})
+    arguments = ["--seeds", "2", "--folder", str(tmp_path / "runs"), "--plot", str(tmp_path / "plot.png")]
+    assert training.main(arguments) == 0
+    stored = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
+    assert stored["steps"] == [256, 512]
+    assert np.shape(stored["returns"]) == (2, 2)
+    first, again = capsys.readouterr().out, training.main(arguments)
+    assert again == 0
+    line = first.splitlines()[-1]
+    assert line.startswith("| CartPole-v1 | PPO | 512 | ")
+    assert "| 0 of 2 | " in line
+    assert line.endswith("| 500 at 100,000 (rl-baselines3-zoo, PPO) |")
+    resumed = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
+    assert resumed["returns"] == stored["returns"]
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_published_values_belong_to_presets():
+    of_presets = {(id, algorithm) for algorithm, by_id in presets.PRESETS.items() for id in by_id}
+    assert training.PUBLISHED.keys() <= of_presets
