@@ -248,8 +248,11 @@ def make_iteration(
         )
         rows = jax.eval_shape(lambda learner: collect(learner, uniform=True)[1], learner)
         learner = dataclasses.replace(learner, buffer=replay.init(rows))
-        # The warm-up is no part of the updates, so that these need no branch.
-        warm_up = lambda learner, _: (store(*collect(learner, uniform=True)), None)  # noqa: E731
+
+        def warm_up(learner, _):
+            return store(*collect(learner, uniform=True)), None
+
+        # Here and not in the first updates, which would need a branch.
         return jax.lax.scan(warm_up, learner, length=config.num_warmups)[0]
 
     def update(learner: Learner, _) -> tuple[Learner, Losses]:
