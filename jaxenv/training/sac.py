@@ -45,7 +45,7 @@ class Config(RunConfig):
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
         warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
             up to whole updates.
-        learning_rate: Adam's learning rate, for actor, critics and temperature.
+        learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
         target_rate: rate of the moving average of the critics' weights that are those of the target critics.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
@@ -344,6 +344,7 @@ def make_iteration(
 
     def learn(learner: Learner) -> tuple[Learner, Losses]:
         settings = config.with_arrays(learner.hyperparameters)
+        rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
 
         def descend(fitted, key):
             params, target, state = fitted
@@ -351,7 +352,7 @@ def make_iteration(
             batch = sample(learner, sample_key)
             gradient, losses = jax.grad(loss, has_aux=True)(params, target, settings, batch, noise_key)
             direction, state = adam.update(gradient, state)
-            params = jax.tree.map(lambda p, d: p - settings.learning_rate * d, params, direction)
+            params = jax.tree.map(lambda p, d: p - rate * d, params, direction)
             target = jax.tree.map(lambda old, new: old + settings.target_rate * (new - old), target, params.critics)
             return (params, target, state), losses
 
