@@ -63,7 +63,8 @@ class Config(RunConfig):
     batch_size: int = 128
     buffer_size: int = 102_400
     warmup_steps: int = 1_000
-    target_rate: float = 0.01
+    learning_rate: float = 2e-3
+    target_rate: float = 0.02
     temperature: float = 1.0
     learn_temperature: bool = True
     target_entropy: float | None = None

@@ -153,7 +153,7 @@ def test_a_target_takes_the_smaller_value_and_pays_for_entropy():
 
 def test_target_weights_are_a_moving_average_of_the_critics(small):
     for before, after in zip(small[0], small[0][1:], strict=False):
-        expected = jax.tree.map(lambda t, c: t + 0.01 * (c - t), before.target, after.params.critics)
+        expected = jax.tree.map(lambda t, c: t + 0.02 * (c - t), before.target, after.params.critics)
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-7), after.target, expected)
         moved = jax.tree.map(lambda x, y: jnp.abs(x - y).max(), after.target, before.target)
         assert max(jax.tree.leaves(moved)) > 1e-5
@@ -264,11 +264,11 @@ def test_iterations_one_by_one_are_the_whole_run_and_every_hyperparameter_has_an
 def test_a_one_step_task_with_large_observations_is_learned():
     config = sac.Config(
         normalize_observation=True,
-        total_steps=4096,
+        total_steps=2560,
         num_envs=16,
         num_gradient_steps=4,
         batch_size=64,
-        buffer_size=4096,
+        buffer_size=2560,
         warmup_steps=512,
         hidden=(16,),
         learning_rate=1e-2,
@@ -279,7 +279,7 @@ def test_a_one_step_task_with_large_observations_is_learned():
     learner, curve = jax.jit(sac.make_train(config, env, eval_env))(jax.random.key(0))
     assert curve.returns.min() > -0.3  # the mean of uniform actions is -4.6
     moments = learner.statistics.value["far"].moments
-    assert int(moments.count) == 4096
+    assert int(moments.count) == 2560
     np.testing.assert_allclose([moments.mean, np.sqrt(moments.variance)], [1000, 2000], rtol=0.1)
     assert learner.buffer.rows.timestep.observation["far"].max() == 3000  # raw rows are stored
     returns = {}
@@ -332,6 +332,6 @@ def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_xla.py.
     init, _ = sac.make_iteration(SMALL, *pendulums(SMALL))
     jaxpr = jax.make_jaxpr(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
-    shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if "qr" in eqn.primitive.name]
-    assert shapes
+    shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if eqn.primitive.name == "qr"]
+    assert len(shapes) == 4
     assert all(len(shape) == 2 for shape in shapes), shapes
