@@ -126,8 +126,12 @@ class Normal(NamedTuple):
 
     def sample(self, inputs: jax.Array, stream: random.Stream) -> jax.Array:
         """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
+        return self.displaced(inputs, random.normal(stream, (self.num_log_std,)))
+
+    def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
+        """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
         mean, log_std = self._moments(inputs)
-        return mean + jnp.exp(log_std) * random.normal(stream, mean.shape[1:])
+        return mean + jnp.exp(log_std) * noise
 
     def mode(self, inputs: jax.Array) -> jax.Array:
         """The most probable sample."""
@@ -172,14 +176,22 @@ class TanhNormal(NamedTuple):
         """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
         return Normal(self.spec).sample(inputs, stream)
 
+    def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
+        """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
+        return Normal(self.spec).displaced(inputs, noise)
+
     def mode(self, inputs: jax.Array) -> jax.Array:
         """The sample whose action is the median action."""
         return Normal(self.spec).mode(inputs)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """The action of a sample."""
+        return self.scaled(jnp.tanh(sample))
+
+    def scaled(self, unit: jax.Array) -> jax.Array:
+        """The action ``[B, *shape]`` at ``unit``, ``[B, n]``: -1 is its lower bound and 1 its upper bound."""
         low, high = self.spec.minimum[None], self.spec.maximum[None]
-        unit = jnp.tanh(sample).reshape(-1, *self.spec.shape)
+        unit = unit.reshape(-1, *self.spec.shape)
         # Rounding must not leave the bounds.
         return jnp.clip(low + (unit + 1) * (0.5 * (high - low)), low, high).astype(self.spec.dtype)
 

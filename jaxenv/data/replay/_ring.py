@@ -34,22 +34,24 @@ def write(ring: Any, rows: Any, slot: jax.Array) -> Any:
     def write_leaf(buffer, x):
         buffer, x = jnp.asarray(buffer), jnp.asarray(x)
         page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
-        if x.shape[0] == 1:
-            return _write_one_by_one(buffer, x, page, offset)
-        return jax.lax.platform_dependent(buffer, x, page, offset, cpu=_write_one_by_one, default=_scatter)
+        other = _write_row if x.shape[0] == 1 else _scatter
+        return jax.lax.platform_dependent(buffer, x, page, offset, cpu=_write_one_by_one, default=other)
 
     return jax.tree.map(write_leaf, ring, rows)
 
 
 def _write_one_by_one(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:
     """Copies row after row: on a CPU a scatter would move one byte at a time."""
+    # The barrier hides the number of rows, or XLA:CPU (jaxlib 0.10.2) would unroll a loop over one row, fuse the write
+    # into the reads that follow it, and copy the whole buffer, because they then read what it held before.
+    num_rows = jax.lax.optimization_barrier(jnp.int32(rows.shape[0]))
+    return jax.lax.fori_loop(0, num_rows, lambda t, buffer: _write_row(buffer, rows, page, offset, t), buffer)
 
-    def write_row(t, buffer):
-        row = jnp.expand_dims(jax.lax.dynamic_index_in_dim(rows, t), 2)
-        zero = np.int32(0)
-        return jax.lax.dynamic_update_slice(buffer, row, (page[t], zero, offset[t], *(zero,) * (row.ndim - 3)))
 
-    return jax.lax.fori_loop(0, rows.shape[0], write_row, buffer)
+def _write_row(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array, t: Any = 0) -> jax.Array:
+    row = jnp.expand_dims(jax.lax.dynamic_index_in_dim(rows, t), 2)
+    zero = np.int32(0)
+    return jax.lax.dynamic_update_slice(buffer, row, (page[t], zero, offset[t], *(zero,) * (row.ndim - 3)))
 
 
 def _scatter(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:

@@ -1,0 +1,480 @@
+"""Soft actor-critic for continuous actions: the whole of training as one compiled function of a key.
+
+Haarnoja et al. (2018), arXiv:1801.01290, with twin critics and a learned temperature (2018, arXiv:1812.05905). The
+policy is a normal distribution that a tanh squashes into the bounds of the action. It is rewarded for its entropy, in
+proportion to a temperature that keeps the entropy near a target. Unlike most versions it reads the ends of episodes
+from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of the loss. With
+``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
+ICLR), which tasks need that pay only after many consistent actions.
+
+The file reads from top to bottom, to be copied and changed: the config, `make_train`, and `make_iteration` with its
+four stages (collect, sample, learn, evaluate); then the networks. An environment is given by its id or as two stacks.
+
+It is one file of more than 400 lines, so that it can be read and copied as a whole.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from jaxenv import _export, data, random, rollout, specs, tree
+from jaxenv._checks import check_real
+from jaxenv.environment import Environment
+from jaxenv.timestep import TimeStep
+from jaxenv.training import evaluation
+from jaxenv.training._libraries import nn, optax
+from jaxenv.training.config import RunConfig
+from jaxenv.training.distributions import TanhNormal
+from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.networks import MLP, Reader, Torso
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(RunConfig):
+    """The settings of a run; `RunConfig` has the others. The defaults learn Pendulum-v1 within 20,000 steps.
+
+    Attributes:
+        num_steps: steps of every lane between two updates.
+        num_gradient_steps: gradient steps of an update, each on a new batch.
+        batch_size: transitions in a batch.
+        buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
+        warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
+            up to whole updates.
+        learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
+        target_rate: rate of the moving average of the critics' weights that are those of the target critics.
+        temperature: weight of the entropy, or its initial value if it is learned.
+        learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
+        target_entropy: in nats, where actions are measured from -1 to 1; ``None`` for minus the number of actions.
+        noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
+            independent samples of the policy. It applies to the warm-up too, and changes the distribution of no single
+            action.
+    """
+
+    env_id: str = "Pendulum-v1"
+    total_steps: int = 20_000
+    num_envs: int = 4
+    num_steps: int = 1
+    num_gradient_steps: int = 4
+    batch_size: int = 128
+    buffer_size: int = 102_400
+    warmup_steps: int = 1_000
+    learning_rate: float = 2e-3
+    target_rate: float = 0.02
+    temperature: float = 1.0
+    learn_temperature: bool = True
+    target_entropy: float | None = None
+    noise_correlation: float = 0.0
+
+    hyperparameters: ClassVar = ("learning_rate", "gamma", "target_rate", "temperature", "noise_correlation")
+    _positive: ClassVar = ("temperature",)
+    _fractions: ClassVar = ("gamma", "target_rate", "noise_correlation")
+
+    @property
+    def rows_per_update(self) -> int:
+        return self.num_envs * self.num_steps
+
+    @property
+    def num_warmups(self) -> int:
+        """Unrolls of uniform actions before the first update."""
+        return -(-self.warmup_steps // self.rows_per_update)
+
+    @property
+    def num_updates(self) -> int:
+        learning = self.total_steps - self.num_warmups * self.rows_per_update
+        return max(learning, 0) // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
+
+    def check(self) -> None:
+        if self.target_entropy is not None:
+            check_real("sac.Config", "target_entropy", self.target_entropy, -np.inf)
+        least = self.num_envs * max(self.num_steps, 2)
+        if self.buffer_size < least:
+            rule = f"at least num_envs * max(num_steps, 2) = {least}"
+            raise ValueError(f"sac.Config: buffer_size must be {rule}, got {self.buffer_size}")
+        least = (self.num_warmups + self.num_evaluations) * self.rows_per_update
+        if self.total_steps < least:
+            rule = f"at least {least}, the warm-up and an update of {self.rows_per_update} rows before each evaluation"
+            raise ValueError(f"sac.Config: total_steps must be {rule}, got {self.total_steps}")
+
+
+@_export.named_tuple
+class Weights(NamedTuple):
+    """What gradient steps change.
+
+    Attributes:
+        actor: the weights of the policy's network.
+        critics: the weights of both critics, leaves ``[2, ...]``.
+        log_temperature: float32 ``()``.
+    """
+
+    actor: Any
+    critics: Any
+    log_temperature: jax.Array
+
+
+@tree.struct
+class Learner:
+    """The complete state of a run: saved and restored, it continues bit for bit.
+
+    Attributes:
+        params: the `Weights`.
+        target: the weights of the target critics, leaves ``[2, ...]``.
+        optimizer: the state of Adam.
+        statistics: the statistics of the observations, ``()`` if they are not normalised.
+        buffer: the `data.ReplayState`, which holds raw observations.
+        noise: the noise of the last actions, float32 ``[B, n]``.
+        env_state: the state of the environment, leaves ``[B, ...]``.
+        timestep: the last TimeStep, ``[B]``.
+        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        hyperparameters: the numbers of `Config.hyperparameters`, float32 ``()`` each.
+        key: the key of the run, a typed key ``()``.
+        update: int32 ``()``, the number of updates so far.
+    """
+
+    params: Weights
+    target: Any
+    optimizer: Any
+    statistics: Any
+    buffer: Any
+    noise: jax.Array
+    env_state: Any
+    timestep: TimeStep
+    metrics: Any
+    hyperparameters: dict[str, jax.Array]
+    key: jax.Array
+    update: jax.Array
+
+
+@_export.named_tuple
+class Losses(NamedTuple):
+    """Means over the valid transitions of a batch, float32 ``()``.
+
+    Attributes:
+        actor_loss: ``temperature * log(probability) - value`` of the policy's actions.
+        critic_loss: the squared error of a critic, halved; the mean of both.
+        value: the smaller of both critics' values of the policy's actions.
+        entropy: of the policy, in nats, where actions are measured from -1 to 1.
+        temperature: the weight of the entropy.
+    """
+
+    actor_loss: jax.Array
+    critic_loss: jax.Array
+    value: jax.Array
+    entropy: jax.Array
+    temperature: jax.Array
+
+
+def make_train(
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+) -> Callable[..., tuple[Learner, Curve]]:
+    """Returns the whole training run as one function of a key, which can be jitted and vmapped.
+
+    Args:
+        config: the settings of the run.
+        env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
+        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
+            ``num_eval_episodes``.
+
+    Returns:
+        ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
+        dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
+        traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
+
+    Raises:
+        ValueError: unless the action is one array of floats with finite bounds, or for stacks that do not fit.
+    """
+    init, iteration = make_iteration(config, env, eval_env)
+
+    def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
+        learner = init(key, hyperparameters)
+        return jax.lax.scan(lambda learner, _: iteration(learner), learner, length=config.num_evaluations)
+
+    return train
+
+
+def make_iteration(
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
+    """Splits the training run into equal iterations, for host loops that report or save after each one.
+
+    Args:
+        config: the settings of the run.
+        env: as in `make_train`.
+        eval_env: as in `make_train`.
+
+    Returns:
+        ``init(key, hyperparameters=None)``, which returns the `Learner` after the warm-up, and ``iteration(learner)``,
+        which runs the updates up to the next evaluation and returns the next learner and the evaluation: a `Curve`
+        without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
+    """
+    env, eval_env = evaluation.environments("sac", config, env, eval_env)
+    pi, actor, critics, read = _model(config, env)
+    policy_inputs: Callable[..., Any] = actor.apply
+    values: Callable[..., Any] = critics.apply
+    target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
+    view, metrics = evaluation.normalizer(config), rollout.Metrics()
+    replay = data.Replay(config.buffer_size // config.num_envs, config.num_envs)
+    seen = data.TransformedReplay(replay, view.frozen())
+    adam = optax.scale_by_adam()
+
+    def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
+        random.check_typed(key)
+        actor_key, critics_key, env_key, key = jax.random.split(key, 4)
+        env_state, timestep = env.reset(env_key)
+        noise = jnp.zeros((config.num_envs, pi.num_log_std), jnp.float32)
+        settings = config.arrays(hyperparameters)
+        observation = read(timestep.observation)
+        params = Weights(
+            actor=actor.init(actor_key, observation),
+            critics=critics.init(critics_key, observation, noise),
+            log_temperature=jnp.log(settings["temperature"]),
+        )
+        learner = Learner(
+            params=params,
+            target=params.critics,
+            optimizer=adam.init(params),
+            statistics=view.init(timestep),
+            buffer=(),
+            noise=noise,
+            env_state=env_state,
+            timestep=timestep,
+            metrics=metrics.init(timestep),
+            hyperparameters=settings,
+            key=key,
+            update=jnp.zeros((), jnp.int32),
+        )
+        rows = jax.eval_shape(lambda learner: collect(learner, uniform=True)[1], learner)
+        learner = dataclasses.replace(learner, buffer=replay.init(rows))
+
+        def warm_up(learner, _):
+            return store(*collect(learner, uniform=True)), None
+
+        # Here and not in the first updates, which would need a branch.
+        return jax.lax.scan(warm_up, learner, length=config.num_warmups)[0]
+
+    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+        learner, losses = learn(store(*collect(learner)))
+        return dataclasses.replace(learner, update=learner.update + 1), losses
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+
+    # === 1. Collect: step all lanes with the exploring policy =========================================================
+
+    def explore(learner: Learner, uniform: bool):
+        def policy(timestep, stream, noise):
+            noise = _next_noise(noise, timestep, stream, learner.hyperparameters["noise_correlation"])
+            if uniform:
+                unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
+            else:
+                unit = jnp.tanh(pi.displaced(policy_inputs(learner.params.actor, read(timestep.observation)), noise))
+            return rollout.PolicyStep(pi.scaled(unit), noise, unit)
+
+        return policy
+
+    def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
+        policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
+        policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
+        (env_state, timestep, (statistics, noise)), rows = jaxenv.unroll(
+            env,
+            policy,
+            learner.env_state,
+            learner.timestep,
+            config.num_steps,
+            initial_memory=start,
+            memory=(start[0], learner.noise),
+            fields=["step_type", "reward", "discount", "observation", "env_info", "policy_info"],
+        )
+        learner = dataclasses.replace(
+            learner,
+            statistics=statistics,
+            noise=noise,
+            env_state=env_state,
+            timestep=timestep,
+            metrics=metrics.update_rows(learner.metrics, rows.timestep),
+        )
+        # Of env_info, the learner reads only which rows are abnormal.
+        env_info = {name: x for name, x in rows.timestep.env_info.items() if name == "abnormal"}
+        return learner, dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=env_info))
+
+    def store(learner: Learner, rows: rollout.Experience) -> Learner:
+        return dataclasses.replace(learner, buffer=replay.add(learner.buffer, rows))
+
+    # === 2. Sample: transitions from the replay buffer, as the policy sees them =======================================
+
+    def sample(learner: Learner, key: jax.Array) -> data.Transitions:
+        _, windows = seen.sample(learner.statistics, learner.buffer, key, config.batch_size)
+        batch = jax.tree.map(lambda x: x[0], data.to_transitions(*windows.split()))
+        observation, next_observation = read(batch.observation), read(batch.next_observation)
+        return dataclasses.replace(batch, observation=observation, next_observation=next_observation)
+
+    # === 3. Learn: critics, actor and temperature at once =============================================================
+
+    def loss(params: Weights, target, settings: Config, batch: data.Transitions, key) -> tuple[jax.Array, Losses]:
+        fixed = jax.lax.stop_gradient(params)
+        temperature: Any = jnp.exp(fixed.log_temperature) if config.learn_temperature else settings.temperature
+        next_noise, noise = jax.random.normal(key, (2, config.batch_size, pi.num_log_std))
+
+        def act(weights, observation, noise):
+            inputs = policy_inputs(weights, observation)
+            chosen = pi.displaced(inputs, noise)
+            return jnp.tanh(chosen), pi.log_probability(inputs, chosen)
+
+        action, log_p = act(fixed.actor, batch.next_observation, next_noise)
+        next_values = values(target, batch.next_observation, action)
+        goal = soft_target(batch, next_values, log_p, temperature, settings.gamma)
+        squared_error = 0.5 * (values(params.critics, batch.observation, batch.policy_info) - goal[None]) ** 2
+
+        action, log_p = act(params.actor, batch.observation, noise)
+        value = jnp.min(values(fixed.critics, batch.observation, action), axis=0)
+        cost = temperature * log_p - value
+
+        valid = batch.valid.astype(jnp.float32)
+        weight = valid / jnp.maximum(valid.sum(), 1)
+        entropy = -jnp.sum(weight * jax.lax.stop_gradient(log_p))
+        actor_loss, critic_loss = jnp.sum(weight * cost), jnp.sum(weight[None] * squared_error)
+        total = actor_loss + critic_loss
+        if config.learn_temperature:
+            total += params.log_temperature * (entropy - target_entropy)
+        return total, Losses(actor_loss, critic_loss / 2, jnp.sum(weight * value), entropy, temperature)
+
+    def learn(learner: Learner) -> tuple[Learner, Losses]:
+        settings = config.with_arrays(learner.hyperparameters)
+        rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
+
+        def descend(fitted, key):
+            params, target, state = fitted
+            sample_key, noise_key = jax.random.split(key)
+            batch = sample(learner, sample_key)
+            gradient, losses = jax.grad(loss, has_aux=True)(params, target, settings, batch, noise_key)
+            direction, state = adam.update(gradient, state)
+            params = jax.tree.map(lambda p, d: p - rate * d, params, direction)
+            target = jax.tree.map(lambda old, new: old + settings.target_rate * (new - old), target, params.critics)
+            return (params, target, state), losses
+
+        learn_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
+        keys = jax.random.split(learn_key, config.num_gradient_steps)
+        fitted = learner.params, learner.target, learner.optimizer
+        (params, target, state), losses = jax.lax.scan(descend, fitted, keys)
+        learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
+        return learner, jax.tree.map(jnp.mean, losses)
+
+    # === 4. Evaluate: whole episodes ==================================================================================
+
+    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
+        def policy(timestep, stream, noise):
+            noise = _next_noise(noise, timestep, stream, learner.hyperparameters["noise_correlation"])
+            inputs = policy_inputs(learner.params.actor, read(timestep.observation))
+            chosen = pi.displaced(inputs, noise) if config.eval_explore else pi.mode(inputs)
+            return rollout.PolicyStep(pi.to_action(chosen), noise)
+
+        _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
+        start = jnp.zeros((eval_env.num_envs, pi.num_log_std), jnp.float32)
+        episodes = evaluation.evaluate(config, eval_env, policy, start, learner.statistics, key)
+        curve = Curve(
+            steps=(learner.update + np.int32(config.num_warmups)) * np.int32(config.rows_per_update),
+            train=metrics.compute(metrics.totals(learner.metrics)),
+            losses=losses,
+            **episodes,
+        )
+        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
+
+    return init, iteration
+
+
+def make_policy(
+    config: Config, env: Environment, params: Weights, statistics: Any = (), explore: bool = False
+) -> tuple[Callable, Any]:
+    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+
+    Args:
+        config: the settings of the run.
+        env: the stack to act in.
+        params: the weights, ``learner.params`` of one seed.
+        statistics: ``learner.statistics``.
+        explore: sample the actions, as in training, instead of taking the mean before the tanh.
+
+    Returns:
+        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights, statistics and the noise
+        of exploration. A function that was compiled with the memory of one learner runs with that of any other without
+        recompiling.
+    """
+    pi, actor, _, read = _model(config, env)
+
+    def policy(timestep, stream, carried):
+        weights, noise = carried
+        noise = _next_noise(noise, timestep, stream, config.noise_correlation)
+        inputs: Any = actor.apply(weights.value, read(timestep.observation))
+        chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
+        return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
+
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    start = tree.Shared(params.actor), jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
+    return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
+
+
+def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any):
+    """What the critics should say of transitions, float32 ``[N]``: a termination has no next value, a time limit has.
+
+    Args:
+        batch: the transitions, ``[N, ...]``.
+        next_values: values of both target critics for new actions of the policy on the next observations, ``[2, N]``.
+        log_p: the logarithms of these actions' probabilities, ``[N]``.
+        temperature: weight of the entropy.
+        gamma: discount rate.
+    """
+    return batch.reward + gamma * batch.discount * (jnp.min(next_values, axis=0) - temperature * log_p)
+
+
+def _next_noise(noise: jax.Array, timestep: TimeStep, stream: random.Stream, correlation: Any) -> jax.Array:
+    """Standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
+    correlation = jnp.where(timestep.is_first(), np.float32(0), correlation)[:, None]
+    fresh = random.normal(stream, noise.shape[1:])
+    return correlation * noise + jnp.sqrt(1 - correlation**2) * fresh
+
+
+# --- the networks ----------------------------------------------------------------------------------------------------
+
+
+class Actor(nn.Module):
+    """The policy's inputs ``[B, 2 n]``: means and log standard deviations, from a network of ReLU layers."""
+
+    num_inputs: int
+    hidden: tuple[int, ...]
+    reader: Reader
+
+    @nn.compact
+    def __call__(self, observation: Any) -> jax.Array:
+        return MLP(self.hidden, self.num_inputs, 0.01, nn.relu)(Torso(self.reader)(observation))
+
+
+class Critic(nn.Module):
+    """The values ``[B]`` of actions ``[B, n]``, measured from -1 to 1."""
+
+    hidden: tuple[int, ...]
+    reader: Reader
+
+    @nn.compact
+    def __call__(self, observation: Any, action: jax.Array) -> jax.Array:
+        x = jnp.concatenate([Torso(self.reader)(observation), action], axis=-1)
+        return MLP(self.hidden, 1, activation=nn.relu)(x)[..., 0]
+
+
+# Two critics with separate weights in one batched pass: the values are [2, B].
+Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, axis_size=2)
+
+
+def _model(config: Config, env: Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
+    """The distribution over actions, the networks, and what turns observations into their input."""
+    spec = env.action_spec()
+    continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete
+    if not (continuous and np.isfinite([spec.minimum, spec.maximum]).all()):
+        raise ValueError(f"sac: the action must be one array of floats with finite bounds, got {spec}")
+    pi = TanhNormal(spec)
+    read = Reader.of("sac", env.observation_spec(), config.torso)
+    return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read), read
