@@ -36,7 +36,7 @@ _STORED_INFO = ("action_mask", "abnormal")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(RunConfig):
-    """The settings of a run; `RunConfig` has the others. The defaults learn CartPole-v1 within 100,000 steps.
+    """The settings of a run; `RunConfig` has the others. The defaults learn CartPole-v1 within 50,000 steps.
 
     Attributes:
         num_steps: steps of every lane between two updates.
@@ -61,22 +61,24 @@ class Config(RunConfig):
     """
 
     num_envs: int = 8
-    num_steps: int = 4
-    num_gradient_steps: int = 8
+    num_steps: int = 8
+    num_gradient_steps: int = 32
     batch_size: int = 64
-    buffer_size: int = 100_000
+    buffer_size: int = 10_000
     warmup_steps: int = 1000
-    n_step: int = 1
+    n_step: int = 4
     double: bool = True
     dueling: bool = False
-    loss: Literal["huber", "squared"] = "huber"
+    loss: Literal["huber", "squared"] = "squared"
+    learning_rate: float = 2.3e-3
+    hidden: tuple[int, ...] = (128, 128)
     priority_exponent: float = 0.0
     importance_exponent: float = 0.4
     target_rate: float = 0.01
     max_gradient_norm: float = 10.0
     epsilon_start: float = 1.0
     epsilon_end: float = 0.05
-    exploration_fraction: float = 0.2
+    exploration_fraction: float = 0.16
 
     hyperparameters: ClassVar = (
         "learning_rate",

@@ -4,6 +4,8 @@ from typing import Any
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {},
-    "dqn": {},
+    "dqn": {
+        "CartPole-v1": {"total_steps": 50_000},
+    },
     "sac": {},
 }
