@@ -217,7 +217,7 @@ def masked(logits: jax.Array, mask: Any) -> jax.Array:
 def legal_actions(spec: Any, timestep: TimeStep) -> Any:
     """``env_info["action_mask"]`` ``[B, n]`` where the action is one integer, ``()`` if there is none."""
     one = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
-    return timestep.env_info.get("action_mask", ()) if one else ()
+    return timestep.env_info["action_mask"] if one and "action_mask" in timestep.env_info else ()
 
 
 def of_spec(owner: str, spec: Any, squash: bool = False) -> Distribution:

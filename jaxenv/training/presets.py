@@ -7,7 +7,9 @@ from jaxenv.training import _algorithms
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {},
-    "dqn": {},
+    "dqn": {
+        "CartPole-v1": {"total_steps": 50_000},
+    },
     "sac": {},
 }
 

@@ -1,0 +1,451 @@
+"""Deep Q-learning: the whole of training as one compiled function of a key.
+
+Mnih et al. (2015), doi:10.1038/nature14236, with double Q-learning (van Hasselt et al., 2016, arXiv:1509.06461) and, as
+options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over several steps, and prioritised replay
+(Schaul et al., 2016, arXiv:1511.05952). The target network is a moving average of the online network (Lillicrap et al.,
+2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
+is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
+
+The file reads from top to bottom, to be copied and changed: the config, `make_train`, and `make_iteration` with its
+three stages (collect, learn, evaluate); then the network. An environment is given by its id or as two stacks.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from jaxenv import _export, data, random, rollout, tree
+from jaxenv._checks import check_choice
+from jaxenv.environment import Environment
+from jaxenv.timestep import TimeStep
+from jaxenv.training import distributions, evaluation
+from jaxenv.training._libraries import nn, optax
+from jaxenv.training.config import RunConfig
+from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.networks import MLP, Reader, Torso
+
+# What the buffer keeps of every row.
+_STORED = ("timestep.step_type", "timestep.reward", "timestep.discount", "timestep.observation", "action")
+_STORED_INFO = ("action_mask", "abnormal")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(RunConfig):
+    """The settings of a run; `RunConfig` has the others. The defaults learn CartPole-v1 within 50,000 steps.
+
+    Attributes:
+        num_steps: steps of every lane between two updates.
+        num_gradient_steps: gradient steps of an update.
+        batch_size: transitions of a gradient step.
+        buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
+        warmup_steps: rows of all lanes together that random actions collect before the first update; rounded down to
+            whole rows per lane.
+        n_step: number of rewards in a target.
+        double: the online network chooses the action whose value the target network estimates.
+        dueling: the network has separate layers for the value of a state and the advantages of actions.
+        loss: ``"huber"``, linear for errors above 1, or ``"squared"``.
+        priority_exponent: transitions are drawn in proportion to their error to this power; 0 draws all equally.
+        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
+        importance_exponent: initial exponent of the weights that correct for priorities; it rises to 1 linearly.
+        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every
+            gradient step.
+        max_gradient_norm: gradients with a larger norm are scaled down to it.
+        epsilon_start: probability of a random action in the first update.
+        epsilon_end: probability of a random action at the end, and of ``eval_explore``.
+        exploration_fraction: fraction of the updates over which the probability falls linearly.
+    """
+
+    num_envs: int = 8
+    num_steps: int = 8
+    num_gradient_steps: int = 32
+    batch_size: int = 64
+    buffer_size: int = 10_000
+    warmup_steps: int = 1000
+    n_step: int = 4
+    double: bool = True
+    dueling: bool = False
+    loss: Literal["huber", "squared"] = "squared"
+    learning_rate: float = 2.3e-3
+    hidden: tuple[int, ...] = (128, 128)
+    priority_exponent: float = 0.0
+    importance_exponent: float = 0.4
+    target_rate: float = 0.01
+    max_gradient_norm: float = 10.0
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.05
+    exploration_fraction: float = 0.16
+
+    hyperparameters: ClassVar = (
+        "learning_rate",
+        "gamma",
+        "importance_exponent",
+        "target_rate",
+        "max_gradient_norm",
+        "epsilon_start",
+        "epsilon_end",
+        "exploration_fraction",
+    )
+    _or_zero: ClassVar = ("warmup_steps",)
+    _positive: ClassVar = ("max_gradient_norm", "exploration_fraction")
+    _fractions: ClassVar = ("gamma", "importance_exponent", "target_rate", "epsilon_start", "epsilon_end")
+
+    @property
+    def rows_per_update(self) -> int:
+        return self.num_envs * self.num_steps
+
+    @property
+    def warmup_rows(self) -> int:
+        """Rows of every lane before the first update."""
+        return self.warmup_steps // self.num_envs
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of a run after the warm-up, equally many before each evaluation."""
+        left = max(self.total_steps - self.num_envs * self.warmup_rows, 0)
+        return left // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
+
+    def check(self) -> None:
+        check_choice("dqn.Config", "loss", self.loss, ("huber", "squared"))
+        least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
+        if self.buffer_size < least:
+            raise ValueError(
+                f"dqn.Config: buffer_size must be at least {least}, for the warm-up, for num_steps rows and for a "
+                f"window of n_step + 1 rows of each lane, got {self.buffer_size}"
+            )
+        if self.warmup_rows + self.num_steps <= self.n_step:
+            raise ValueError(
+                f"dqn.Config: warmup_steps must be at least {self.num_envs * (self.n_step + 1 - self.num_steps)}, so "
+                f"that the first update has transitions of n_step = {self.n_step} steps, got {self.warmup_steps}"
+            )
+        least = self.num_envs * self.warmup_rows + self.rows_per_update * self.num_evaluations
+        if self.total_steps < least:
+            raise ValueError(
+                f"dqn.Config: total_steps must be at least {least}, the warm-up and an update of "
+                f"{self.rows_per_update} rows before each evaluation, got {self.total_steps}"
+            )
+
+
+@tree.struct
+class Learner:
+    """The complete state of a run: saved and restored, it continues bit for bit.
+
+    Attributes:
+        params: the weights of the network.
+        target: the weights of the target network.
+        optimizer: the state of Adam.
+        statistics: the statistics of the observations, ``()`` if they are not normalised.
+        buffer: the `data.ReplayState`, which holds raw observations.
+        env_state: the state of the environment, leaves ``[B, ...]``.
+        timestep: the last TimeStep, ``[B]``.
+        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        hyperparameters: the numbers of `Config.hyperparameters`, float32 ``()`` each.
+        key: the key of the run, a typed key ``()``.
+        update: int32 ``()``, the number of updates so far.
+    """
+
+    params: Any
+    target: Any
+    optimizer: Any
+    statistics: Any
+    buffer: Any
+    env_state: Any
+    timestep: TimeStep
+    metrics: Any
+    hyperparameters: dict[str, jax.Array]
+    key: jax.Array
+    update: jax.Array
+
+
+@_export.named_tuple
+class Losses(NamedTuple):
+    """Means over the valid transitions of a batch, float32 ``()``.
+
+    Attributes:
+        loss: the Huber loss or half the squared error, times the importance weight.
+        q_value: the estimated value of the actions that were taken.
+        td_error: the absolute difference between this value and its target.
+    """
+
+    loss: jax.Array
+    q_value: jax.Array
+    td_error: jax.Array
+
+
+def make_train(
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+) -> Callable[..., tuple[Learner, Curve]]:
+    """Returns the whole training run as one function of a key, which can be jitted and vmapped.
+
+    Args:
+        config: the settings of the run.
+        env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
+        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
+            ``num_eval_episodes``.
+
+    Returns:
+        ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
+        dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
+        traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
+    """
+    init, iteration = make_iteration(config, env, eval_env)
+
+    def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
+        learner = init(key, hyperparameters)
+        return jax.lax.scan(lambda learner, _: iteration(learner), learner, length=config.num_evaluations)
+
+    return train
+
+
+def make_iteration(
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
+    """Splits the training run into equal iterations, for host loops that report or save after each one.
+
+    Args:
+        config: the settings of the run.
+        env: as in `make_train`.
+        eval_env: as in `make_train`.
+
+    Returns:
+        ``init(key, hyperparameters=None)``, which collects the rows of the warm-up and returns the initial `Learner`,
+        and ``iteration(learner)``, which runs the updates up to the next evaluation and returns the next learner and
+        the evaluation: a `Curve` without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
+    """
+    env, eval_env = evaluation.environments("dqn", config, env, eval_env)
+    pi, network, see = _model(config, env)
+    q_values: Callable[..., Any] = network.apply
+    view, metrics = evaluation.normalizer(config), rollout.Metrics()
+    sampling: Any = data.UniformSampling()
+    if config.priority_exponent:
+        sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
+    replay = data.Replay(config.buffer_size // config.num_envs, config.num_envs, sampling=sampling)
+    normalized = data.TransformedReplay(replay, view)
+    adam = optax.scale_by_adam(eps=1e-5)
+
+    def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
+        random.check_typed(key)
+        network_key, env_key, key = jax.random.split(key, 3)
+        env_state, timestep = env.reset(env_key)
+        params = network.init(network_key, see(timestep).observation[0])
+        learner = Learner(
+            params=params,
+            target=params,
+            optimizer=adam.init(params),
+            statistics=view.init(timestep),
+            buffer=(),
+            env_state=env_state,
+            timestep=timestep,
+            metrics=metrics.init(timestep),
+            hyperparameters=config.arrays(hyperparameters),
+            key=key,
+            update=jnp.zeros((), jnp.int32),
+        )
+        learner, rows = collect(learner, config.warmup_rows, np.float32(1))
+        return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
+
+    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+        settings = config.with_arrays(learner.hyperparameters)
+        progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
+        learner, rows = collect(learner, config.num_steps, _epsilon(settings, progress))
+        learner = dataclasses.replace(learner, buffer=replay.add(learner.buffer, rows))
+        learner, losses = learn(settings, progress, learner)
+        return dataclasses.replace(learner, update=learner.update + 1), losses
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+
+    # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
+
+    def act(params, epsilon):
+        def policy(timestep, stream):
+            observation, mask = see(timestep).observation
+            return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
+
+        return policy
+
+    def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
+        policy = act(learner.params, epsilon)
+        policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
+        (env_state, last, memory), rows = jaxenv.unroll(
+            env, policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
+        )
+        learner = dataclasses.replace(
+            learner,
+            statistics=memory[0] if start else (),
+            env_state=env_state,
+            timestep=last,
+            metrics=metrics.update_rows(learner.metrics, rows.timestep),
+        )
+        info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in last.env_info]
+        return learner, tree.select_fields(rows, [*_STORED, *info])
+
+    # === 2. Learn: gradient steps on transitions from the buffer ======================================================
+
+    def sample(settings: Config, learner: Learner, key: jax.Array, progress: jax.Array) -> tuple[Any, data.Batch]:
+        exponent = settings.importance_exponent + (1 - settings.importance_exponent) * progress
+        _, batch = normalized.sample(
+            learner.statistics, learner.buffer, key, config.batch_size, config.n_step + 1, exponent
+        )
+        rows, last = batch.split()
+        rows = dataclasses.replace(rows, timestep=jax.vmap(see)(rows.timestep))
+        transitions = data.to_n_step_transitions(rows, see(last), config.n_step, settings.gamma)
+        return jax.tree.map(lambda x: x[0], transitions), batch
+
+    def targets(settings: Config, learner: Learner, transitions: data.Transitions) -> jax.Array:
+        observation, mask = transitions.next_observation
+        values = q_values(learner.target, observation)
+        chosen_by = q_values(learner.params, observation) if config.double else values
+        value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
+        return transitions.reward + settings.gamma * transitions.discount * value
+
+    def loss(params, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
+        index = transitions.action.astype(jnp.int32) - np.int32(pi.first)
+        q_value = _of_action(q_values(params, transitions.observation[0]), index)
+        error = q_value - target
+        each = weight * (optax.huber_loss(error) if config.loss == "huber" else 0.5 * error**2)
+        valid = transitions.valid.astype(jnp.float32)
+        mean = Losses(*(jnp.sum(valid * x) / jnp.maximum(valid.sum(), 1) for x in (each, q_value, jnp.abs(error))))
+        return mean.loss, (mean, error)
+
+    def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
+        clip_norm = optax.clip_by_global_norm(settings.max_gradient_norm)
+        rate = settings.learning_rate * (1 - progress)
+
+        def descend(learner: Learner, key) -> tuple[Learner, Losses]:
+            transitions, batch = sample(settings, learner, key, progress)
+            target = targets(settings, learner, transitions)
+            gradient, (losses, error) = jax.grad(loss, has_aux=True)(learner.params, transitions, target, batch.weight)
+            gradient, _ = clip_norm.update(gradient, clip_norm.init(learner.params))
+            direction, state = adam.update(gradient, learner.optimizer)
+            params = jax.tree.map(lambda p, d: p - rate * d, learner.params, direction)
+            average = optax.incremental_update(params, learner.target, settings.target_rate)
+            learner = dataclasses.replace(learner, params=params, target=average, optimizer=state)
+            if config.priority_exponent:
+                # Windows that are no transitions get priority 0: they are not drawn again.
+                priority = jnp.where(transitions.valid, jnp.abs(error) + np.float32(1e-6), np.float32(0))
+                learner = dataclasses.replace(learner, buffer=replay.update_priorities(learner.buffer, batch, priority))
+            return learner, losses
+
+        sample_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
+        learner, losses = jax.lax.scan(descend, learner, jax.random.split(sample_key, config.num_gradient_steps))
+        return learner, jax.tree.map(jnp.mean, losses)
+
+    # === 3. Evaluate: whole episodes ==================================================================================
+
+    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
+        _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
+        epsilon = learner.hyperparameters["epsilon_end"] if config.eval_explore else np.float32(0)
+        policy = act(learner.params, epsilon)
+        episodes = evaluation.evaluate(config, eval_env, policy, (), learner.statistics, key)
+        rows = config.warmup_rows * config.num_envs
+        curve = Curve(
+            steps=learner.update * np.int32(config.rows_per_update) + np.int32(rows),
+            train=metrics.compute(metrics.totals(learner.metrics)),
+            losses=losses,
+            **episodes,
+        )
+        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
+
+    return init, iteration
+
+
+def make_policy(
+    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
+) -> tuple[Callable, Any]:
+    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+
+    Args:
+        config: the settings of the run.
+        env: the stack to act in.
+        params: the weights, ``learner.params`` of one seed.
+        statistics: ``learner.statistics``.
+        explore: take a random action with probability ``config.epsilon_end``, as at the end of training, instead of
+            always the best one.
+
+    Returns:
+        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights and statistics. A function
+        that was compiled with the memory of one learner runs with that of any other without recompiling.
+    """
+    pi, network, see = _model(config, env)
+    q_values: Callable[..., Any] = network.apply
+    epsilon = np.float32(config.epsilon_end if explore else 0)
+
+    def policy(timestep, stream, weights):
+        observation, mask = see(timestep).observation
+        action = _epsilon_greedy(q_values(weights.value, observation), mask, epsilon, stream)
+        return rollout.PolicyStep(pi.to_action(action), memory=weights)
+
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, tree.Shared(params), state=statistics)
+
+
+def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
+    """The probability of a random action: from start to end over the exploration fraction, then constant."""
+    left = jnp.maximum(1 - progress / settings.exploration_fraction, 0)
+    return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
+
+
+def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random.Stream) -> jax.Array:
+    """Indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
+    legal = jnp.ones_like(q_values) if isinstance(mask, tuple) else mask.astype(jnp.float32)
+    best = jnp.argmax(distributions.masked(q_values, mask), axis=-1)
+    weights = epsilon * legal / jnp.maximum(legal.sum(axis=-1, keepdims=True), 1)
+    return random.categorical(stream, weights=weights + (1 - epsilon) * jax.nn.one_hot(best, q_values.shape[-1]))
+
+
+def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
+    """The entries ``[N]`` of values ``[N, n]``."""
+    return jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
+
+
+# --- the network -----------------------------------------------------------------------------------------------------
+
+
+class QNetwork(nn.Module):
+    """The values of all actions, ``[..., num_actions]``: layers of rectified units on what the `Torso` makes.
+
+    With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, whose mean
+    is subtracted.
+    """
+
+    num_actions: int
+    hidden: tuple[int, ...]
+    reader: Reader
+    dueling: bool = False
+
+    @nn.compact
+    def __call__(self, observation):
+        x = Torso(self.reader)(observation)
+        q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, name="actions")(x)
+        if not self.dueling:
+            return q_values
+        value = MLP(self.hidden, 1, 0.01, nn.relu, name="state")(x)
+        return value + q_values - q_values.mean(axis=-1, keepdims=True)
+
+
+def _model(config: Config, env: Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
+    """The choice of actions, the network, and a function that makes the observation of rows ``[B]`` a pair.
+
+    The pair is what the network reads and the mask of legal actions. Transitions made of such rows have both of the
+    row that the action led to.
+    """
+    spec = env.action_spec()
+    pi = distributions.of_spec("dqn", spec)
+    if not isinstance(pi, distributions.Categorical):
+        raise ValueError(
+            f"dqn: the action must be one integer, got {spec}: DiscretizeAction(flatten=True) makes one of bounded "
+            "floats, and ppo learns arrays of actions"
+        )
+    read = Reader.of("dqn", env.observation_spec(), config.torso)
+
+    def see(timestep: TimeStep) -> TimeStep:
+        pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))
+        return dataclasses.replace(timestep, observation=pair)
+
+    return pi, QNetwork(pi.num_inputs, config.hidden, read, config.dueling), see
