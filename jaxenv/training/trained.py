@@ -75,15 +75,15 @@ class Trained:
         """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
 
         Raises:
-            ValueError: if the policy is recurrent. It then has a memory per lane, which `make_memory` returns.
+            ValueError: if the policy has a memory per lane, that of a GRU or the noise of `sac`: see `make_memory`.
         """
         memory = self._policies[2]
         if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):
-            raise ValueError("memory: the policy is recurrent and has a memory per lane, call make_memory(num_envs)")
+            raise ValueError("memory: the policy has a memory per lane, call make_memory(num_envs)")
         return memory
 
     def make_memory(self, num_envs: int = 1) -> Any:
-        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, and the memory of a GRU.
+        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, and the memory of a lane.
 
         Raises:
             ValueError: for a ``num_envs`` that is not an integer of at least 1.

@@ -87,7 +87,7 @@ def test_the_memory_of_a_policy_without_recurrence_fits_any_number_of_lanes(run)
 
 
 def test_a_recurrent_policy_has_a_memory_per_lane(recurrent):
-    with pytest.raises(ValueError, match=r"memory: the policy is recurrent .*, call make_memory\(num_envs\)"):
+    with pytest.raises(ValueError, match=r"memory: the policy has a memory per lane, call make_memory\(num_envs\)"):
         recurrent.memory
     with pytest.raises(ValueError, match=r"make_memory: num_envs must be .*, got 0"):
         recurrent.make_memory(0)
