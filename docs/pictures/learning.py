@@ -1,6 +1,6 @@
-"""Trains PPO on Breakout and draws ``learning.gif``: the same task before, early in and after training.
+"""Trains SAC on Pendulum and draws ``learning.gif``: the same task before, early in and after training.
 
-``python docs/pictures/learning.py``. It trains four seeds for some minutes and shows the best one.
+``python docs/pictures/learning.py``. It trains four seeds for about a minute and shows the best one.
 """
 
 import pathlib
@@ -12,33 +12,18 @@ from PIL import Image
 
 import jaxenv
 from jaxenv import canvas
-from jaxenv.training import ppo
+from jaxenv.training import sac
 
-CONFIG = ppo.Config(
-    env_id="Breakout-MinAtar",
-    total_steps=2_000_000,
-    num_envs=64,
-    num_steps=64,
-    num_epochs=4,
-    num_minibatches=8,
-    learning_rate=2e-3,
-    gamma=0.99,
-    lambda_=0.95,
-    entropy_cost=0.01,
-    hidden=(128, 128),
-    num_evaluations=20,
-    num_eval_episodes=32,
-    max_eval_steps=1000,
-)
-SHOWN = {0: "before training", 2: "200,000 steps", 20: "2,000,000 steps"}  # by the number of evaluations
-SIZE, GAP, LETTER, STEPS, FPS = 200, 14, 11, 180, 14
+CONFIG = sac.Config(num_eval_episodes=32)  # Pendulum-v1, 20,000 steps
+SHOWN = {0: "before training", 2: "4,800 steps", 10: "20,000 steps"}  # by the number of evaluations
+SIZE, GAP, LETTER, STEPS, FPS = 200, 14, 11, 200, 25
 KEY, SEEDS = 3, 4
 PAPER = np.round(canvas.PAPER * 255).astype(np.uint8)
 
 
 def learners():
     """The learner before training and after the evaluations in ``SHOWN``, of the seed that is best in the end."""
-    init, iteration = ppo.make_iteration(CONFIG)
+    init, iteration = sac.make_iteration(CONFIG)
     advance = jax.jit(jax.vmap(iteration))
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), SEEDS))
     kept = {0: learner}
@@ -54,7 +39,7 @@ def learners():
 def played(learner):
     """Pictures uint8 ``[T, H, W, 3]``, the return so far and the number of finished episodes of one lane, ``[T]``."""
     env = jaxenv.make(CONFIG.env_id)
-    policy, memory = ppo.make_policy(CONFIG, env, learner.params, learner.statistics)
+    policy, memory = sac.make_policy(CONFIG, env, learner.params, learner.statistics)
 
     def step(carry, _):
         state, timestep, total = carry
@@ -85,7 +70,7 @@ for t in range(STEPS):
         top = 2 * LETTER + GAP // 2
         frame[top : top + SIZE, left : left + SIZE] = pictures[t]
         label(frame, text, left + SIZE / 2, LETTER, LETTER, canvas.INK)
-        label(frame, f"return {totals[t]:g}", left + SIZE / 2, top + SIZE + LETTER, LETTER, canvas.INK)
+        label(frame, f"return {totals[t]:.0f}", left + SIZE / 2, top + SIZE + LETTER, LETTER, canvas.INK)
     images.append(Image.fromarray(frame))
 palette = Image.fromarray(np.concatenate([np.asarray(image) for image in images[::30]])).quantize(64)
 pages = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
