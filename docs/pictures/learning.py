@@ -14,8 +14,8 @@ import jaxenv
 from jaxenv import canvas
 from jaxenv.training import sac
 
-CONFIG = sac.Config(num_eval_episodes=32)  # Pendulum-v1, 20,000 steps
-SHOWN = {0: "before training", 2: "4,800 steps", 10: "20,000 steps"}  # by the number of evaluations
+CONFIG = sac.Config(num_eval_episodes=32, num_evaluations=19)  # Pendulum-v1, 20,000 steps
+SHOWN = {0: "before training", 1: "2,000 steps", 19: "20,000 steps"}  # by the number of evaluations
 SIZE, GAP, LETTER, STEPS, FPS = 200, 14, 11, 200, 25
 KEY, SEEDS = 3, 4
 PAPER = np.round(canvas.PAPER * 255).astype(np.uint8)
