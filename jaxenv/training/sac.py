@@ -31,7 +31,7 @@ from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.networks import MLP, Reader, Torso
+from jaxenv.training.networks import MLP, Reader, Torso, dense
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ class Config(RunConfig):
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
         target_entropy: in nats, where actions are measured from -1 to 1; ``None`` for minus the number of actions.
+        layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
+            values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
             independent samples of the policy. It applies to the warm-up too, and changes the distribution of no single
             action.
@@ -59,7 +61,7 @@ class Config(RunConfig):
     total_steps: int = 20_000
     num_envs: int = 4
     num_steps: int = 1
-    num_gradient_steps: int = 4
+    num_gradient_steps: int = 2
     batch_size: int = 128
     buffer_size: int = 102_400
     warmup_steps: int = 1_000
@@ -68,6 +70,7 @@ class Config(RunConfig):
     temperature: float = 1.0
     learn_temperature: bool = True
     target_entropy: float | None = None
+    layer_norm: bool = False
     noise_correlation: float = 0.0
 
     hyperparameters: ClassVar = ("learning_rate", "gamma", "target_rate", "temperature", "noise_correlation")
@@ -458,11 +461,15 @@ class Critic(nn.Module):
 
     hidden: tuple[int, ...]
     reader: Reader
+    layer_norm: bool
 
     @nn.compact
     def __call__(self, observation: Any, action: jax.Array) -> jax.Array:
         x = jnp.concatenate([Torso(self.reader)(observation), action], axis=-1)
-        return MLP(self.hidden, 1, activation=nn.relu)(x)[..., 0]
+        for width in self.hidden:
+            x = dense(width)(x)
+            x = nn.relu(nn.LayerNorm()(x) if self.layer_norm else x)
+        return dense(1, 1.0)(x)[..., 0]
 
 
 # Two critics with separate weights in one batched pass: the values are [2, B].
@@ -477,4 +484,4 @@ def _model(config: Config, env: Environment) -> tuple[TanhNormal, Actor, Any, Re
         raise ValueError(f"sac: the action must be one array of floats with finite bounds, got {spec}")
     pi = TanhNormal(spec)
     read = Reader.of("sac", env.observation_spec(), config.torso)
-    return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read), read
+    return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read, config.layer_norm), read
