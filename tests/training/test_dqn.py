@@ -12,6 +12,7 @@ import jaxenv
 from jaxenv import data, random, specs, tree
 from jaxenv.testing import Chain, mock_012, random_environment
 from jaxenv.training import dqn
+from jaxenv.training.presets import PRESETS
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal
 
@@ -415,7 +416,7 @@ def test_hyperparameters_are_those_of_the_learner():
 
     assert largest_step(learning_rate=0.1) > 0.05
     assert largest_step(learning_rate=0.0) == 0
-    assert 0 < largest_step(learning_rate=0.1, max_gradient_norm=1e-12) < 1e-3
+    assert 0 < largest_step(learning_rate=0.1, max_gradient_norm=1e-6) < 0.03
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -438,6 +439,11 @@ def test_hyperparameters_are_those_of_the_learner():
 def test_a_wrong_setting_is_refused_by_name(options, message):
     with pytest.raises(ValueError, match=f"dqn.Config: {message}"):
         dqn.Config(**options)
+
+
+@pytest.mark.parametrize("env_id", PRESETS["dqn"])
+def test_a_preset_is_a_config_that_fits_its_environment(env_id):
+    jax.eval_shape(dqn.make_iteration(dqn.Config(env_id=env_id, **PRESETS["dqn"][env_id]))[0], jax.random.key(0))
 
 
 @pytest.mark.parametrize(
