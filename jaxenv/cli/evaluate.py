@@ -53,7 +53,9 @@ def add(commands) -> None:
     which.add_argument(
         "--seeds", choices=("best", "all"), default="best", help="the seed with the best last evaluation, or all"
     )
-    command.add_argument("--explore", action="store_true", help="explore as in training, instead of the best actions")
+    command.add_argument(
+        "--explore", action="store_true", help="explore as in training (default: as the run's evaluations)"
+    )
     add_seed(command)
     command.add_argument("--json", action="store_true", help="print a JSON object")
     add_settings(command)
@@ -68,7 +70,8 @@ def run(args: argparse.Namespace) -> None:
     try:
         first = jaxenv.training.load(args.folder, args.policy_seed)
         env = first.make_env(args.episodes, **settings)
-        policy, max_steps = first.explore if args.explore else first.policy, first.config.max_eval_steps
+        explore = args.explore or first.config.eval_explore
+        policy, max_steps = first.explore if explore else first.policy, first.config.max_eval_steps
 
         # Weights are an argument, so all seeds share one compiled function.
         @jax.jit
@@ -77,18 +80,20 @@ def run(args: argparse.Namespace) -> None:
             return episodes.summary(jax.random.fold_in(key, 1))
 
         if not args.json:
-            how = "exploring" if args.explore else "without exploration"
+            how = "exploring" if explore else "without exploration"
             print(
                 f"{first.config.env_id}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}"
             )
         for trained in _chosen(first, args.seeds == "all"):
             summary = evaluate(env, trained.make_memory(args.episodes), jax.random.key(args.seed))
             found.append({"seed": trained.seed, **to_host(summary)})
+    except BrokenPipeError:
+        raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         args.parser.error(one_line(error))
     if args.json:
         given = {"folder": str(args.folder), "id": first.config.env_id, "algorithm": first.algorithm}
-        options = {"steps": first.steps, "episodes": args.episodes, "explore": args.explore, "seed": args.seed}
+        options = {"steps": first.steps, "episodes": args.episodes, "explore": explore, "seed": args.seed}
         print(json.dumps({**given, **options, "params": settings, "results": found}))
         return
     print("\n".join(_table(found)))

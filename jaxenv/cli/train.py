@@ -117,6 +117,8 @@ def run(args: argparse.Namespace) -> None:
                         writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
     except (ImportError, ValueError, TypeError) as error:
         args.parser.error(one_line(error))
+    except BrokenPipeError:
+        raise
     except (FloatingPointError, OSError) as error:
         held = f"; {folder} keeps what it held before" if isinstance(error, FloatingPointError) else ""
         args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")

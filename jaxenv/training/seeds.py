@@ -109,8 +109,8 @@ def _train(
     files: "_Files | None" = None,
 ) -> Iterator[Run]:
     init, iteration = init_and_iteration
-    advance = jax.jit(jax.vmap(iteration), donate_argnums=0)
-    learners, evaluations = jax.eval_shape(lambda keys: jax.vmap(lambda key: iteration(init(key)))(keys), keys)
+    start, advance = jax.jit(jax.vmap(init)), jax.jit(jax.vmap(iteration), donate_argnums=0)
+    learners, evaluations = advance.eval_shape(start.eval_shape(keys))  # the calls below trace nothing again
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)
     if files is not None:
         files.claim()
@@ -118,7 +118,7 @@ def _train(
         shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
         run = data.restore(files.folder / CHECKPOINT, shapes)
     else:
-        run = Run(jax.jit(jax.vmap(init))(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
+        run = Run(start(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
     if int(run.iterations) == config.num_evaluations:
         yield run
     for number in range(int(run.iterations), config.num_evaluations):

@@ -164,7 +164,8 @@ def _settings(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, 
     settings.pop("seed", None)
     origin = _origin(path, info)
     if algorithm not in _algorithms.MODULES or not is_integer(num_seeds):
-        raise ValueError(f"{origin}: it is not a run of {' or '.join(_algorithms.MODULES)}")
+        known = " or ".join(_algorithms.MODULES)
+        raise ValueError(f"{origin}: its config must name the learner, {known}, got {algorithm!r}")
     cls = _algorithms.module("load", algorithm).Config
     if unknown := sorted(settings.keys() - {field.name for field in dataclasses.fields(cls)}):
         raise ValueError(f"{origin}: there is no setting {unknown[0]!r}")

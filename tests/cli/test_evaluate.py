@@ -23,10 +23,8 @@ CONFIG = ppo.Config(
 SETTINGS = {"algorithm": "ppo", **dataclasses.asdict(CONFIG), "num_seeds": 3, "seed": 0}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def write(folder, settings):
     """A run with the initial weights of three seeds; the second one is the best."""
-    folder = tmp_path_factory.mktemp("run")
     init, _ = ppo.make_iteration(CONFIG)
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
     # Some logits, so that the seeds differ.
@@ -37,8 +35,13 @@ def folder(tmp_path_factory):
         "finished": np.ones((1, 3, 2), bool),
     }
     saved = {"learner": {"params": params, "statistics": ()}, "curve": curve, "iterations": np.int32(1)}
-    data.save(folder / "checkpoint.npz", saved, config=SETTINGS)
+    data.save(folder / "checkpoint.npz", saved, config=settings)
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("run"), SETTINGS)
 
 
 def expected(folder, seed, explore=False):
@@ -61,8 +64,13 @@ def test_all_seeds_play_the_same_whole_episodes(folder, capsys):
     assert len({result["return_mean"] for result in found["results"]}) > 1
 
 
-def test_the_best_seed_is_evaluated_by_default(folder, capsys):
-    assert cli.main(["eval", str(folder), "--episodes", "8", "--seed", "5", "--explore"]) == 0
+@pytest.mark.parametrize("by", ["option", "run"])
+def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_so(folder, tmp_path, capsys, by):
+    if by == "run":
+        folder, option = write(tmp_path, {**SETTINGS, "eval_explore": True}), []
+    else:
+        option = ["--explore"]
+    assert cli.main(["eval", str(folder), "--episodes", "8", "--seed", "5", *option]) == 0
     title, names, line = capsys.readouterr().out.splitlines()
     assert title == "Catch-bsuite, ppo after 256 steps: 8 episodes, exploring"
     assert names.split("  ")[0].strip() == "seed"

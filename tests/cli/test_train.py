@@ -1,5 +1,6 @@
 """`jaxenv train`: learner, settings and preset, what is reported, signals, and that wrong input is one line."""
 
+import errno
 import pathlib
 import signal
 import subprocess
@@ -155,6 +156,25 @@ def test_a_run_that_diverges_ends_with_code_1_and_one_line(capsys, tmp_path):
     assert error.count("\n") == 1
     assert "jaxenv train: error: train: seed " in error
     assert f"is not finite at evaluation 2 of 4: loss error, weights now; {tmp_path} keeps" in error
+
+
+def test_a_full_disk_ends_with_code_1_and_a_closed_pipe_as_in_other_commands(capsys, tmp_path, monkeypatch):
+    def fails(error):
+        def write(*_, **options):
+            raise error
+
+        return write
+
+    monkeypatch.setattr(train.Table, "__call__", fails(BrokenPipeError()))
+    with pytest.raises(BrokenPipeError):
+        train.run(cli.make_parser().parse_args(run(tmp_path / "pipe")))
+    capsys.readouterr()
+    monkeypatch.setattr(seeds.data, "save", fails(OSError(errno.ENOSPC, "No space left on device")))
+    assert cli.main(run(tmp_path / "full", "--json")) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "evaluation 1 of 4 cannot be saved" in error
+    assert "No space left on device" in error
 
 
 def test_a_signal_ends_a_run_in_the_middle_of_an_iteration_and_says_how_to_resume(tmp_path):

@@ -157,7 +157,11 @@ def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"algorithm": None}, "was written by jaxenv .*: it is not a run of ppo or dqn or sac"),
+        (
+            {"algorithm": None},
+            "was written by jaxenv .*: its config must name the learner, ppo or dqn or sac.*, got None",
+        ),
+        ({"algorithm": "a2c"}, "its config must name the learner, .*, got 'a2c'"),
         ({"temperature": 1.0}, "was written by jaxenv .*: there is no setting 'temperature'"),
         ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree to restore has .*\[3, 8\]"),
     ],
