@@ -6,8 +6,40 @@ from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    "ppo": {},
-<<<<<<< HEAD
+    "ppo": {
+        "CartPole-v1": {
+            "total_steps": 100_000,
+            "num_envs": 8,
+            "num_steps": 64,
+            "num_epochs": 10,
+        },
+        "Pendulum-v1": {
+            "wrappers": ("NormalizeReward",),
+            "normalize_observation": True,
+            "total_steps": 100_000,
+            "num_envs": 4,
+            "num_steps": 512,
+            "num_epochs": 10,
+            "num_minibatches": 32,
+            "gamma": 0.9,
+            "lambda_": 0.95,
+            "num_evaluations": 8,
+        },
+        "MiniGrid-Empty-Random-5x5-v0": {
+            "total_steps": 100_000,
+            "num_minibatches": 8,
+            "gamma": 0.99,
+            "lambda_": 0.95,
+            "entropy_cost": 0.01,
+        },
+        "MiniGrid-DoorKey-5x5-v0": {
+            "total_steps": 80_000,
+            "num_minibatches": 8,
+            "gamma": 0.99,
+            "lambda_": 0.95,
+            "entropy_cost": 0.03,
+        },
+    },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000},
         # Single random actions never reach the goal. Each row takes up to 4 steps of the environment.
@@ -23,9 +55,6 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "max_eval_steps": 200,
         },
     },
-    "sac": {},
-=======
-    "dqn": {},
     "sac": {
         "Pendulum-v1": {"total_steps": 20_000},  # the defaults of `sac.Config`
         "MountainCarContinuous-v0": {
@@ -42,7 +71,6 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "noise_correlation": 0.9,
         },
     },
->>>>>>> 60583f49ffb7debf1badbcb87951c90569cd0eb2
 }
 
 
