@@ -5,7 +5,24 @@ from typing import Any
 from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms
 
+# Where several learners have a preset for an id, the first is the default.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "sac": {
+        "Pendulum-v1": {"total_steps": 20_000},  # the defaults of `sac.Config`
+        "MountainCarContinuous-v0": {
+            "total_steps": 50_000,
+            "num_steps": 2,
+            "num_gradient_steps": 3,
+            "warmup_steps": 8_000,
+            "learning_rate": 1e-3,
+            "gamma": 0.9999,
+            "target_rate": 0.01,
+            "temperature": 0.2,
+            "learn_temperature": False,
+            "layer_norm": True,
+            "noise_correlation": 0.9,
+        },
+    },
     "ppo": {
         "CartPole-v1": {
             "total_steps": 100_000,
@@ -55,22 +72,6 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "max_eval_steps": 200,
         },
     },
-    "sac": {
-        "Pendulum-v1": {"total_steps": 20_000},  # the defaults of `sac.Config`
-        "MountainCarContinuous-v0": {
-            "total_steps": 50_000,
-            "num_steps": 2,
-            "num_gradient_steps": 3,
-            "warmup_steps": 8_000,
-            "learning_rate": 1e-3,
-            "gamma": 0.9999,
-            "target_rate": 0.01,
-            "temperature": 0.2,
-            "learn_temperature": False,
-            "layer_norm": True,
-            "noise_correlation": 0.9,
-        },
-    },
 }
 
 
@@ -79,7 +80,7 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
 
     Args:
         env_id: the id of the environment.
-        algorithm: the name of the learner: ``"ppo"``, ``"dqn"`` or ``"sac"``. By default the first of them that has a
+        algorithm: the name of the learner: ``"sac"``, ``"ppo"`` or ``"dqn"``. By default the first of them that has a
             preset for this id.
 
     Returns:
