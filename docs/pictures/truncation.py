@@ -23,7 +23,7 @@ RIGHT, WRONG = 1 / (1 - GAMMA), 1 / (1 - GAMMA * (1 - 1 / LIMIT))
 COMMON = {"num_envs": 8, "gamma": GAMMA, "hidden": (16,), "num_evaluations": 50, "num_eval_episodes": 1}
 COMMON |= {"max_eval_steps": 1}
 LEARNERS = {
-    "PPO": (ppo, ppo.Config(total_steps=51_200, num_steps=128, lambda_=0.0, learning_rate=1e-2, **COMMON)),
+    "PPO": (ppo, ppo.Config(total_steps=51_200, num_steps=32, lambda_=0.0, learning_rate=1e-2, **COMMON)),
     "DQN": (dqn, dqn.Config(total_steps=20_000, n_step=1, learning_rate=3e-3, target_rate=0.05, **COMMON)),
     "SAC": (
         sac,

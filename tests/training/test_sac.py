@@ -151,6 +151,17 @@ def test_a_target_takes_the_smaller_value_and_pays_for_entropy():
     np.testing.assert_allclose(goal, [1 + 0.9 * (10 - 1), 1, 2 + 0.9 * (-4 + 0.5)], rtol=1e-6)
 
 
+def test_values_of_critics_with_layer_norm_do_not_grow_with_the_observation():
+    env, actions = pendulums(SMALL)[0], jnp.zeros((1, 1))
+    largest = []
+    for layer_norm in (False, True):
+        _, _, critics, _ = sac._model(dataclasses.replace(SMALL, layer_norm=layer_norm), env)
+        params = critics.init(jax.random.key(0), (jnp.ones((1, 3)),), actions)
+        largest.append(jnp.abs(critics.apply(params, (1e6 * jnp.ones((1, 3)),), actions)).max())
+    assert largest[0] > 1e4
+    assert largest[1] < 10
+
+
 def test_target_weights_are_a_moving_average_of_the_critics(small):
     for before, after in zip(small[0], small[0][1:], strict=False):
         expected = jax.tree.map(lambda t, c: t + 0.02 * (c - t), before.target, after.params.critics)
