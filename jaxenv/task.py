@@ -205,7 +205,7 @@ class Task(Environment):
         drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))
         if not isinstance(drawn, Canvas):
             rule = "draw must return the canvas, as every method of a canvas returns a new one"
-            raise ValueError(f"{type(self).__name__}: {rule}, got {drawn!r}")
+            raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
         return drawn.image()
 
     def info_of_state(self, state):

@@ -35,7 +35,7 @@ def test_a_drawing_that_is_not_returned_is_refused():
         def draw(self, state, picture):
             picture.disc(0, 0, 1, (0, 0, 0))
 
-    env = jaxenv.make(jaxenv.EnvSpec("Forgetful-v0", Forgetful))
+    env = Forgetful([3])
     with pytest.raises(ValueError, match="^Forgetful: draw must return the canvas, .* got None$"):
         env.render(env.reset(jax.random.key(0))[0], 16)
 
