@@ -80,9 +80,9 @@ class Task(Environment):
         """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
         return {}
 
-    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
+    def draw(self, state: Tree, picture: Canvas) -> Canvas:
         """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
+        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
         """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
@@ -202,7 +202,11 @@ class Task(Environment):
         return self._observation(state.task)
 
     def picture_of(self, state, size):
-        return self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size)).image()
+        drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))
+        if not isinstance(drawn, Canvas):
+            rule = "draw must return the canvas, as every method of a canvas returns a new one"
+            raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
+        return drawn.image()
 
     def info_of_state(self, state):
         return tree.strong(self.state_info(state.task))

@@ -30,6 +30,16 @@ def test_lanes_are_drawn_independently():
     assert not np.array_equal(together[0], together[1])
 
 
+def test_a_drawing_that_is_not_returned_is_refused():
+    class Forgetful(Counting):
+        def draw(self, state, picture):
+            picture.disc(0, 0, 1, (0, 0, 0))
+
+    env = Forgetful([3])
+    with pytest.raises(ValueError, match="^Forgetful: draw must return the canvas, .* got None$"):
+        env.render(env.reset(jax.random.key(0))[0], 16)
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [

@@ -162,6 +162,13 @@ def test_a_repr_prints_few_numbers_and_the_shapes_of_many():
     assert repr(few).splitlines()[1] == "{'step_type': array([0, 1], dtype=int32),"
     many = Experience(rows(np.ones((64, 64)), observation={"image": jnp.zeros((64, 64, 3))}), np.zeros((64, 64)))
     assert "'observation': {'image': float32[64, 64, 3]}" in repr(many)
-    assert repr(many).endswith("action=float64[64, 64], policy_info=())")
+    assert repr(many).endswith(",\n    action=float64[64, 64])")
     assert len(repr(many)) < 300
     assert short(((), None, "text", 3)) == "((), None, 'text', 3)"
+
+
+def test_a_repr_of_an_experience_indents_the_fields_that_are_kept():
+    row = TimeStep(reward=np.ones((64, 64), np.float32), discount=2)
+    expected = "Experience(\n    timestep=TimeStep(\n        {'reward': float32[64, 64],\n         'discount': 2}))"
+    assert repr(Experience(row)) == expected
+    assert repr(Experience()) == "Experience()"

@@ -150,6 +150,14 @@ def test_a_policy_that_does_not_take_timestep_and_stream_is_refused(starts, poli
         jaxenv.unroll(counting(), policy, *starts["own"], 2)
 
 
+def test_a_policy_with_a_memory_is_told_to_pass_it(starts):
+    hint = r"got <lambda> of \(timestep, stream, memory\): this policy takes a memory: pass initial_memory$"
+    with pytest.raises(ValueError, match=hint):
+        jaxenv.unroll(counting(), lambda timestep, stream, memory: ACTION, *starts["own"], 2)
+    with pytest.raises(ValueError, match=r"got <lambda> of \(timestep\)$"):
+        jaxenv.unroll(counting(), lambda timestep: ACTION, *starts["own"], 2)
+
+
 def test_a_policy_in_place_of_the_environment_is_refused(starts):
     policy = jaxenv.rollout.random_policy(counting())
     with pytest.raises(ValueError, match=r"^unroll: env must be an environment, got <function"):

@@ -2,13 +2,14 @@
 
 import itertools
 import pathlib
+import warnings
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from jaxenv._library import import_library
 from jaxenv.canvas import PAPER
-from jaxenv.rollout._frames import GAP
+from jaxenv.rollout._frames import GAP, Part
 
 FORMATS = (".gif", ".mp4", ".png")
 _MOMENTS = 8  # pictures of a strip
@@ -22,9 +23,19 @@ def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
     return path
 
 
-def write_film(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> None:
-    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``."""
-    _WRITERS[path.suffix](path, iter(frames), fps)
+def write_film(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = ()) -> None:
+    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``.
+
+    Args:
+        path: the file.
+        frames: the frames, at least one.
+        fps: frames per second.
+        parts: the parts of a frame that become rows of a strip; by default the whole frame is one.
+    """
+    if path.suffix == ".png":
+        _write_strip(path, list(frames), parts)
+    else:
+        {".gif": _write_gif, ".mp4": _write_mp4}[path.suffix](path, iter(frames), fps)
 
 
 def _write_gif(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
@@ -42,7 +53,11 @@ def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
     first = next(frames)
     size = (first.shape[1], first.shape[0])
     writer = ffmpeg.write_frames(str(path), size, fps=fps, quality=8, macro_block_size=2)
-    writer.send(None)
+    with warnings.catch_warnings():
+        # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it does
+        # not have. This child makes one system call, setpgrp, and becomes ffmpeg.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        writer.send(None)  # starts ffmpeg
     try:
         for frame in itertools.chain([first], frames):
             writer.send(np.ascontiguousarray(frame))
@@ -50,13 +65,16 @@ def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
         writer.close()
 
 
-def _write_strip(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
+def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
+    """A column per moment and a row per part, so that time runs from left to right in every row."""
     image = import_library("PIL.Image", "pip install pillow")
-    every = list(frames)
-    chosen = np.unique(np.linspace(0, len(every) - 1, _MOMENTS).round().astype(int))
-    gap = np.broadcast_to(np.round(PAPER * 255).astype(np.uint8), (every[0].shape[0], GAP, 3))
-    parts = [part for i in chosen for part in (gap, every[i])][1:]
-    image.fromarray(np.concatenate(parts, axis=1)).save(path)
-
-
-_WRITERS = {".gif": _write_gif, ".mp4": _write_mp4, ".png": _write_strip}
+    chosen = np.unique(np.linspace(0, len(frames) - 1, _MOMENTS).round().astype(int))
+    rows = parts or ((slice(None), slice(None)),)
+    height, width = frames[0][rows[0]].shape[:2]
+    strip = np.empty((len(rows) * (height + GAP) - GAP, len(chosen) * (width + GAP) - GAP, 3), np.uint8)
+    strip[:] = np.round(PAPER * 255).astype(np.uint8)
+    for row, part in enumerate(rows):
+        for column, moment in enumerate(chosen):
+            top, left = row * (height + GAP), column * (width + GAP)
+            strip[top : top + height, left : left + width] = frames[moment][part]
+    image.fromarray(strip).save(path)

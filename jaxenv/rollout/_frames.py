@@ -16,6 +16,7 @@ from jaxenv.rollout._policy import random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 
 GAP = 6  # pixels between lanes
+Part = tuple[slice, slice]  # rows and columns of pixels
 _CHUNK = 32  # steps per call of the compiled function
 
 
@@ -31,10 +32,13 @@ def frames(
     fps: int,
     captions: bool,
     initial_memory: Any,
-) -> Iterator[np.ndarray]:
-    """Checks the arguments of `jaxenv.film` and `jaxenv.record`, and yields their frames, uint8 ``[H, W, 3]``.
+) -> tuple[Iterator[np.ndarray], tuple[Part, ...]]:
+    """Checks the arguments of `jaxenv.film` and `jaxenv.record`.
 
     Errors start with ``owner``, the name of the calling function.
+
+    Returns:
+        The frames, uint8 ``[H, W, 3]``, and the part of a frame that shows each lane.
     """
     check_environment(owner, env)
     for name, value, minimum in (("fps", fps, 1), ("max_steps", max_steps, 1), ("num_steps", num_steps, 0)):
@@ -42,7 +46,8 @@ def frames(
             check_integer(owner, name, value, minimum)
     lanes = Lanes(check_size(owner, size), env.num_envs, captions)
     policy = random_policy(env) if policy is None else policy
-    return map(lanes.frame, moments(owner, env, policy, key, num_steps, max_steps, lanes.size, initial_memory))
+    shown = moments(owner, env, policy, key, num_steps, max_steps, lanes.size, initial_memory)
+    return map(lanes.frame, shown), lanes.parts
 
 
 @tree.struct
@@ -118,6 +123,8 @@ class Lanes:
         self._letter = max(min(height // 16, round(width / 17)), 5) if captions else 0
         self._cell = (height + (2 * self._letter if captions else 0), width)
         self._grid = (math.ceil(count / self._columns), self._columns)
+        # The part of a frame that shows each lane, with its caption.
+        self.parts = tuple(self._part(lane) for lane in range(count))
 
     def frame(self, moment: Moment) -> np.ndarray:
         """The frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
@@ -125,12 +132,17 @@ class Lanes:
         shape = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
         frame = np.empty((*(n + n % 2 for n in shape), 3), np.uint8)
         frame[:] = np.round(PAPER * 255).astype(np.uint8)
-        for lane, picture in enumerate(moment.picture):
-            top, left = lane // columns * (height + GAP), lane % columns * (width + GAP)
-            frame[top : top + self.size[0], left : left + width] = picture
+        for lane, part in enumerate(self.parts):
+            frame[part][: self.size[0]] = moment.picture[lane]
             if self._letter:
-                self._caption(frame, moment, lane, top + self.size[0] + self._letter // 2, left)
+                below = part[0].start + self.size[0] + self._letter // 2
+                self._caption(frame, moment, lane, below, part[1].start)
         return frame
+
+    def _part(self, lane: int) -> Part:
+        (height, width), (row, column) = self._cell, divmod(lane, self._columns)
+        top, left = row * (height + GAP), column * (width + GAP)
+        return slice(top, top + height), slice(left, left + width)
 
     def _caption(self, frame: np.ndarray, moment: Moment, lane: int, top: int, left: int) -> None:
         margin = self._letter // 2

@@ -65,7 +65,8 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
 
 def check_policy(owner: str, policy: Any, recurrent: bool) -> None:
     """Raises a ``ValueError`` unless ``policy`` can be called with a timestep, a stream and, if recurrent, a memory."""
-    arguments = ["timestep", "stream", "memory"] if recurrent else ["timestep", "stream"]
+    with_memory = ["timestep", "stream", "memory"]
+    arguments = with_memory if recurrent else with_memory[:2]
     rule = f"{owner}: policy must be a function of ({', '.join(arguments)})"
     rule += "" if recurrent else ", or of (timestep, stream, memory) with initial_memory"
     if not callable(policy):
@@ -74,11 +75,19 @@ def check_policy(owner: str, policy: Any, recurrent: bool) -> None:
         signature = inspect.signature(policy)
     except (TypeError, ValueError):  # some callables have none
         return
+    if _takes(signature, arguments):
+        return
+    name = getattr(policy, "__name__", type(policy).__name__)
+    hint = ": this policy takes a memory: pass initial_memory" if _takes(signature, with_memory) else ""
+    raise ValueError(f"{rule}, got {name} of ({', '.join(signature.parameters)}){hint}")
+
+
+def _takes(signature: inspect.Signature, arguments: list[str]) -> bool:
     try:
         signature.bind(*arguments)
     except TypeError:
-        name = getattr(policy, "__name__", type(policy).__name__)
-        raise ValueError(f"{rule}, got {name} of ({', '.join(signature.parameters)})") from None
+        return False
+    return True
 
 
 def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> None:

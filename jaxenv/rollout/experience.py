@@ -20,7 +20,9 @@ class Experience:
     policy_info: Any = ()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={_rows_html.short(getattr(self, name))}" for name in self.__dataclass_fields__)
-        return f"Experience({fields})"
+        fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)
+        indented = ((name, text.replace("\n", "\n        ")) for name, text in fields if text != "()")
+        kept = (f"\n    {name}={text}" for name, text in indented)
+        return f"Experience({','.join(kept)})"
 
     _repr_html_ = _rows_html.experience_html  # what notebooks show

@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import _html, _player
 from jaxenv.environment import Environment
 from jaxenv.rollout._film_files import check_path, write_film
+from jaxenv.rollout._frames import Part
 from jaxenv.rollout._frames import frames as frames_of
 
 
@@ -25,6 +26,7 @@ class Film:
     Attributes:
         frames: uint8 ``[T, H, W, 3]``.
         fps: frames per second.
+        parts: the rows and columns of a frame that show each lane, for `save` as a strip; ``()`` for the whole frame.
 
     >>> Film(np.zeros((5, 48, 64, 3), np.uint8))
     Film(5 frames, 48 x 64 pixels, 30 fps)
@@ -32,19 +34,21 @@ class Film:
 
     frames: np.ndarray
     fps: int = 30
+    parts: tuple[Part, ...] = ()
 
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Writes the film and returns the path.
 
         Args:
-            path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments.
+            path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
+                with a row for each lane.
 
         Raises:
             ValueError: for another kind of file.
             ImportError: if the library that writes the file is not installed.
         """
         path = check_path("Film", path)
-        write_film(path, self.frames, self.fps)
+        write_film(path, self.frames, self.fps, self.parts)
         return path
 
     def __len__(self) -> int:
@@ -91,7 +95,7 @@ def film(
     Raises:
         ValueError: for an environment without pictures, or a number out of range.
     """
-    frames = frames_of(
+    frames, parts = frames_of(
         "film",
         env,
         policy,
@@ -103,4 +107,4 @@ def film(
         captions=captions,
         initial_memory=initial_memory,
     )
-    return Film(np.stack(list(frames)), fps)
+    return Film(np.stack(list(frames)), fps, parts)

@@ -31,7 +31,8 @@ def record(
     Args:
         env: an environment that has pictures. Its ``num_envs`` lanes are shown together.
         policy: as in `jaxenv.unroll`; random actions by default.
-        path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments.
+        path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
+            with a row for each lane.
         key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
         num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
             default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
@@ -56,7 +57,7 @@ def record(
     'random.gif'
     """
     path = check_path("record", path)
-    frames = _frames.frames(
+    frames, parts = _frames.frames(
         "record",
         env,
         policy,
@@ -68,5 +69,5 @@ def record(
         captions=captions,
         initial_memory=initial_memory,
     )
-    write_film(path, frames, fps)
+    write_film(path, frames, fps, parts)
     return path

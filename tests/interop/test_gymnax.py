@@ -160,6 +160,20 @@ def test_wrappers_of_gymnax_that_change_steps_work_around_it():
     assert (reward, done, state.last_action) == (1, False, 0)
 
 
+def test_a_legacy_wrapper_outermost_gives_a_trainer_before_1_0_the_log_wrapper_of_gymnax():
+    env, params = gymnax.make("Catch-bsuite")
+    env = LegacyStepAPIWrapper(LogWrapper(env))
+    _, state = started(env, params)
+    rows = []
+    for _ in range(12):
+        _, state, reward, done, info = stepped(env, state, jnp.zeros(4, jnp.int32), params)
+        rows.append((reward, done, info["returned_episode"], info["returned_episode_returns"]))
+    reward, done, returned, returns = map(np.stack, zip(*rows, strict=True))
+    assert done.any(axis=0).all()
+    np.testing.assert_array_equal(returned, done)
+    np.testing.assert_array_equal(returns[done], reward[done])
+
+
 def test_rollouts_of_gymnax_last_as_long_as_the_params_say():
     def push_right(policy_params, obs, key):
         return jnp.int32(1)

@@ -37,7 +37,7 @@ def test_a_saved_film_has_all_frames_at_its_speed(film, tmp_path):
 
 def test_a_film_of_no_steps_shows_the_start_without_controls(env):
     kinds = {"key": None, "max_steps": 1000, "size": 8, "fps": 30, "captions": True, "initial_memory": ()}
-    assert len(list(frames("film", env, push_right, num_steps=0, **kinds))) == 1
+    assert len(list(frames("film", env, push_right, num_steps=0, **kinds)[0])) == 1
     still = Film(np.zeros((1, 8, 8, 3), np.uint8))
     assert repr(still) == "Film(1 frame, 8 x 8 pixels, 30 fps)"
     assert "<script" not in still._repr_html_()

@@ -1,6 +1,11 @@
 """Films in files: what is written, and what is refused."""
 
+import sys
+import types
+import warnings
+
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -22,8 +27,31 @@ def test_a_film_is_written_to_its_file(env, tmp_path, name):
     with Image.open(path) as image:
         assert image.format == path.suffix[1:].upper()
         assert getattr(image, "n_frames", 1) == (10 if name == "film.gif" else 1)
-        columns = 1 if name == "film.gif" else 8
-        assert image.size == (columns * 28 - 6, 42)
+        assert image.size == ((22, 42) if name == "film.gif" else (8 * 14 - 6, 3 * 24 - 6))
+
+
+def test_a_strip_has_a_row_for_each_lane_and_a_column_for_each_moment(env, tmp_path):
+    film = jaxenv.film(env, push_right, size=8, max_steps=15)
+    with Image.open(jaxenv.record(env, push_right, tmp_path / "strip.png", size=8, max_steps=15)) as image:
+        strip = np.asarray(image)
+    moments = np.linspace(0, len(film) - 1, 8).round().astype(int)
+    for lane, (rows, columns) in enumerate(film.parts):
+        for column, moment in enumerate(moments):
+            shown = strip[lane * 24 : lane * 24 + 18, column * 14 : column * 14 + 8]
+            np.testing.assert_array_equal(shown, film.frames[moment, rows, columns])
+
+
+def test_an_mp4_gets_every_frame_and_no_warning_of_the_fork_that_starts_ffmpeg(env, tmp_path, monkeypatch):
+    sent = []
+
+    def write_frames(path, size, **settings):
+        warnings.warn("os.fork() was called. os.fork() is incompatible with ...", RuntimeWarning, stacklevel=2)
+        while True:
+            sent.append((path, size, (yield)))
+
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace(write_frames=write_frames))
+    path = jaxenv.record(env, push_right, tmp_path / "film.mp4", size=8, max_steps=4)
+    assert [(name, size, frame.shape) for name, size, frame in sent] == [(str(path), (22, 42), (42, 22, 3))] * 5
 
 
 @pytest.mark.parametrize(
