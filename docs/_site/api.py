@@ -12,8 +12,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 NAMESPACES = """
-    jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo training.seeds
-    plot canvas testing interop suites suites.gymnax envs.toy_text.tabular
+    jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo
+    training.dqn training.sac training.config training.networks training.distributions training.evaluation
+    training.seeds plot canvas testing interop suites suites.gymnax envs.toy_text.tabular
 """
 
 

@@ -19,7 +19,9 @@ WORD = re.compile(
 )
 
 # Short names of these modules, such as State, mean other things on other pages.
-QUALIFIED = ("jaxenv.suites.gymnax", "jaxenv.envs.toy_text.tabular", "jaxenv.training.ppo", "jaxenv.training.seeds")
+QUALIFIED = ("jaxenv.suites.gymnax", "jaxenv.envs.toy_text.tabular")
+QUALIFIED += tuple(f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "seeds", "evaluation", "networks"))
+QUALIFIED += ("jaxenv.training.distributions",)
 
 
 def _names() -> dict[str, str]:
