@@ -71,6 +71,26 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "exploration_fraction": 0.3,
             "max_eval_steps": 200,
         },
+        "Catch-bsuite": {
+            "total_steps": 20_000,
+            "num_evaluations": 5,
+            "num_gradient_steps": 16,
+            "learning_rate": 1e-3,
+            "hidden": (64, 64),
+        },
+        # A table: the state is one integer.
+        "FrozenLake-v1": {
+            "hidden": (),
+            "total_steps": 60_000,
+            "num_evaluations": 5,
+            "buffer_size": 60_000,
+            "n_step": 1,
+            "num_gradient_steps": 16,
+            "learning_rate": 1e-2,
+            "exploration_fraction": 0.5,
+            "epsilon_end": 0.1,
+            "max_eval_steps": 100,
+        },
     },
 }
 

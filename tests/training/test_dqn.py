@@ -395,6 +395,7 @@ def test_a_restored_learner_continues_bit_for_bit(tmp_path):
     assert int(second.optimizer.count) == 120
 
 
+@pytest.mark.thorough
 def test_iterations_are_the_run_of_a_seed():
     # Nothing is learned, so that the rounding of a batch of seeds changes no action.
     config, keys = small(), jax.random.split(jax.random.key(0), 2)
