@@ -26,7 +26,8 @@ def _modules() -> dict[str, ModuleType]:
 MODULES = _modules()
 
 
-FIRST = "make load reset_where step_where unroll evaluate record film".split()  # what most programs call
+# What most programs call.
+FIRST = ("make", "load", "reset_where", "step_where", "unroll", "evaluate", "record", "film")
 
 INTRODUCTION = """\
 Every public name, from the docstrings of the source. Shapes are written with the axes `B` (lanes) and `T` (time).
