@@ -41,8 +41,6 @@ PUBLISHED = {
     ("CartPole-v1", "ppo"): Published(500.0, 100_000, f"{_ZOO}, PPO"),
     ("CartPole-v1", "dqn"): Published(500.0, 50_000, f"{_ZOO}, DQN"),
     ("Acrobot-v1", "ppo"): Published(-73.5, 1_000_000, f"{_ZOO}, PPO"),
-    ("Acrobot-v1", "dqn"): Published(-69.0, 100_000, f"{_ZOO}, QR-DQN"),
-    ("MountainCar-v0", "ppo"): Published(-101.0, 120_000, f"{_ZOO}, DQN"),
     ("MountainCar-v0", "dqn"): Published(-101.0, 120_000, f"{_ZOO}, DQN"),
     ("MountainCarContinuous-v0", "sac"): Published(94.7, 50_000, f"{_ZOO}, SAC"),
     ("Pendulum-v1", "sac"): Published(-157.0, 20_000, f"{_ZOO}, SAC"),

@@ -30,6 +30,7 @@ FILES = {
 
 # The number of ``py`` blocks of a page, and why they do not run here.
 SHOWN_ONLY = {
+    "quickstart.md": (1, "it loads a run that takes a minute; howto/save-and-load.md runs the same calls"),
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
     "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
     "guides/interop.md": (6, "torch, stable-baselines3 and Brax are not in the extra `test`: see tests/clients"),

@@ -27,6 +27,9 @@ def _modules() -> dict[str, ModuleType]:
 MODULES = _modules()
 
 
+# What most programs call.
+FIRST = ("make", "load", "reset_where", "step_where", "unroll", "evaluate", "record", "film")
+
 INTRODUCTION = """\
 Every public name, from the docstrings of the source. Shapes are written with the axes `B` (lanes) and `T` (time).
 Modules and names that start with an underscore are internal.
@@ -34,7 +37,7 @@ Modules and names that start with an underscore are internal.
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """The names that a module defines, or imports as themselves, in the order of the source; no modules."""
+    """The names that a module defines, or imports as themselves: those of `FIRST`, then in the order of the source."""
     names = []
     for node in ast.parse(pathlib.Path(module.__file__ or "").read_text()).body:
         if isinstance(node, ast.ImportFrom):
@@ -42,6 +45,7 @@ def public_names(module: ModuleType) -> list[str]:
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.append(node.name)
     names += [name for name in getattr(module, "__all__", []) if name not in names]
+    names.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return [n for n in names if not n.startswith("_") and not inspect.ismodule(getattr(module, n))]
 
 

@@ -30,6 +30,15 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "num_steps": 64,
             "num_epochs": 10,
         },
+        "Acrobot-v1": {
+            "normalize_observation": True,
+            "total_steps": 500_000,
+            "num_steps": 128,
+            "num_minibatches": 8,
+            "gamma": 0.99,
+            "lambda_": 0.95,
+            "entropy_cost": 0.005,
+        },
         "Pendulum-v1": {
             "wrappers": ("NormalizeReward",),
             "normalize_observation": True,
