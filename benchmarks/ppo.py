@@ -50,7 +50,7 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
 
 
 def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
-    """purejaxrl's PPO on gymnax, unchanged, as a function of a key.
+    """Purejaxrl's PPO on gymnax, unchanged, as a function of a key.
 
     Raises:
         Unavailable: without its libraries, or an id that gymnax lacks.
@@ -95,7 +95,7 @@ def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
 
 
 def _make(id: str) -> tuple[Any, Any]:
-    """gymnax's environment with the step of gymnax before 1.0, which purejaxrl expects: one flag ``done``."""
+    """Gymnax's environment with the step of gymnax before 1.0, which purejaxrl expects: one flag ``done``."""
     import gymnax
 
     env, params = gymnax.make(id)

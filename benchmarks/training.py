@@ -57,8 +57,8 @@ def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
     elapsed = folder / name / "seconds.json"
     seconds = json.loads(elapsed.read_text()) if elapsed.exists() else 0.0
     started = time.perf_counter()
-    last = None
-    for last in seeds.train(config, num_seeds, folder=folder / name, resume=True):
+    runs = seeds.train(config, num_seeds, folder=folder / name, resume=True)
+    for last in runs:  # noqa: B007
         elapsed.write_text(json.dumps(seconds + time.perf_counter() - started))
     returns = np.array([row["eval_return"] for row in seeds.rows(last)], np.float64).reshape(-1, num_seeds)
     RESULTS.mkdir(exist_ok=True, parents=True)

@@ -1,4 +1,4 @@
-"""Draws ``truncation.png``: what three learners believe a state is worth, with a time limit that is read right and wrong.
+"""Draws ``truncation.png``: what learners believe a state is worth, with a time limit that is read right and wrong.
 
 ``python docs/pictures/truncation.py``, about a minute. The task pays 1 at every step and never ends, and a time limit
 of T = 20 steps cuts it off. A state is therefore worth ``1 / (1 - gamma)``. A learner that takes the limit for the end

@@ -14,7 +14,8 @@ def shuffled(stream: random.Stream, n: int) -> jax.Array:
     """The indices 0 .. n - 1 in pseudo-random order, int32 ``[n]``, for a stream of shape ``()``.
 
     From 256 on a Feistel network (Luby and Rackoff, 1988, doi:10.1137/0217022) maps each index to another number of as
-    many bits; numbers of n or above are mapped again (Black and Rogaway, 2002, "Ciphers with arbitrary finite domains").
+    many bits. Numbers of n or above are mapped again (Black and Rogaway, 2002, "Ciphers with arbitrary finite
+    domains").
     """
     if n < _LEAST:
         return random.permutation(stream, n)

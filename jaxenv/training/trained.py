@@ -83,7 +83,7 @@ class Trained:
         return memory
 
     def make_memory(self, num_envs: int = 1) -> Any:
-        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, and the memory of a lane.
+        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory of a lane.
 
         Raises:
             ValueError: for a ``num_envs`` that is not an integer of at least 1.
