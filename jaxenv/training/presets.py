@@ -64,6 +64,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "gamma": 0.99,
             "lambda_": 0.95,
             "entropy_cost": 0.03,
+            "num_evaluations": 6,
         },
     },
     "dqn": {
