@@ -1,7 +1,7 @@
 """Run the tests: ``python -m tests -n 2``; arguments are passed to pytest.
 
-These are the tests of environments, wrappers, rollouts, data and learners. ``python -m tests --tools -n 2`` runs those
-of the command line, plots, adapters to other libraries and the conformance kit.
+These are the tests of environments, wrappers, rollouts and data. ``python -m tests --rest -n 2`` runs the others:
+learners, the command line, plots, adapters to other libraries, the conformance kit.
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
 two thirds of the time. XLA reads its flags once per process, so this takes two runs of pytest. Plain ``pytest`` runs
@@ -17,22 +17,22 @@ import pytest
 
 from tests import numeric
 
-_TOOLS = ("tests/cli", "tests/interop", "tests/play", "tests/plot", "tests/testing")
+_REST = ("tests/cli", "tests/interop", "tests/play", "tests/plot", "tests/testing", "tests/training")
 _RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
 
 
 def main(arguments: list[str]) -> int:
     """Runs the tests and returns the exit code: 0 if all passed."""
     folders: tuple[str, ...] = ()
-    if "--tools" in arguments:
-        arguments, folders = [argument for argument in arguments if argument != "--tools"], _TOOLS
+    if "--rest" in arguments:
+        arguments, folders = [argument for argument in arguments if argument != "--rest"], _REST
     codes = []
     names_tests = any(pathlib.Path(argument.split("::")[0]).exists() for argument in arguments)
     for marker, flags in _RUNS.items():
         if names_tests or folders:
             paths = folders
         else:
-            paths = numeric.PATHS if marker == "numeric" else tuple(f"--ignore={folder}" for folder in _TOOLS)
+            paths = numeric.PATHS if marker == "numeric" else tuple(f"--ignore={folder}" for folder in _REST)
         environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
         command = [sys.executable, "-m", "pytest", "-m", f"{marker} and not thorough and not pages", *arguments, *paths]
         codes.append(subprocess.run(command, env=environment).returncode)
