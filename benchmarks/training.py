@@ -19,34 +19,33 @@ from benchmarks import command, measure
 from jaxenv.training import presets, seeds
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "training"
-_ZOO = "rl-baselines3-zoo"
 
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A published mean return.
+    """A mean return from the table of rl-baselines3-zoo, benchmark.md.
 
     Attributes:
         value: the mean return.
-        steps: environment steps of the run; ``None`` where the source does not say.
-        source: where it was published, and the learner.
+        steps: environment steps of the run.
+        learner: the learner.
     """
 
     value: float
-    steps: int | None
-    source: str
+    steps: int
+    learner: str
 
 
 PUBLISHED = {
-    ("CartPole-v1", "ppo"): Published(500.0, 100_000, f"{_ZOO}, PPO"),
-    ("CartPole-v1", "dqn"): Published(500.0, 50_000, f"{_ZOO}, DQN"),
-    ("Acrobot-v1", "ppo"): Published(-73.5, 1_000_000, f"{_ZOO}, PPO"),
-    ("MountainCar-v0", "dqn"): Published(-101.0, 120_000, f"{_ZOO}, DQN"),
-    ("MountainCarContinuous-v0", "sac"): Published(94.7, 50_000, f"{_ZOO}, SAC"),
-    ("Pendulum-v1", "sac"): Published(-157.0, 20_000, f"{_ZOO}, SAC"),
-    ("Pendulum-v1", "ppo"): Published(-172.0, 100_000, f"{_ZOO}, PPO"),
-    ("MiniGrid-Empty-Random-5x5-v0", "ppo"): Published(0.968, 100_000, f"{_ZOO}, PPO"),
-    ("MiniGrid-DoorKey-5x5-v0", "ppo"): Published(0.964, 100_000, f"{_ZOO}, PPO"),
+    ("CartPole-v1", "ppo"): Published(500.0, 100_000, "PPO"),
+    ("CartPole-v1", "dqn"): Published(500.0, 50_000, "DQN"),
+    ("Acrobot-v1", "ppo"): Published(-73.5, 1_000_000, "PPO"),
+    ("MountainCar-v0", "dqn"): Published(-101.0, 120_000, "DQN"),
+    ("MountainCarContinuous-v0", "sac"): Published(94.7, 50_000, "SAC"),
+    ("Pendulum-v1", "sac"): Published(-157.0, 20_000, "SAC"),
+    ("Pendulum-v1", "ppo"): Published(-172.0, 100_000, "PPO"),
+    ("MiniGrid-Empty-Random-5x5-v0", "ppo"): Published(0.968, 100_000, "PPO"),
+    ("MiniGrid-DoorKey-5x5-v0", "ppo"): Published(0.964, 100_000, "PPO"),
 }
 
 
@@ -83,8 +82,8 @@ def load_results() -> list[dict[str, Any]]:
 def table(results: Sequence[dict[str, Any]]) -> str:
     """The results as a Markdown table."""
     lines = [
-        "| id | learner | steps | return of all seeds | seeds at or above the published | wall time | published |",
-        "|---|---|---|---|---|---|---|",
+        "| id | learner | steps | return | 95% interval | wall time | published | seeds that reach it |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
         final = np.array(result["returns"])[-1]
@@ -94,15 +93,16 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         reached, published = "-", "-"
         if known:
             reached = f"{int((final >= known.value).sum())} of {len(final)}"
-            published = f"{known.value:g}" + (f" at {known.steps:,}" if known.steps else "") + f" ({known.source})"
+            published = f"{known.value:g} at {known.steps:,}, {known.learner}"
         cells = [
             result["id"],
             result["algorithm"].upper(),
             f"{result['steps'][-1]:,}",
-            f"{final.mean():.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]",
-            reached,
+            f"{final.mean():.{digits}f}",
+            f"{low:.{digits}f} to {high:.{digits}f}",
             f"{result['seconds']:.0f} s",
             published,
+            reached,
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -40,8 +40,7 @@ def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, cap
     assert again == 0
     line = first.splitlines()[-1]
     assert line.startswith("| CartPole-v1 | PPO | 512 | ")
-    assert "| 0 of 2 | " in line
-    assert line.endswith("| 500 at 100,000 (rl-baselines3-zoo, PPO) |")
+    assert line.endswith(" s | 500 at 100,000, PPO | 0 of 2 |")
     resumed = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
     assert resumed["returns"] == stored["returns"]
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
