@@ -23,7 +23,7 @@ PARTS = {
     "stepping": "time of one call of the jitted step from Python",
     "host": "time of one step from a Python loop, compared with Gymnasium",
     "render": "pictures per second, compared with the renderers of Gymnasium, MiniGrid, Jumanji and Craftax",
-    "training": "learners with their presets, beside published results",
+    "training": "learners with their presets, compared with published results",
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "suite": "all of the above but training, each into its own result file",

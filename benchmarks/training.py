@@ -1,4 +1,4 @@
-"""Learners with their presets, beside published results: whole runs of ten seeds, in parts that can be resumed.
+"""Learners with their presets, compared with published results: whole runs of ten seeds, in parts that can be resumed.
 
 ``python -m benchmarks training --ids CartPole-v1 Pendulum-v1``, then ``--table`` and ``--plot PATH``. See README.md.
 """
