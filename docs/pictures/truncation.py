@@ -55,11 +55,10 @@ class Income(jaxenv.Task):
 
 def value(module, config, env, learner):
     """What a learner believes the state is worth."""
-    _, network, *_ = module._model(config, env)
+    network, ones = module._model(config, env), (jnp.ones((1, 1)),)
     if module is sac:
-        critics, ones = module._model(config, env)[2], jnp.ones((1, 1))
-        return critics.apply(learner.params.critics, (ones,), 0 * ones).min()
-    found = network.apply(learner.params, (jnp.ones((1, 1)),))
+        return network[2].apply(learner.params.critics, ones, jnp.zeros((1, 1))).min()
+    found = network[1].apply(learner.params, ones)
     return found.max() if module is dqn else found[1][0]
 
 
