@@ -64,7 +64,12 @@ def add_settings(
     "one per lane",
 ) -> None:
     """Adds ``--set``, which `assignment` reads."""
-    command.add_argument("--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
+    add_assignments(command, "--set", help)
+
+
+def add_assignments(command: Parser, option: str, help: str) -> None:
+    """Adds an option that takes one or several ``NAME=VALUE``."""
+    command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
 
 
 def add_time_limit(command: Parser) -> None:
@@ -87,13 +92,13 @@ def add_policy(command: Parser) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The ``--set`` of an environment, and its time limit if one is given, as keywords of `jaxenv.load`."""
-    given = dict(assignment(text, args.parser) for text in args.set)
+def settings_of(args: argparse.Namespace, option: str = "--set") -> dict[str, Any]:
+    """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`."""
+    given = dict(assignment(text, args.parser, option) for text in getattr(args, option.removeprefix("--")))
     if "self" in given:
-        args.parser.error("argument --set: self is not a parameter of an environment")
+        args.parser.error(f"argument {option}: self is not a parameter of an environment")
     if of_make := [name for name in given if name in OPTIONS]:
-        args.parser.error(f"argument --set: {of_make[0]} is an option of jaxenv.make, which is called in Python")
+        args.parser.error(f"argument {option}: {of_make[0]} is an option of jaxenv.make, which is called in Python")
     if args.max_episode_steps is not None:
         given["max_episode_steps"] = args.max_episode_steps
     return given
@@ -122,13 +127,13 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def assignment(text: str, parser: argparse.ArgumentParser) -> tuple[str, Any]:
+def assignment(text: str, parser: argparse.ArgumentParser, option: str = "--set") -> tuple[str, Any]:
     """Name and value of one ``--set``. A value that is not a number stays a string, which the receiver may refuse."""
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
-        parser.error(f"argument --set: must be NAME=VALUE, got {text!r}")
-    if (option := f"--{name.replace('_', '-')}") in parser._option_string_actions:
-        parser.error(f"argument --set: {name} is an option of the command: {option} {value}")
+        parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
+    if (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:
+        parser.error(f"argument {option}: {name} is an option of the command: {own} {value}")
     values = [_value(part) for part in value.split(",")]
     return name, values if "," in value else values[0]
 

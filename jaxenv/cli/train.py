@@ -16,7 +16,17 @@ from typing import Any
 
 import jaxenv
 from jaxenv._names import did_you_mean
-from jaxenv.cli._arguments import Help, add_seed, add_settings, assignment, integer, one_line
+from jaxenv.cli._arguments import (
+    Help,
+    add_assignments,
+    add_seed,
+    add_settings,
+    add_time_limit,
+    assignment,
+    integer,
+    one_line,
+    settings_of,
+)
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
@@ -72,6 +82,8 @@ def add(commands) -> None:
     command.add_argument("--tensorboard", action="store_true", help="write metrics to tensorboard/ in the folder")
     command.add_argument("--wandb", metavar="PROJECT", help="log metrics to this project of Weights & Biases")
     command.add_argument("--json", action="store_true", help="print a JSON object")
+    add_assignments(command, "--env", "params and options of the environment, such as size=20 for DeepSea-bsuite")
+    add_time_limit(command)
     add_settings(
         command,
         "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
@@ -89,7 +101,9 @@ def run(args: argparse.Namespace) -> None:
         from jaxenv.training import seeds
 
         algorithm, config, origin = configured(args)
-        threshold = None if ":" in args.id else jaxenv.spec(args.id).reward_threshold
+        # The registered threshold is that of the environment with its default params.
+        registered = ":" not in args.id and not config.env_options
+        threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         runs = seeds.train(
             config, args.seeds, args.seed, folder, args.resume, threshold, args.film_every, args.checkpoint_every
         )
@@ -142,13 +156,15 @@ def default_folder(id: str) -> pathlib.Path:
 def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     """The learner's name, its config, and where the settings come from, as text."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
-    env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else ())
+    options = settings_of(args, "--env")
+    env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
     with_preset = [] if args.no_preset else [name for name, by_id in presets.PRESETS.items() if args.id in by_id]
     algorithm = args.algo or next(iter(with_preset), None) or _algorithms.suited(env.action_spec())
     cls = _algorithms.module("train", algorithm).Config
     base = presets.preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
     origin = f"its preset for {args.id}" if algorithm in with_preset else "its default settings"
-    settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in ("env_id", "total_steps")}
+    own = ("env_id", "env_options", "total_steps")  # they have options of their own
+    settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in own}
     given = dict(_setting(text, cls, args.parser) for text in args.set)
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
@@ -158,6 +174,9 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
         origin += f", {', '.join(text for text in args.set)}"
     if args.total_steps is not None:
         given["total_steps"] = args.total_steps
+    if options:
+        given["env_options"] = dict(base.env_options) | options
+        origin += f", {', '.join(f'{name}={value}' for name, value in options.items())}"
     return algorithm, dataclasses.replace(base, **given), origin
 
 

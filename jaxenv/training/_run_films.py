@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv.rollout._film_files import write_film
 from jaxenv.rollout._frames import Lanes
 from jaxenv.rollout._frames import Moment as Shown
@@ -65,7 +64,7 @@ class RunFilms:
             steps, params, statistics = given
             try:
                 config = self._config
-                env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
+                env = config.make_env(mode="eval")
                 policy, memory = self._make_policy(config, env, params, statistics)
                 player = Player(env, policy, _MAX_STEPS) if player is None else player
                 self._write(player, memory, self._folder / f"steps-{steps:08d}.gif")

@@ -1,15 +1,18 @@
 """The settings that all learners have, and hyperparameters that may be arrays."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jaxenv
 from jaxenv._checks import Range, check_choice, check_real, is_concrete
 from jaxenv._declared import check_option
 from jaxenv._names import did_you_mean
+from jaxenv.environment import Environment
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,8 @@ class RunConfig:
 
     Attributes:
         env_id: an id for `jaxenv.load`.
+        env_options: further arguments of `jaxenv.load`, a mapping such as ``{"size": 20}`` or pairs of name and value:
+            params and options of the environment, ``max_episode_steps``.
         wrappers: the wrappers for `jaxenv.load`, innermost first: names, or pairs of a name and its options.
             Evaluations leave out those that own only the reward (``"NormalizeReward"``).
         normalize_observation: normalise observations by the running mean and variance of the run.
@@ -35,6 +40,7 @@ class RunConfig:
     """
 
     env_id: str = "CartPole-v1"
+    env_options: Any = ()
     wrappers: tuple = ()
     normalize_observation: bool = False
     total_steps: int = 300_000
@@ -65,6 +71,7 @@ class RunConfig:
                 raise ValueError(f"{self.owner}: {name} must be at least {least} and below 2**31, got {value!r}")
             if field.type is float:
                 self._check_number(name, value)
+        object.__setattr__(self, "env_options", self._pairs(self.env_options))
         for name in ("hidden", "wrappers"):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(f"{self.owner}: {name} must be a tuple, got {getattr(self, name)!r}")
@@ -82,6 +89,18 @@ class RunConfig:
 
     def check(self) -> None:
         """Checks what only this learner has; raises a ``ValueError`` that names the setting and its value."""
+
+    def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
+        """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+
+        Args:
+            num_envs: the number of lanes.
+            mode: ``"train"`` or ``"eval"``.
+            **options: further arguments of `jaxenv.load`; they replace those of ``env_options``.
+        """
+        return jaxenv.load(
+            self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options)
+        )
 
     @property
     def owner(self) -> str:
@@ -129,6 +148,22 @@ class RunConfig:
         for field in dataclasses.fields(self):
             object.__setattr__(new, field.name, values.get(field.name, getattr(self, field.name)))
         return new
+
+    def _pairs(self, options: Any) -> tuple[tuple[str, Any], ...]:
+        """``env_options`` as pairs, which are hashable; lists, as JSON has them, become tuples."""
+        pairs = tuple(options.items()) if isinstance(options, Mapping) else options
+        if not isinstance(pairs, tuple) or not all(
+            isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+        ):
+            raise ValueError(f"{self.owner}: env_options must be a mapping of names to values, got {options!r}")
+        for name, value in pairs:
+            if name in ("num_envs", "wrappers", "mode", "autoreset"):
+                raise ValueError(f"{self.owner}: env_options must not hold {name!r}, which the learner sets")
+            if not isinstance(value, bool | int | float | str | tuple | list | None):
+                raise ValueError(
+                    f"{self.owner}: env_options must be numbers, text or tuples of them, got {name} = {value!r}"
+                )
+        return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in pairs)
 
     def _check_number(self, name: str, value: float) -> None:
         if name in self._fractions:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-import jaxenv
 from jaxenv import _export, rollout
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
@@ -53,8 +52,8 @@ def environments(
         ValueError: if one of the two is missing, or they do not fit the settings or each other.
     """
     if env is None and eval_env is None:
-        env = jaxenv.load(config.env_id, config.num_envs, wrappers=config.wrappers)
-        eval_env = jaxenv.load(config.env_id, config.num_eval_episodes, wrappers=config.wrappers, mode="eval")
+        env = config.make_env(config.num_envs)
+        eval_env = config.make_env(config.num_eval_episodes, "eval")
     if env is None or eval_env is None:
         raise ValueError(f"{name}: env and eval_env must be given together")
     if env.autoreset != "next_step":

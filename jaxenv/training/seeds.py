@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jaxenv
 from jaxenv import data, plot, tree
 from jaxenv._checks import check_integer
 from jaxenv.training import _algorithms, _run_films
@@ -89,7 +88,7 @@ def train(
         check_integer("train", "film_every", film_every, 1)
         if folder is None:
             raise ValueError("train: film_every needs a folder")
-        film_env = jaxenv.load(config.env_id, wrappers=config.wrappers, mode="eval")
+        film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
     init_and_iteration = make_iteration(config)
     keys = jax.random.split(jax.random.key(seed), num_seeds)

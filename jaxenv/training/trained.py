@@ -50,15 +50,15 @@ class Trained:
 
         Args:
             num_envs: the number of lanes.
-            **options: for `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. The wrappers are
-                those of the run.
+            **options: for `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default they and
+                the wrappers are those of the run.
 
         Raises:
             ValueError: for what `jaxenv.load` refuses.
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is that of the run, leave it out")
-        return jaxenv.load(self.config.env_id, num_envs, wrappers=self.config.wrappers, mode="eval", **options)
+        return self.config.make_env(num_envs, "eval", **options)
 
     @property
     def policy(self) -> Callable:

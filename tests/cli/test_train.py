@@ -96,6 +96,15 @@ def test_wrappers_are_names_or_calls_with_options():
     )
 
 
+def test_options_of_the_environment_choose_the_task(monkeypatch):
+    table = {"ppo": {"DeepSea-bsuite": {"env_options": {"size": 9, "deterministic": False}}}}
+    monkeypatch.setattr(presets, "PRESETS", table)
+    argv = ("DeepSea-bsuite", "--env", "size=5", "--max-episode-steps", "4")
+    _, config, origin = train.configured(parsed(*argv))
+    assert dict(config.env_options) == {"size": 5, "deterministic": False, "max_episode_steps": 4}
+    assert origin == "its preset for DeepSea-bsuite, size=5, max_episode_steps=4"
+
+
 @pytest.mark.parametrize(("id", "name"), [("CartPole-v1", "CartPole-v1"), ("gymnax:CartPole-v1", "gymnax-CartPole-v1")])
 def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
     assert train.default_folder(id) == pathlib.Path("runs") / name
@@ -220,6 +229,8 @@ with drift.registered():
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),
         (["CartPole-v1", "--set", "wrappers=A("], "got 'A('"),
         (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),
+        (["DeepSea-bsuite", "--env", "sze=4"], "DeepSea-bsuite: unknown keyword 'sze', did you mean 'size'?"),
+        (["DeepSea-bsuite", "--env", "size"], "argument --env: must be NAME=VALUE, got 'size'"),
         (["CartPole-v1", "--set", "env_id=Catch-bsuite"], "argument --set: no setting 'env_id'"),
         (
             ["CartPole-v1", "--total-step", "1"],

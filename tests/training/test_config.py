@@ -1,11 +1,14 @@
 """Settings of runs: wrong ones are refused by name, and some of the numbers may be arrays."""
 
+import dataclasses
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.training import ppo
+from jaxenv.training import evaluation, ppo
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,9 @@ from jaxenv.training import ppo
         ({"normalize_observation": "no"}, "normalize_observation must be of type bool, got 'no'"),
         ({"env_id": 3}, "env_id must be of type str, got 3"),
         ({"wrappers": "NormalizeReward"}, "wrappers must be a tuple, got 'NormalizeReward'"),
+        ({"env_options": 3}, "env_options must be a mapping of names to values, got 3"),
+        ({"env_options": {"mode": "eval"}}, "env_options must not hold 'mode', which the learner sets"),
+        ({"env_options": {"gravity": jnp.ones(3)}}, "env_options must be numbers, text or tuples .*, got gravity = "),
         ({"hidden": 8}, "hidden must be a tuple, got 8"),
         ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
         ({"entropy_cost": float("inf")}, "entropy_cost must be a number of at least 0, got inf"),
@@ -39,6 +45,16 @@ def test_a_wrong_setting_is_refused_by_name(options, message):
 
 def test_settings_may_be_lists_and_are_hashable():
     assert hash(ppo.Config(hidden=[8, 8])) == hash(ppo.Config(hidden=(8, 8)))
+
+
+def test_options_of_the_environment_reach_both_stacks_and_survive_json():
+    config = ppo.Config(env_id="DeepSea-bsuite", env_options={"size": 4, "max_episode_steps": 3})
+    stacks = evaluation.environments("ppo", config, None, None)
+    assert [env.observation_spec().shape for env in stacks] == [(4, 4)] * 2
+    assert config.make_env(size=5).observation_spec().shape == (5, 5)
+    stored = json.loads(json.dumps(dataclasses.asdict(config)))
+    assert ppo.Config(**stored) == config
+    assert hash(ppo.Config(**stored)) == hash(config)
 
 
 def test_updates_are_equally_many_before_each_evaluation():
