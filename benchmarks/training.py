@@ -15,10 +15,13 @@ from typing import Any
 import jax
 import numpy as np
 
+import jaxenv
 from benchmarks import command, measure
-from jaxenv.training import presets, seeds
+from jaxenv import training
+from jaxenv.training import baselines, presets, seeds
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "training"
+_EPISODES = 1000  # of the evaluation of a policy that ships
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,34 @@ def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
         "record": measure.record(),
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
+    """Writes the policy of the best seed, which `jaxenv.training.baseline` reads, with its return in 1000 episodes."""
+    trained = training.load(folder / f"{id}-{algorithm}")
+    halved = jax.tree.map(lambda x: x.astype(np.float16).astype(np.float32), trained.params)
+    trained = dataclasses.replace(trained, params=halved)
+    env = trained.make_env(_EPISODES)
+    episodes = jax.jit(
+        lambda memory, key: jaxenv.evaluate(
+            env,
+            trained.explore if trained.config.eval_explore else trained.policy,
+            key,
+            initial_memory=memory,
+            max_steps=trained.config.max_eval_steps,
+        ).summary(jax.random.fold_in(key, 1))
+    )
+    found = jaxenv.rollout.to_host(episodes(trained.make_memory(_EPISODES), jax.random.key(1)))
+    values = {field.name: getattr(trained, field.name) for field in dataclasses.fields(trained)}
+    values |= {
+        "seed": 0,
+        "num_seeds": 1,
+        "eval_return": found["return_mean"],
+        "eval_interval": (found["return_low"], found["return_high"]),
+        "eval_episodes": _EPISODES,
+        "command": f"jaxenv train {id} --algo {algorithm} --seeds {num_seeds}",
+    }
+    baselines.write(id, baselines.Baseline(**values))
 
 
 def load_results() -> list[dict[str, Any]]:
@@ -147,6 +178,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--folder", type=pathlib.Path, default=pathlib.Path("runs/presets"), metavar="DIR", help="checkpoints of runs"
     )
+    parser.add_argument("--ship", action="store_true", help="put the best policies into the library, as baselines")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of the stored results")
     parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results")
     return parser.parse_args(arguments)
@@ -162,6 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if (args.ids is None or id in args.ids) and (args.algos is None or algorithm in args.algos):
                     print(f"{id}, {algorithm} ...", file=sys.stderr)
                     run(id, algorithm, args.seeds, args.folder)
+                    if args.ship:
+                        ship(id, algorithm, args.seeds, args.folder)
     results = load_results()
     print(table(results))
     if args.plot:

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from jaxenv import training
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean
+from jaxenv.training import Trained
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,6 +72,16 @@ def add_settings(
 def add_assignments(command: Parser, option: str, help: str) -> None:
     """Adds an option that takes one or several ``NAME=VALUE``."""
     command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
+
+
+def load_policy(folder: str | os.PathLike, seed: int | None = None) -> Trained:
+    """The policy of a run's folder, or for ``baseline:ID`` the one that ships with the library."""
+    prefix, _, env_id = str(folder).partition(":")
+    if prefix != "baseline":
+        return training.load(folder, seed)
+    if seed is not None:
+        raise ValueError(f"{folder} is one policy: leave out --policy-seed")
+    return training.baseline(env_id)
 
 
 def add_time_limit(command: Parser) -> None:

@@ -16,6 +16,7 @@ from jaxenv.cli._arguments import (
     add_settings,
     add_time_limit,
     integer,
+    load_policy,
     one_line,
     settings_of,
 )
@@ -46,7 +47,9 @@ def add(commands) -> None:
         epilog="examples: jaxenv eval runs/CartPole-v1 --episodes 1000; jaxenv eval runs/CartPole-v1 --seeds all",
         formatter_class=Help,
     )
-    command.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`")
+    command.add_argument(
+        "folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`, or baseline:ID"
+    )
     command.add_argument("--episodes", metavar="N", type=integer(1), default=100, help="number of episodes")
     which = command.add_mutually_exclusive_group()
     add_policy(which)
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     settings = settings_of(args)
     found: list[dict[str, Any]] = []
     try:
-        first = jaxenv.training.load(args.folder, args.policy_seed)
+        first = load_policy(args.folder, args.policy_seed)
         env = first.make_env(args.episodes, **settings)
         explore = args.explore or first.config.eval_explore
         policy, max_steps = first.explore if explore else first.policy, first.config.max_eval_steps
@@ -102,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
 def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:
     """The policies to evaluate."""
     for seed in range(first.num_seeds) if all_seeds else [first.seed]:
-        yield first if seed == first.seed else jaxenv.training.load(first.folder, seed)
+        yield first if seed == first.seed else load_policy(first.folder, seed)
 
 
 def _table(found: list[dict[str, Any]]) -> Iterator[str]:

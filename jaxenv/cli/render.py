@@ -15,6 +15,7 @@ from jaxenv.cli._arguments import (
     add_settings,
     add_time_limit,
     integer,
+    load_policy,
     one_line,
     settings_of,
 )
@@ -32,7 +33,9 @@ def add(commands) -> None:
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", nargs="?", help="an environment from `jaxenv list`; with --run, that one")
-    command.add_argument("--run", metavar="DIR", dest="folder", help="show the policy of a run of `jaxenv train`")
+    command.add_argument(
+        "--run", metavar="DIR", dest="folder", help="show the policy of a run of `jaxenv train`, or of baseline:ID"
+    )
     add_policy(command)
     command.add_argument("--out", metavar="FILE", default="rollout.gif", help="the file: .gif, .mp4 or .png")
     add_lanes(command, 1, "number of lanes, side by side")
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
                 args.parser.error("argument --policy-seed: it is a seed of a run, give --run DIR")
             env = jaxenv.load(args.id, args.num_envs, **settings)
         else:
-            trained = jaxenv.training.load(args.folder, args.policy_seed)
+            trained = load_policy(args.folder, args.policy_seed)
             if args.id not in (None, trained.config.env_id):
                 args.parser.error(f"{args.folder} is a run of {trained.config.env_id}, not of {args.id}: leave out ID")
             env = trained.make_env(args.num_envs, **settings)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv import _terminal
 from jaxenv.cli._arguments import (
     Help,
@@ -19,6 +18,7 @@ from jaxenv.cli._arguments import (
     add_settings,
     add_time_limit,
     integer,
+    load_policy,
     one_line,
     settings_of,
 )
@@ -41,7 +41,9 @@ def add(commands) -> None:
         epilog="example: jaxenv watch runs/CartPole-v1 --num-envs 4",
         formatter_class=Help,
     )
-    command.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`")
+    command.add_argument(
+        "folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`, or baseline:ID"
+    )
     add_policy(command)
     add_lanes(command, 1, "number of lanes, side by side as far as they fit")
     command.add_argument(
@@ -99,13 +101,13 @@ class _Newest:
     def __init__(self, folder: pathlib.Path, seed: int | None):
         self._folder, self._seed = folder, seed
         self._time = self._changed()
-        self.trained = jaxenv.training.load(folder, seed)
+        self.trained = load_policy(folder, seed)
 
     def __call__(self) -> Trained:
         changed = self._changed()
         if changed != self._time:
             self._time = changed
-            self.trained = jaxenv.training.load(self._folder, self._seed)
+            self.trained = load_policy(self._folder, self._seed)
         return self.trained
 
     def _changed(self) -> float:

@@ -58,6 +58,8 @@ class Config(RunConfig):
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.
         exploration_fraction: fraction of the updates over which the probability falls linearly.
+        initial_value: estimate of every value at the start. Above what can be reached, it makes the best action that
+            of the least known value. It lasts where states share no weights: with ``hidden=()``, a table.
     """
 
     num_envs: int = 8
@@ -79,6 +81,7 @@ class Config(RunConfig):
     epsilon_start: float = 1.0
     epsilon_end: float = 0.05
     exploration_fraction: float = 0.16
+    initial_value: float = 0.0
 
     hyperparameters: ClassVar = (
         "learning_rate",
@@ -411,22 +414,23 @@ class QNetwork(nn.Module):
     """The values of all actions, ``[..., num_actions]``: layers of rectified units on what the `Torso` makes.
 
     With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, whose mean
-    is subtracted.
+    is subtracted. All values start near ``initial_value``.
     """
 
     num_actions: int
     hidden: tuple[int, ...]
     reader: Reader
     dueling: bool = False
+    initial_value: float = 0.0
 
     @nn.compact
     def __call__(self, observation):
         x = Torso(self.reader)(observation)
         q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, name="actions")(x)
         if not self.dueling:
-            return q_values
+            return q_values + np.float32(self.initial_value)
         value = MLP(self.hidden, 1, 0.01, nn.relu, name="state")(x)
-        return value + q_values - q_values.mean(axis=-1, keepdims=True)
+        return value + q_values - q_values.mean(axis=-1, keepdims=True) + np.float32(self.initial_value)
 
 
 def _model(config: Config, env: Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
@@ -448,4 +452,4 @@ def _model(config: Config, env: Environment) -> tuple[distributions.Categorical,
         pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))
         return dataclasses.replace(timestep, observation=pair)
 
-    return pi, QNetwork(pi.num_inputs, config.hidden, read, config.dueling), see
+    return pi, QNetwork(pi.num_inputs, config.hidden, read, config.dueling, config.initial_value), see

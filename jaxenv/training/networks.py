@@ -30,6 +30,7 @@ LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_PIXELS, _LEAST_LARGE = 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
+_LONGEST = 100.0  # rows over which a GRU remembers at first
 
 
 # --- observations ----------------------------------------------------------------------------------------------------
@@ -156,9 +157,11 @@ def orthogonal(scale: float) -> Any:
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
-def dense(width: int, scale: float = float(np.sqrt(2)), name: str | None = None) -> nn.Dense:
+def dense(
+    width: int, scale: float = float(np.sqrt(2)), name: str | None = None, bias: Callable = nn.initializers.zeros
+) -> nn.Dense:
     """A dense layer with orthogonal weights."""
-    return nn.Dense(width, kernel_init=orthogonal(scale), name=name)
+    return nn.Dense(width, kernel_init=orthogonal(scale), bias_init=bias, name=name)
 
 
 class MLP(nn.Module):
@@ -181,6 +184,9 @@ class GRU(nn.Module):
 
     ``memory`` is ``[B, width]``, the inputs are ``[T, B, n]``, and a lane's memory is 0 before each row where
     ``starts``, bool ``[T, B]``, is True. Returns the memory after the last row and the outputs ``[T, B, width]``.
+
+    At first the units forget over 2 to 100 rows, by the biases of their update gates (Tallec and Ollivier, 2018,
+    arXiv:1804.11188): with zeros, nothing that is 40 rows old would have a gradient.
     """
 
     width: int
@@ -188,7 +194,7 @@ class GRU(nn.Module):
     @nn.compact
     def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         # All input products at once: only the recurrent product is computed row by row.
-        inputs = dense(3 * self.width, 1.0)(x)
+        inputs = dense(3 * self.width, 1.0, bias=self._biases)(x)
         kernels = [self.param(name, orthogonal(1.0), (self.width, self.width)) for name in ("reset", "update", "new")]
         kernel, bias = jnp.concatenate(kernels, axis=-1), self.param("bias", nn.initializers.zeros, (self.width,))
 
@@ -202,3 +208,8 @@ class GRU(nn.Module):
             return memory, memory
 
         return jax.lax.scan(step, memory, (inputs, starts))
+
+    def _biases(self, key, shape, dtype=jnp.float32) -> jax.Array:
+        """Of the gates reset and update, and of the new memory."""
+        of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
+        return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])

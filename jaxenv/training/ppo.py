@@ -14,7 +14,7 @@ stacks.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _export, data, random, rollout, tree
+from jaxenv._checks import check_choice
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.training import distributions, evaluation
@@ -45,6 +46,7 @@ class Config(RunConfig):
         entropy_cost: weight of the entropy bonus.
         value_cost: weight of the value loss.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
+        activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
         recurrent: width of a GRU between the torso and the hidden layers, 0 for none.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
     """
@@ -58,6 +60,7 @@ class Config(RunConfig):
     entropy_cost: float = 0.0
     value_cost: float = 0.5
     max_gradient_norm: float = 0.5
+    activation: Literal["tanh", "relu"] = "tanh"
     recurrent: int = 0
     squash: bool = False
 
@@ -79,6 +82,7 @@ class Config(RunConfig):
         return self.num_envs * self.num_steps
 
     def check(self) -> None:
+        check_choice("ppo.Config", "activation", self.activation, ("tanh", "relu"))
         entries, of = (self.num_envs, "num_envs") if self.recurrent else (self.rows_per_update, "num_envs * num_steps")
         if entries % self.num_minibatches:
             raise ValueError(f"ppo.Config: num_minibatches must divide {of} = {entries}, got {self.num_minibatches}")
@@ -394,7 +398,7 @@ class _Batch:
 class ActorCritic(nn.Module):
     """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
-    Actor and critic are two networks of tanh layers. They share the convolutions that turn an image into features and,
+    Actor and critic are two networks of their own. They share the convolutions that turn an image into features and,
     with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. The last
     ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
     """
@@ -404,14 +408,16 @@ class ActorCritic(nn.Module):
     hidden: tuple[int, ...]
     reader: Reader
     recurrent: int = 0
+    activation: str = "tanh"
 
     @nn.compact
     def __call__(self, observation, memory=(), starts=()):
+        activation = getattr(nn, self.activation)
         x = Torso(self.reader)(observation)
         if self.recurrent:
-            memory, x = GRU(self.recurrent)(memory, nn.tanh(dense(self.recurrent)(x)), starts)
-        inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, name="actor")(x)
-        values = MLP(self.hidden, 1, name="critic")(x)[..., 0]
+            memory, x = GRU(self.recurrent)(memory, activation(dense(self.recurrent)(x)), starts)
+        inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
+        values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
         log_std = jnp.broadcast_to(log_std, (*values.shape, self.num_log_std))
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
@@ -441,5 +447,5 @@ def _model(config: Config, env: Environment) -> tuple[distributions.Distribution
     spec = env.action_spec()
     pi = distributions.of_spec("ppo", spec, config.squash)
     read = Reader.of("ppo", env.observation_spec(), config.torso)
-    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent)
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

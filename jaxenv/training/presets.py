@@ -5,6 +5,20 @@ from typing import Any
 from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms
 
+# Ten million steps of MinAtar with dense layers take three minutes on one core, convolutions six times as long.
+_MINATAR = {
+    "torso": "mlp",
+    "activation": "relu",
+    "total_steps": 10_000_000,
+    "num_envs": 64,
+    "num_steps": 32,
+    "num_epochs": 4,
+    "num_minibatches": 8,
+    "gamma": 0.99,
+    "lambda_": 0.95,
+    "entropy_cost": 0.01,
+}
+
 # Where several learners have a preset for an id, the first is the default.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "sac": {
@@ -66,6 +80,28 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "entropy_cost": 0.03,
             "num_evaluations": 6,
         },
+        "UmbrellaChain-bsuite": {
+            "env_options": {"chain_length": 20, "n_distractor": 20},
+            "total_steps": 1_000_000,
+            "num_envs": 32,
+            "num_epochs": 4,
+            "gamma": 0.99,
+            "lambda_": 0.95,
+            "num_eval_episodes": 1000,
+        },
+        # A GRU carries one bit over 40 steps.
+        "MemoryChain-bsuite": {
+            "env_options": {"memory_length": 40},
+            "recurrent": 64,
+            "total_steps": 1_000_000,
+            "num_envs": 64,
+            "num_epochs": 4,
+            "num_minibatches": 8,
+            "gamma": 0.99,
+            "lambda_": 0.95,
+            "entropy_cost": 0.01,
+        },
+        **{f"{game}-MinAtar": _MINATAR for game in ("Breakout", "Asterix", "Freeway", "SpaceInvaders", "Seaquest")},
     },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000},
@@ -87,6 +123,21 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "num_gradient_steps": 16,
             "learning_rate": 1e-3,
             "hidden": (64, 64),
+        },
+        # A table with optimistic values: random actions reach the reward once in 2**20 episodes.
+        "DeepSea-bsuite": {
+            "env_options": {"size": 20},
+            "torso": "mlp",
+            "hidden": (),
+            "initial_value": 1.0,
+            "epsilon_start": 0.0,
+            "epsilon_end": 0.0,
+            "total_steps": 200_000,
+            "num_steps": 20,
+            "buffer_size": 20_000,
+            "n_step": 1,
+            "learning_rate": 1e-2,
+            "num_eval_episodes": 10,
         },
         # A table: the state is one integer.
         "FrozenLake-v1": {

@@ -142,7 +142,7 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
         reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
         raise ValueError(f"load: {folder} holds {reason}")
     info = data.checkpoint_info(path)
-    algorithm, config, num_seeds = _settings(path, info)
+    algorithm, config, num_seeds = settings_of(path, info)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
     found = _restored(path, info, _algorithms.module("load", algorithm).make_iteration(config)[0], num_seeds)
@@ -157,11 +157,12 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     return Trained(folder, algorithm, config, chosen, num_seeds, steps, means[chosen], params, statistics)
 
 
-def _settings(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
+def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
     """The algorithm, the config and the number of seeds of a checkpoint."""
     settings = dict(info.config) if isinstance(info.config, dict) else {}
     algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
-    settings.pop("seed", None)
+    for name in ("seed", "figures"):
+        settings.pop(name, None)
     origin = _origin(path, info)
     if algorithm not in _algorithms.MODULES or not is_integer(num_seeds):
         known = " or ".join(_algorithms.MODULES)

@@ -223,7 +223,7 @@ with drift.registered():
             ["CartPole-v1", "--set", "learnin_rate=1"],
             "argument --set: no setting 'learnin_rate', did you mean 'learning_",
         ),
-        (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are clip, "),
+        (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are activation, "),
         (["CartPole-v1", "--set", "gamma=2"], "ppo.Config: gamma must be in [0, 1], got 2"),
         (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with options, as A,B(size=64), "),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),

@@ -197,6 +197,14 @@ def test_dueling_layers_are_a_value_and_advantages_of_mean_zero():
     np.testing.assert_allclose(values - 7, np.broadcast_to([7, -3, -4], values.shape), atol=0.1)
 
 
+@pytest.mark.parametrize("dueling", [False, True])
+def test_all_values_start_at_the_initial_value(dueling):
+    _, network, see = dqn._model(small(dueling=dueling, initial_value=5.0), walk())
+    observation = see(walk().reset(jax.random.key(0))[1]).observation[0]
+    values = network.apply(network.init(jax.random.key(0), observation), observation)
+    np.testing.assert_allclose(values, 5, atol=0.1)
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.25, 1.0])
 def test_the_target_network_is_a_moving_average(rate):
     learner, iteration = started(small(), target_rate=rate, learning_rate=0.1)

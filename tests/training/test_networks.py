@@ -124,3 +124,15 @@ def test_a_gru_restarts_every_lane_by_its_mask_as_in_a_loop_over_rows_and_lanes(
     np.testing.assert_array_equal(last, out[-1])
     unmasked = gru.apply(params, memory, x, jnp.zeros_like(starts))[1]
     assert np.abs(out - unmasked).max() > 0.05
+
+
+def test_a_new_gru_has_a_gradient_of_what_it_saw_40_rows_before():
+    gru, memory = GRU(64), jnp.zeros((1, 64))
+    starts = jnp.zeros((40, 1), bool)
+    params = gru.init(jax.random.key(0), memory, jnp.zeros((40, 1, 2)), starts)
+
+    def last(first):
+        x = jnp.zeros((40, 1, 2)).at[0, 0].set(first)
+        return gru.apply(params, memory, x, starts)[0]
+
+    assert np.abs(jax.jacobian(last)(jnp.zeros(2))).max() > 1e-4  # with biases of 0 it is below 1e-6

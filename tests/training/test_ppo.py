@@ -211,6 +211,23 @@ def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
         jax.eval_shape(train, 0)
 
 
+def test_the_activation_is_the_one_that_is_asked_for():
+    env = jaxenv.make("CartPole-v1", num_envs=4)
+    timestep = env.reset(jax.random.key(0))[1]
+    outputs = []
+    for activation in ("tanh", "relu"):
+        config = ppo.Config(activation=activation, hidden=(8,))
+        _, network, read, _ = ppo._model(config, env)
+        observation = read(timestep.observation * 50)
+        params = network.init(jax.random.key(0), observation)
+        layers = params["params"]["critic"]
+        hidden = getattr(jax.nn, activation)(observation[0] @ layers["Dense_0"]["kernel"])
+        _, values, _ = network.apply(params, observation)
+        np.testing.assert_allclose(values, (hidden @ layers["Dense_1"]["kernel"])[:, 0], rtol=1e-5)
+        outputs.append(values)
+    assert not np.allclose(*outputs)
+
+
 def test_a_tree_of_actions_is_refused():
     actions = {"left": specs.discrete(2), "right": specs.discrete(3)}
     env = AutoReset(random_environment(specs.discrete(2), actions, num_envs=16))

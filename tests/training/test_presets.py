@@ -44,4 +44,4 @@ def test_an_id_without_a_preset_is_refused_with_those_that_have_one(table, argum
 def test_every_preset_is_valid_and_its_environment_exists(algorithm, env_id):
     config = jaxenv.training.preset(env_id, algorithm)
     assert config.env_id == env_id
-    jaxenv.load(env_id, wrappers=config.wrappers)
+    config.make_env()

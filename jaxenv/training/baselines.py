@@ -1,0 +1,100 @@
+"""Trained policies that ship with the library: one small file each, with its figures and the command that made it."""
+
+import dataclasses
+import pathlib
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import data
+from jaxenv._names import did_you_mean
+from jaxenv.training import _algorithms, presets
+from jaxenv.training.trained import Trained, settings_of
+
+_FOLDER = pathlib.Path(__file__).parent / "_baselines"
+_FIGURES = ("steps", "eval_return", "eval_episodes", "eval_interval", "command")
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline(Trained):
+    """A trained policy that ships with the library, as `baseline` reads it.
+
+    Attributes:
+        eval_episodes: number of whole episodes of which ``eval_return`` is the mean return.
+        eval_interval: the 95% bootstrap interval of this mean.
+        command: the command that trained it. The policy is that of its best seed.
+    """
+
+    eval_episodes: int
+    eval_interval: tuple[float, float]
+    command: str
+
+
+def baseline_ids() -> list[tuple[str, str]]:
+    """Id and learner of every `baseline`, such as ``("CartPole-v1", "ppo")``."""
+    names = [path.stem.rpartition("-") for path in _FOLDER.glob("*.npz")]
+    return sorted((env_id, algorithm) for env_id, _, algorithm in names)
+
+
+def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
+    """A trained policy for an environment: to watch, to compare with, to start from.
+
+    Args:
+        env_id: the id of the environment.
+        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` that has one
+            for this id.
+
+    Returns:
+        A `Baseline`, which is a `Trained` with its figures. Weights were rounded to float16 before they were
+        evaluated; they are returned as float32.
+
+    Raises:
+        ValueError: if there is none for this id; the message lists those that there are.
+        ImportError: if the libraries of the learner are not installed.
+
+    >>> import jax, jaxenv
+    >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP
+    >>> env = best.make_env(num_envs=100)  # doctest: +SKIP
+    >>> jaxenv.evaluate(env, best.policy, jax.random.key(0), initial_memory=best.memory)  # doctest: +SKIP
+    """
+    known = baseline_ids()
+    for name in presets.PRESETS if algorithm is None else [algorithm]:
+        if (env_id, name) in known:
+            return _read(_path(env_id, name))
+    hint = did_you_mean(env_id, sorted({other for other, _ in known} - {env_id}))
+    by = f" by {algorithm!r}" if algorithm is not None else ""
+    listed = ", ".join(f"{other} ({name})" for other, name in known)
+    raise ValueError(f"baseline: there is none{by} for {env_id!r}{f', {hint}' if hint else ''}; there are {listed}")
+
+
+def write(env_id: str, found: Baseline) -> None:
+    """Adds a policy to the library: its weights, rounded to float16, its statistics, and all else as plain data."""
+    settings = {"algorithm": found.algorithm, **dataclasses.asdict(found.config), "num_seeds": 1, "seed": 0}
+    figures = {name: getattr(found, name) for name in _FIGURES}
+    halved = jax.tree.map(lambda x: jnp.asarray(x, jnp.float16), found.params)
+    arrays = {"params": halved, "statistics": found.statistics}
+    data.save(_path(env_id, found.algorithm), arrays, config={**settings, "figures": figures})
+
+
+def _path(env_id: str, algorithm: str) -> pathlib.Path:
+    return _FOLDER / f"{env_id}-{algorithm}.npz"
+
+
+def _read(path: pathlib.Path) -> Baseline:
+    info = data.checkpoint_info(path)
+    algorithm, config, num_seeds = settings_of(path, info)
+    learner = jax.eval_shape(_algorithms.module("baseline", algorithm).make_iteration(config)[0], jax.random.key(0))
+    halved = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float16), learner.params)
+    found = data.restore(path, {"params": halved, "statistics": learner.statistics}, partial=True)
+    figures = {name: info.config["figures"][name] for name in _FIGURES}
+    figures["eval_interval"] = tuple(figures["eval_interval"])
+    return Baseline(
+        folder=path,
+        algorithm=algorithm,
+        config=config,
+        seed=0,
+        num_seeds=num_seeds,
+        params=jax.tree.map(lambda x: x.astype(jnp.float32), found["params"]),
+        statistics=found["statistics"],
+        **figures,
+    )
