@@ -95,6 +95,9 @@ class Environment(Module, abc.ABC):
             env_id = _state_checks.lane_numbers(env_id)
             words = self.lane_words(key, env_id)
         self.check_lanes(env_id.shape[0])
+        env_id = _xla.vary_like(
+            words[0], env_id
+        )  # seeds over a mesh: each shard has all lane numbers, and its own keys
         state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
         return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
 

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import jax
+
 import jaxenv
 from jaxenv._names import did_you_mean
 from jaxenv.cli._arguments import (
@@ -57,6 +59,13 @@ def add(commands) -> None:
     )
     add_seed(command)
     command.add_argument(
+        "--devices",
+        metavar="N",
+        type=integer(1),
+        default=1,
+        help="number of devices that share the seeds; on a CPU, N of its threads",
+    )
+    command.add_argument(
         "--total-steps",
         metavar="T",
         type=integer(1),
@@ -97,6 +106,9 @@ def run(args: argparse.Namespace) -> None:
     folder = args.out or default_folder(args.id)
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
+    if args.devices > 1:
+        with contextlib.suppress(RuntimeError):  # JAX has already started: its devices stay as they are
+            jax.config.update("jax_num_cpu_devices", args.devices)
     try:
         from jaxenv.training import seeds
 
@@ -105,7 +117,15 @@ def run(args: argparse.Namespace) -> None:
         registered = ":" not in args.id and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         runs = seeds.train(
-            config, args.seeds, args.seed, folder, args.resume, threshold, args.film_every, args.checkpoint_every
+            config,
+            args.seeds,
+            args.seed,
+            folder,
+            args.resume,
+            threshold,
+            args.film_every,
+            args.checkpoint_every,
+            args.devices,
         )
         with (
             contextlib.ExitStack() as stack,

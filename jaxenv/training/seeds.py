@@ -50,6 +50,7 @@ def train(
     threshold: float | None = None,
     film_every: int | None = None,
     checkpoint_every: int = 1,
+    devices: int = 1,
 ) -> Iterator[Run]:
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
@@ -69,6 +70,8 @@ def train(
             it.
         checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
+        devices: how many devices share the seeds, equally many each, without communication. On a CPU,
+            ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
 
     Raises:
         ValueError: if the folder holds a run and ``resume`` is not set; for ``film_every`` without a folder or a
@@ -82,6 +85,11 @@ def train(
     check_integer("train", "num_seeds", num_seeds, 1)
     check_integer("train", "seed", seed, 0)
     check_integer("train", "checkpoint_every", checkpoint_every, 1)
+    check_integer("train", "devices", devices, 1)
+    if devices > len(jax.devices()):
+        raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
+    if num_seeds % devices:
+        raise ValueError(f"train: devices must divide num_seeds = {num_seeds}, got {devices}")
     algorithm = _algorithms.name_of("train", config)
     make_iteration = _algorithms.module("train", algorithm).make_iteration
     if film_every is not None:
@@ -90,7 +98,8 @@ def train(
             raise ValueError("train: film_every needs a folder")
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
-    init_and_iteration = make_iteration(config)
+    init, iteration = make_iteration(config)
+    init_and_iteration = _over_seeds(init, devices), _over_seeds(iteration, devices)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
@@ -101,6 +110,15 @@ def train(
     return runs if film_every is None else _run_films.filmed(runs, files.folder, config, film_every)
 
 
+def _over_seeds(function: Callable, devices: int) -> Callable:
+    """The function of one seed for all seeds: mapped over those of a device, each device by itself."""
+    if devices == 1:
+        return jax.vmap(function)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("seeds",))
+    seeds = jax.sharding.PartitionSpec("seeds")
+    return jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=seeds, out_specs=seeds, check_vma=False)
+
+
 def _train(
     config: RunConfig,
     init_and_iteration: tuple[Callable, Callable],
@@ -108,7 +126,7 @@ def _train(
     files: "_Files | None" = None,
 ) -> Iterator[Run]:
     init, iteration = init_and_iteration
-    start, advance = jax.jit(jax.vmap(init)), jax.jit(jax.vmap(iteration), donate_argnums=0)
+    start, advance = jax.jit(init), jax.jit(iteration, donate_argnums=0)
     learners, evaluations = advance.eval_shape(start.eval_shape(keys))  # the calls below trace nothing again
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)
     if files is not None:

@@ -308,3 +308,38 @@ def test_numbers_out_of_range_are_refused(num_seeds, seed, name):
 def test_a_config_of_no_learner_is_refused():
     with pytest.raises(ValueError, match=r"train: config must be that of a learner, such as ppo.Config\(\), got 'ppo'"):
         seeds.train("ppo", 2)
+
+
+# --- several devices -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [(0, "devices must be at least 1, got 0"), (64, r"devices must be at most \d+, the devices of JAX, got 64")],
+)
+def test_devices_that_do_not_exist_are_refused(devices, message):
+    with pytest.raises(ValueError, match=f"train: {message}"):
+        seeds.train(SHORT, 64, devices=devices)
+
+
+def test_two_devices_share_the_seeds_and_resume_what_they_have_saved(tmp_path):
+    code = f"""
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+from jaxenv.training import ppo, seeds
+seeds.draw_curve = lambda path, *_: path.touch()
+config = ppo.{PPO!r}
+*_, one = seeds.train(config, 2)
+returns = jax.device_get(one.curve.returns)
+next(seeds.train(config, 2, folder={str(tmp_path)!r}, devices=2))
+*_, run = seeds.train(config, 2, folder={str(tmp_path)!r}, devices=2, resume=True)
+assert len(run.curve.returns.sharding.device_set) == 2, run.curve.returns.sharding
+assert len(jax.tree.leaves(run.learner.params)[0].sharding.device_set) == 2
+assert abs(returns[0] - jax.device_get(run.curve.returns)[0]).max() < 1e-3  # before the first rounding matters
+try:
+    seeds.train(config, 3, devices=2)
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "train: devices must divide num_seeds = 3, got 2\n", done.stderr
