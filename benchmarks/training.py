@@ -26,29 +26,47 @@ _EPISODES = 1000  # of the evaluation of a policy that ships
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A mean return from the table of rl-baselines3-zoo, benchmark.md.
+    """A published mean return.
 
     Attributes:
         value: the mean return.
         steps: environment steps of the run.
         learner: the learner.
+        source: the table that it is from.
+        options: the rules of that table, as options of this library's environment: the policies are evaluated once
+            more under them. None for the rules under which they were trained.
     """
 
     value: float
     steps: int
     learner: str
+    source: str = "rl-baselines3-zoo"
+    options: dict[str, Any] | None = None
+
+
+def _minatar(gymnax: float | None, pgx: float, limit: int = 1000) -> tuple[Published, ...]:
+    """The table of pgx, with the rules of MinAtar, and that of gymnax-blines."""
+    # gymnax's games have no sticky actions and a time limit.
+    rules = {"sticky_action_prob": 0.0, "max_episode_steps": limit}
+    blines = [] if gymnax is None else [Published(gymnax, 10_000_000, "PPO", "gymnax-blines", rules)]
+    return (Published(pgx, 20_000_000, "PPO", "pgx"), *blines)
 
 
 PUBLISHED = {
-    ("CartPole-v1", "ppo"): Published(500.0, 100_000, "PPO"),
-    ("CartPole-v1", "dqn"): Published(500.0, 50_000, "DQN"),
-    ("Acrobot-v1", "ppo"): Published(-73.5, 1_000_000, "PPO"),
-    ("MountainCar-v0", "dqn"): Published(-101.0, 120_000, "DQN"),
-    ("MountainCarContinuous-v0", "sac"): Published(94.7, 50_000, "SAC"),
-    ("Pendulum-v1", "sac"): Published(-157.0, 20_000, "SAC"),
-    ("Pendulum-v1", "ppo"): Published(-172.0, 100_000, "PPO"),
-    ("MiniGrid-Empty-Random-5x5-v0", "ppo"): Published(0.968, 100_000, "PPO"),
-    ("MiniGrid-DoorKey-5x5-v0", "ppo"): Published(0.964, 100_000, "PPO"),
+    ("CartPole-v1", "ppo"): (Published(500.0, 100_000, "PPO"),),
+    ("CartPole-v1", "dqn"): (Published(500.0, 50_000, "DQN"),),
+    ("Acrobot-v1", "ppo"): (Published(-73.5, 1_000_000, "PPO"),),
+    ("MountainCar-v0", "dqn"): (Published(-101.0, 120_000, "DQN"),),
+    ("MountainCarContinuous-v0", "sac"): (Published(94.7, 50_000, "SAC"),),
+    ("Pendulum-v1", "sac"): (Published(-157.0, 20_000, "SAC"),),
+    ("Pendulum-v1", "ppo"): (Published(-172.0, 100_000, "PPO"),),
+    ("MiniGrid-Empty-Random-5x5-v0", "ppo"): (Published(0.968, 100_000, "PPO"),),
+    ("MiniGrid-DoorKey-5x5-v0", "ppo"): (Published(0.964, 100_000, "PPO"),),
+    ("Breakout-MinAtar", "ppo"): _minatar(22.9, 50.0),
+    ("Asterix-MinAtar", "ppo"): _minatar(15.0, 22.0),
+    ("Freeway-MinAtar", "ppo"): _minatar(58.8, 63.5, limit=2500),
+    ("SpaceInvaders-MinAtar", "ppo"): _minatar(131.6, 144.0),
+    ("Seaquest-MinAtar", "ppo"): _minatar(None, 54.0),
 }
 
 
@@ -72,9 +90,34 @@ def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
         "seconds": json.loads(elapsed.read_text()),
         "steps": np.asarray(last.curve.steps[:, 0]).tolist(),
         "returns": np.round(returns, 4).tolist(),  # [evaluations, seeds], means of whole episodes
+        "under_rules": _under_rules(id, algorithm, num_seeds, folder / name),
         "record": measure.record(),
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _under_rules(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> dict[str, list[float]]:
+    """Mean returns of all seeds, by published table, under the rules of the tables that have rules of their own."""
+    found = {}
+    for table in PUBLISHED.get((id, algorithm), ()):
+        if table.options is not None:
+            policies = [training.load(folder, seed) for seed in range(num_seeds)]
+            summaries = [_evaluated(trained, **table.options) for trained in policies]
+            found[table.source] = [round(summary["return_mean"], 4) for summary in summaries]
+    return found
+
+
+def _evaluated(trained: training.Trained, **options) -> dict[str, Any]:
+    """The summary of 1000 whole episodes."""
+    env = trained.make_env(_EPISODES, **options)
+    policy = trained.explore if trained.config.eval_explore else trained.policy
+
+    @jax.jit
+    def evaluate(memory, key):
+        episodes = jaxenv.evaluate(env, policy, key, initial_memory=memory, max_steps=trained.config.max_eval_steps)
+        return episodes.summary(jax.random.fold_in(key, 1))
+
+    return jaxenv.rollout.to_host(evaluate(trained.make_memory(_EPISODES), jax.random.key(1)))
 
 
 def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
@@ -82,17 +125,7 @@ def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
     trained = training.load(folder / f"{id}-{algorithm}")
     halved = jax.tree.map(lambda x: x.astype(np.float16).astype(np.float32), trained.params)
     trained = dataclasses.replace(trained, params=halved)
-    env = trained.make_env(_EPISODES)
-    episodes = jax.jit(
-        lambda memory, key: jaxenv.evaluate(
-            env,
-            trained.explore if trained.config.eval_explore else trained.policy,
-            key,
-            initial_memory=memory,
-            max_steps=trained.config.max_eval_steps,
-        ).summary(jax.random.fold_in(key, 1))
-    )
-    found = jaxenv.rollout.to_host(episodes(trained.make_memory(_EPISODES), jax.random.key(1)))
+    found = _evaluated(trained)
     values = {field.name: getattr(trained, field.name) for field in dataclasses.fields(trained)}
     values |= {
         "seed": 0,
@@ -118,25 +151,31 @@ def table(results: Sequence[dict[str, Any]]) -> str:
     ]
     for result in results:
         final = np.array(result["returns"])[-1]
-        low, high = _interval(final)
-        known = PUBLISHED.get((result["id"], result["algorithm"]))
-        digits = 2 if abs(final.mean()) < 10 else 1
-        reached, published = "-", "-"
-        if known:
-            reached = f"{int((final >= known.value).sum())} of {len(final)}"
-            published = f"{known.value:g} at {known.steps:,}, {known.learner}"
-        cells = [
-            result["id"],
-            result["algorithm"].upper(),
-            f"{result['steps'][-1]:,}",
-            f"{final.mean():.{digits}f}",
-            f"{low:.{digits}f} to {high:.{digits}f}",
-            f"{result['seconds']:.0f} s",
-            published,
-            reached,
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        steps, seconds = f"{result['steps'][-1]:,}", f"{result['seconds']:.0f} s"
+        known = PUBLISHED.get((result["id"], result["algorithm"]), ())
+        own, others = [x for x in known if x.options is None], [x for x in known if x.options is not None]
+        name = [result["id"], result["algorithm"].upper(), steps]
+        lines.append(_line([*name, *_cells(final, own[0] if own else None, seconds)]))
+        for table in others:
+            final = np.array(result["under_rules"][table.source])
+            lines.append(_line([f"same policies, rules of {table.source}", "", "", *_cells(final, table, "")]))
     return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str]:
+    """Return, interval, wall time, published value and how many seeds reach it."""
+    low, high = _interval(final)
+    digits = 2 if abs(final.mean()) < 10 else 1
+    interval = f"{low:.{digits}f} to {high:.{digits}f}"
+    if known is None:
+        return [f"{final.mean():.{digits}f}", interval, seconds, "-", "-"]
+    published = f"{known.value:g} at {known.steps:,}, {known.learner}, {known.source}"
+    reached = f"{int((final >= known.value).sum())} of {len(final)}"
+    return [f"{final.mean():.{digits}f}", interval, seconds, published, reached]
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:
@@ -160,7 +199,7 @@ def draw(results: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
         axis.plot(steps, returns, color="tab:blue", alpha=0.25, linewidth=0.8)
         axis.plot(steps, returns.mean(axis=1), color="tab:blue", linewidth=2)
         if known := PUBLISHED.get((result["id"], result["algorithm"])):
-            axis.axhline(known.value, color="tab:orange", linestyle="--", linewidth=1)
+            axis.axhline(known[0].value, color="tab:orange", linestyle="--", linewidth=1)
         axis.set_title(f"{result['id']}, {result['algorithm'].upper()}", fontsize=10)
         axis.set_xlabel("thousand steps", fontsize=8)
         axis.tick_params(labelsize=8)

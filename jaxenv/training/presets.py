@@ -101,7 +101,11 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        **{f"{game}-MinAtar": _MINATAR for game in ("Breakout", "Asterix", "Freeway", "SpaceInvaders", "Seaquest")},
+        "Breakout-MinAtar": _MINATAR,
+        "Asterix-MinAtar": _MINATAR,
+        "Freeway-MinAtar": _MINATAR | {"total_steps": 5_000_000},
+        "SpaceInvaders-MinAtar": _MINATAR | {"total_steps": 3_000_000},
+        "Seaquest-MinAtar": _MINATAR,
     },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000},

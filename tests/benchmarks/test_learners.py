@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+import jaxenv
 from benchmarks import ppo, training
-from jaxenv.training import presets
+from jaxenv.training import baselines, presets
 
 SMALL = {"total_steps": 512, "num_envs": 4, "num_steps": 32, "num_evaluations": 2, "num_eval_episodes": 4}
 
@@ -31,16 +32,25 @@ def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, cap
     monkeypatch.setitem(presets.PRESETS, "ppo", {"CartPole-v1": SMALL})
     monkeypatch.setitem(presets.PRESETS, "dqn", {})
     monkeypatch.setitem(presets.PRESETS, "sac", {})
-    arguments = ["--seeds", "2", "--folder", str(tmp_path / "runs"), "--plot", str(tmp_path / "plot.png")]
+    other = training.Published(5.0, 1000, "PPO", "other", {"max_episode_steps": 7})
+    monkeypatch.setattr(training, "PUBLISHED", {("CartPole-v1", "ppo"): (training.Published(500.0, 10, "PPO"), other)})
+    monkeypatch.setattr(baselines, "_FOLDER", tmp_path)
+    arguments = ["--seeds", "2", "--folder", str(tmp_path / "runs"), "--plot", str(tmp_path / "plot.png"), "--ship"]
     assert training.main(arguments) == 0
     stored = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
     assert stored["steps"] == [256, 512]
     assert np.shape(stored["returns"]) == (2, 2)
     first, again = capsys.readouterr().out, training.main(arguments)
     assert again == 0
-    line = first.splitlines()[-1]
-    assert line.startswith("| CartPole-v1 | PPO | 512 | ")
-    assert line.endswith(" s | 500 at 100,000, PPO | 0 of 2 |")
+    own, rules = first.splitlines()[-2:]
+    assert own.startswith("| CartPole-v1 | PPO | 512 | ")
+    assert own.endswith(" s | 500 at 10, PPO, rl-baselines3-zoo | 0 of 2 |")
+    assert rules == (
+        "| same policies, rules of other |  |  | 7.00 | 7.00 to 7.00 |  | 5 at 1,000, PPO, other | 2 of 2 |"
+    )
+    shipped = jaxenv.training.baseline("CartPole-v1")
+    assert (shipped.steps, shipped.eval_episodes) == (512, 1000)
+    assert shipped.command == "jaxenv train CartPole-v1 --algo ppo --seeds 2"
     resumed = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
     assert resumed["returns"] == stored["returns"]
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
