@@ -426,10 +426,11 @@ class QNetwork(nn.Module):
     @nn.compact
     def __call__(self, observation):
         x = Torso(self.reader)(observation)
-        q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, name="actions")(x)
+        bias = bool(self.hidden)  # the entries of a table are independent
+        q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, bias, name="actions")(x)
         if not self.dueling:
             return q_values + np.float32(self.initial_value)
-        value = MLP(self.hidden, 1, 0.01, nn.relu, name="state")(x)
+        value = MLP(self.hidden, 1, 0.01, nn.relu, bias, name="state")(x)
         return value + q_values - q_values.mean(axis=-1, keepdims=True) + np.float32(self.initial_value)
 
 

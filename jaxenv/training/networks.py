@@ -157,26 +157,28 @@ def orthogonal(scale: float) -> Any:
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
-def dense(
-    width: int, scale: float = float(np.sqrt(2)), name: str | None = None, bias: Callable = nn.initializers.zeros
-) -> nn.Dense:
-    """A dense layer with orthogonal weights."""
-    return nn.Dense(width, kernel_init=orthogonal(scale), bias_init=bias, name=name)
+def dense(width: int, scale: float = float(np.sqrt(2)), **options) -> nn.Dense:
+    """A dense layer with orthogonal weights; ``options`` are those of ``nn.Dense``."""
+    return nn.Dense(width, kernel_init=orthogonal(scale), **options)
 
 
 class MLP(nn.Module):
-    """Dense layers with an activation after each but the last, which has ``num_outputs`` and weights of ``scale``."""
+    """Dense layers with an activation after each but the last, which has ``num_outputs`` and weights of ``scale``.
+
+    Without hidden layers and ``last_bias`` the weights are a table of the outputs for each category.
+    """
 
     hidden: tuple[int, ...]
     num_outputs: int
     scale: float = 1.0
     activation: Callable = nn.tanh
+    last_bias: bool = True
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for width in self.hidden:
             x = self.activation(dense(width)(x))
-        return dense(self.num_outputs, self.scale)(x)
+        return dense(self.num_outputs, self.scale, use_bias=self.last_bias)(x)
 
 
 class GRU(nn.Module):
@@ -194,7 +196,7 @@ class GRU(nn.Module):
     @nn.compact
     def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         # All input products at once: only the recurrent product is computed row by row.
-        inputs = dense(3 * self.width, 1.0, bias=self._biases)(x)
+        inputs = dense(3 * self.width, 1.0, bias_init=self._biases)(x)
         kernels = [self.param(name, orthogonal(1.0), (self.width, self.width)) for name in ("reset", "update", "new")]
         kernel, bias = jnp.concatenate(kernels, axis=-1), self.param("bias", nn.initializers.zeros, (self.width,))
 

@@ -46,6 +46,8 @@ class Config(RunConfig):
         entropy_cost: weight of the entropy bonus.
         value_cost: weight of the value loss.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
+        normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
+            that makes large steps of the noise in a minibatch without any.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
         recurrent: width of a GRU between the torso and the hidden layers, 0 for none.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
@@ -60,6 +62,7 @@ class Config(RunConfig):
     entropy_cost: float = 0.0
     value_cost: float = 0.5
     max_gradient_norm: float = 0.5
+    normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
     recurrent: int = 0
     squash: bool = False
@@ -282,9 +285,10 @@ def make_iteration(
         inputs = distributions.masked(inputs, batch.mask)
         valid = batch.valid.astype(jnp.float32)
         weight = valid / jnp.maximum(valid.sum(), 1)
-        mean = jnp.sum(weight * batch.advantage)
-        spread = jnp.sqrt(jnp.sum(weight * (batch.advantage - mean) ** 2))
-        advantage = (batch.advantage - mean) / (spread + 1e-8)
+        advantage = batch.advantage
+        if config.normalize_advantage:
+            advantage = advantage - jnp.sum(weight * advantage)
+            advantage = advantage / (jnp.sqrt(jnp.sum(weight * advantage**2)) + 1e-8)
         log_ratio = pi.log_probability(inputs, batch.sample) - batch.log_probability
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)

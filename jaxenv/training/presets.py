@@ -75,9 +75,11 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "MiniGrid-DoorKey-5x5-v0": {
             "total_steps": 80_000,
             "num_minibatches": 8,
+            "learning_rate": 2e-3,
             "gamma": 0.99,
             "lambda_": 0.95,
-            "entropy_cost": 0.03,
+            "entropy_cost": 0.003,
+            "normalize_advantage": False,
             "num_evaluations": 6,
         },
         "UmbrellaChain-bsuite": {
@@ -136,9 +138,11 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "initial_value": 1.0,
             "epsilon_start": 0.0,
             "epsilon_end": 0.0,
-            "total_steps": 200_000,
+            "total_steps": 20_000,
+            "num_envs": 1,  # without exploration all lanes would play the same episode
             "num_steps": 20,
-            "buffer_size": 20_000,
+            "warmup_steps": 20,
+            "buffer_size": 2_000,
             "n_step": 1,
             "learning_rate": 1e-2,
             "num_eval_episodes": 10,

@@ -105,7 +105,7 @@ def _sampling(config):
 def table(params, dueling=False):
     """The values ``[cells, actions]`` of a network without hidden layers."""
     layers = {name: layer["Dense_0"] for name, layer in params["params"].items()}
-    actions, *state = (layers[name]["kernel"] + layers[name]["bias"][None] for name in sorted(layers))
+    actions, *state = (layers[name]["kernel"] for name in sorted(layers))  # a table has no bias
     return np.asarray(state[0] + actions - actions.mean(axis=-1, keepdims=True) if dueling else actions)
 
 
@@ -190,8 +190,8 @@ def test_dueling_layers_are_a_value_and_advantages_of_mean_zero():
     pi, network, see = dqn._model(config, walk())
     observation = see(walk().reset(jax.random.key(0))[1]).observation[0]
     params = network.init(jax.random.key(0), observation)
-    params["params"]["state"]["Dense_0"]["bias"] += 7.0
-    params["params"]["actions"]["Dense_0"]["bias"] += jnp.array([10.0, 0.0, -1.0])
+    params["params"]["state"]["Dense_0"]["kernel"] += 7.0
+    params["params"]["actions"]["Dense_0"]["kernel"] += jnp.array([10.0, 0.0, -1.0])
     values = np.asarray(network.apply(params, observation))
     assert values.shape == (LANES, pi.num_inputs)
     np.testing.assert_allclose(values - 7, np.broadcast_to([7, -3, -4], values.shape), atol=0.1)

@@ -89,6 +89,19 @@ def test_one_pass_replays_the_policy_of_the_rollout_and_takes_no_masked_action()
         assert legal[~rows.timestep.is_last()].all()
 
 
+def test_advantages_keep_their_mean_unless_they_are_normalised():
+    losses = {}
+    for normalize in (True, False):
+        config = ppo.Config(
+            total_steps=64, num_envs=4, num_steps=16, num_epochs=1, num_minibatches=1, num_evaluations=1,
+            num_eval_episodes=1, max_eval_steps=1, hidden=(4,), normalize_advantage=normalize,
+        )  # fmt: skip
+        _, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
+        losses[normalize] = curve.losses.policy_loss.item()
+    assert losses[True] == pytest.approx(0, abs=1e-5)
+    assert losses[False] < -1  # minus the mean of the advantages of CartPole: about the sum of ten rewards
+
+
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
