@@ -19,6 +19,9 @@ _MINATAR = {
     "entropy_cost": 0.01,
 }
 
+# For the two games in which rewards are dense.
+_LONG_UNROLLS = {"activation": "tanh", "num_steps": 128, "learning_rate": 5e-3}
+
 # Where several learners have a preset for an id, the first is the default.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "sac": {
@@ -103,10 +106,10 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        "Breakout-MinAtar": _MINATAR,
+        "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS,
         "Asterix-MinAtar": _MINATAR,
         "Freeway-MinAtar": _MINATAR | {"total_steps": 5_000_000},
-        "SpaceInvaders-MinAtar": _MINATAR | {"total_steps": 3_000_000},
+        "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
         "Seaquest-MinAtar": _MINATAR,
     },
     "dqn": {
