@@ -3,7 +3,7 @@
 import abc
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ class Single(abc.ABC):
         limit: the suite's own time limit in steps, ``None`` for none.
         reset_strategy: the fastest way to restart lanes.
         opt_outs: properties of the conformance kit that the suite's code does not have, with the reasons.
+        unbounded: names of entries of observations whose declared bounds do not hold.
     """
 
     owner: str
@@ -50,8 +51,7 @@ class Single(abc.ABC):
     limit: int | None = None
     reset_strategy: ResetStrategy = "select"
     opt_outs: Mapping[str, str] = {}
-    # Entries of observations whose declared bounds do not hold.
-    unbounded: ClassVar[tuple[str, ...]] = ()
+    unbounded: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
