@@ -52,12 +52,18 @@ def check_unknown(owner: str, given: Iterable[str], params: Iterable[str], const
             raise ValueError(unknown_keyword(owner, name, groups))
 
 
+# What suites raise for arguments that they do not accept.
+_REJECTIONS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError),
+)
+
+
 @contextlib.contextmanager
 def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
     """Turns errors of a suite's code into a ``ValueError`` that shows the options."""
     try:
         yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _REJECTIONS as error:
         suite = owner.partition(":")[0]
         raise ValueError(f"{owner}: {suite} rejects {dict(options)}: {error or type(error).__name__}") from None
 

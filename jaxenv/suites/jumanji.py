@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -46,6 +45,8 @@ _CHEAP_RESETS = (
     "Sudoku-very-easy-v0",
     "Tetris-v0",
 )
+# Tasks that pass keys through a branch. Under vmap it is a selection, and JAX's check of keys counts it as a use.
+_BRANCHING = ("Snake-v1",)
 # Arguments that load does not take: time limits are those of the stack, and nothing is drawn.
 _LEFT_OUT = ("time_limit", "viewer")
 
@@ -105,6 +106,10 @@ class JumanjiSingle(Single):
         if id not in _TERMINAL_HORIZON:
             self.limit = getattr(self.env, "time_limit", None)
             self.env.time_limit = INT32_MAX
+        if id in _BRANCHING:
+            self.opt_outs = {
+                "no_word_reused": "under vmap, JAX's check of keys takes Jumanji's branch for a use of a key"
+            }
         self.unbounded = _UNBOUNDED.get(id, ("step_count",))
         self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
 
@@ -167,7 +172,7 @@ def _spec_of(spec: Any, name: str) -> Tree:
     if hasattr(spec, "num_values"):
         return specs.Bounded(spec.shape, dtype, 0, np.asarray(spec.num_values) - 1, name)
     low, high = (np.asarray(getattr(spec, bound, infinity)) for bound, infinity in _BOUNDS)
-    if dtype == bool or np.all(np.isinf(low) & np.isinf(high)):
+    if dtype.kind == "b" or np.all(np.isinf(low) & np.isinf(high)):
         return specs.Array(spec.shape, dtype, name)
     return specs.Bounded(spec.shape, dtype, low, high, name)
 

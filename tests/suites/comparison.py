@@ -46,10 +46,11 @@ def compare(env, num_steps, own_step, tolerance=1e-5, key=0):
     # Row t of an unroll is the one before action t.
     ours = jax.device_get(jax.tree.map(lambda x: x[1:], rows.timestep))
     reward, terminated, over, observation = jax.tree.map(lambda x: x[:-1], (reward, terminated, over, observation))
+    terminated, over = terminated.astype(bool), over.astype(bool)
     ended = ours.step_type == StepType.LAST
     lived = np.cumsum(ended, axis=0) - ended == 0
-    np.testing.assert_array_equal(ended[lived], over[lived].astype(bool))
-    np.testing.assert_array_equal((ours.discount == 0)[lived], terminated[lived].astype(bool))
+    np.testing.assert_array_equal(ended[lived], over[lived])
+    np.testing.assert_array_equal((ours.discount == 0)[lived], terminated[lived])
     np.testing.assert_allclose(ours.reward[lived], reward[lived], atol=tolerance, rtol=tolerance)
     leaves = zip(jax.tree.leaves(ours.observation), jax.tree.leaves(observation), strict=True)
     for a, b in leaves:

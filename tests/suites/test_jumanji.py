@@ -60,7 +60,7 @@ def test_the_time_limit_truncates_where_jumanji_reports_a_termination():
 
 def test_rewards_and_discounts_of_several_agents_are_vectors():
     env = load("LevelBasedForaging-v0", 2, autoreset=None)
-    state, first = jax.eval_shape(env.reset, jax.random.key(0))
+    _, first = jax.eval_shape(env.reset, jax.random.key(0))
     assert first.reward.shape == (2, 2)
     assert first.discount.shape == (2,)
     assert first.env_info["agent_discount"].shape == (2, 2)
