@@ -15,7 +15,7 @@ NAMESPACES = """
     jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo
     training.dqn training.sac training.config training.networks training.distributions training.evaluation
     training.seeds plot canvas testing interop suites suites.brax suites.gymnax suites.jumanji suites.navix
-    suites.xminigrid envs.toy_text.tabular
+    suites.pgx suites.xminigrid envs.toy_text.tabular
 """
 
 
