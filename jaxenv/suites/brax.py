@@ -81,6 +81,8 @@ class BraxSingle(Single):
         arguments = {key: thaw(value) for key, value in options}
         with outside_traces(), reporting(self.owner, arguments):
             self.env = _brax().get_environment(name, **arguments)
+        if name == "fast":
+            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), "all episodes of fast start alike")
 
     def reset(self, values, key):
         state = self.env.reset(key)

@@ -73,6 +73,8 @@ class PgxSingle(Single):
         opponent: ``"random"``, ``"self"`` or a function.
     """
 
+    reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
+
     def __init__(self, id: str, options: tuple):
         self.owner = f"pgx:{id}"
         self.opponent = dict(options).get("opponent", "random")
