@@ -13,6 +13,5 @@ all suites are
 from jaxenv.suites import brax as brax
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji
-from jaxenv.suites import navix as navix
 from jaxenv.suites import pgx as pgx
 from jaxenv.suites import xminigrid as xminigrid

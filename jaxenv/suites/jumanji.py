@@ -45,8 +45,6 @@ _CHEAP_RESETS = (
     "Sudoku-very-easy-v0",
     "Tetris-v0",
 )
-# Tasks that pass keys through a branch. Under vmap it is a selection, and JAX's check of keys counts it as a use.
-_BRANCHING = ("Snake-v1",)
 # Arguments that load does not take: time limits are those of the stack, and nothing is drawn.
 _LEFT_OUT = ("time_limit", "viewer")
 
@@ -106,10 +104,6 @@ class JumanjiSingle(Single):
         if id not in _TERMINAL_HORIZON:
             self.limit = getattr(self.env, "time_limit", None)
             self.env.time_limit = INT32_MAX
-        if id in _BRANCHING:
-            self.opt_outs = {
-                "no_word_reused": "under vmap, JAX's check of keys takes Jumanji's branch for a use of a key"
-            }
         self.unbounded = _UNBOUNDED.get(id, ("step_count",))
         self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
 
