@@ -84,7 +84,7 @@ def make(
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
-SUITES = {"gymnax": "jaxenv.suites.gymnax"}
+SUITES = {name: f"jaxenv.suites.{name}" for name in ("brax", "gymnax", "jumanji", "pgx", "xminigrid")}
 
 
 def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:

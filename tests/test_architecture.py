@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_html", "_player", "_terminal"},
+    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_typed_keys", "_html", "_player", "_terminal"},
     {"tree"},
     {"_declared", "_xla", "_count", "_structure", "_sum"},
     {"random", "_module", "canvas", "_rows_html", "_films"},

@@ -33,6 +33,10 @@ SHOWN_ONLY = {
     "quickstart.md": (1, "it loads a run that takes a minute; howto/save-and-load.md runs the same calls"),
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
     "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
+    "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/jumanji.md": (1, "Jumanji is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/pgx.md": (1, "Pgx is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/xminigrid.md": (2, "XLand-MiniGrid is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "guides/interop.md": (6, "torch, stable-baselines3 and Brax are not in the extra `test`: see tests/clients"),
 }
 LANGUAGES = {"", "bash", "console", "html", "ini", "js", "json", "md", "py", "python", "text", "toml", "yaml"}

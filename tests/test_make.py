@@ -169,7 +169,7 @@ def test_load_without_a_prefix_is_make():
 
 @pytest.mark.parametrize("id", ["nosuite:Chain-v0", "nosuite:module:Chain-v0", ":Chain-v0"])
 def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
-    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}'; .* the suites are gymnax"):
+    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}'; .* the suites are .*gymnax"):
         jaxenv.load(id)
 
 

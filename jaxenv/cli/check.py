@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> None:
     """Prints one report per environment and exits with code 1 if a property failed."""
     if bool(args.id) == args.all:
         args.parser.error("one ID is required, or --all")
+    with contextlib.suppress(RuntimeError):  # a backend is already running; sharding_invariant then reports it
+        jax.config.update("jax_num_cpu_devices", 4)
     try:
         names = select_properties(args.properties or None)
         envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
-    with contextlib.suppress(RuntimeError):  # a backend is already running; sharding_invariant then reports it
-        jax.config.update("jax_num_cpu_devices", 4)
     if args.id:
         _require_libraries(args.parser, envs[0])
     reports: list[Report] = []

@@ -42,8 +42,9 @@ def add(commands) -> None:
         metavar="WORD",
         nargs="*",
         help="list the environments that match all words: a part of the id, the family or the summary, "
-        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax",
+        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax, as --suite gymnax does",
     )
+    command.add_argument("--suite", metavar="NAME", help="list the environments of a suite, as the word NAME: does")
     command.add_argument("--bytes", action="store_true", help="also show the bytes of one lane's state")
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON array")
@@ -53,7 +54,7 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
-    entries = _chosen(args.parser, args.words)
+    entries = _chosen(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
     for entry in entries if args.bytes else ():
         entry["bytes"] = bytes_per_lane(entry["id"])
     if args.json:

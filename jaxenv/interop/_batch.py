@@ -14,6 +14,8 @@ from jaxenv._library import default_types
 from jaxenv._make import make
 from jaxenv._structure import mismatch
 from jaxenv._task_checks import check_arrays
+from jaxenv._typed_keys import from_words, is_key, to_words
+from jaxenv._typed_keys import kinds as key_kinds
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
 from jaxenv.task import Task, Transition
@@ -111,7 +113,7 @@ class SingleLane(Task):
 
     def transition(self, state, action, stream):
         def step(inner, action, key):
-            return self.lane.step(_keys(self.lane.key_kinds.value, inner), action, key)
+            return self.lane.step(from_words(self.lane.key_kinds.value, inner), action, key)
 
         inner, observation, *rest = _over_lanes(step, state.inner, action, random.jax_keys(stream))
         return Transition(State(inner, observation), *rest)
@@ -131,23 +133,7 @@ def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
     # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
     with default_types():
         state, *rest = jax.vmap(lambda *arguments: function(*arguments))(*arguments)
-        return tree.strong((_words(state), *rest))
-
-
-# --- typed keys in the state ------------------------------------------------------------------------------------------
-# Their words are ordinary arrays: states are saved, exported and compared like those of every other task.
-
-
-def _is_key(x: Any) -> bool:
-    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _words(state: Tree) -> Tree:
-    return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, state)
-
-
-def _keys(kinds: Tree, state: Tree) -> Tree:
-    return jax.tree.map(lambda kind, x: jax.random.wrap_key_data(x, impl=kind) if kind else x, kinds, state)
+        return tree.strong((to_words(state), *rest))
 
 
 # --- checks of the functions, in their own terms ----------------------------------------------------------------------
@@ -191,10 +177,10 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
             out = reset(key)
         state, observation = _values(owner, "reset", out, "(state, observation)", 2)
         check_arrays(owner, "reset", "state", state)
-        if any(map(_is_key, jax.tree.leaves(observation))):
+        if any(map(is_key, jax.tree.leaves(observation))):
             raise ValueError(f"{owner}.reset: observation holds a typed key, {_ORDER}")
         check_arrays(owner, "reset", "observation", observation)
-        kinds = jax.tree.map(lambda x: str(jax.random.key_impl(x)) if _is_key(x) else "", state)
+        kinds = key_kinds(state)
         return state, observation
 
     shapes = _shapes(checked)

@@ -1,7 +1,17 @@
 """Environments of other libraries, one module per library, made by prefix: ``jaxenv.load("gymnax:Catch-bsuite")``.
 
-A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. Its common parts are
-``_spaces`` (specs from spaces) and ``_params`` (structs of params, and calls with params per lane).
+A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. A module has ``load``,
+``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment. Below
+all suites are
+
+- ``_single``: the functions of one lane that a suite implements, with shapes and specs;
+- ``_task``: the task that maps them over lanes, and how its stack is built;
+- ``_options``: constructor arguments as keywords of ``load``;
+- ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces.
 """
 
+from jaxenv.suites import brax as brax
 from jaxenv.suites import gymnax as gymnax
+from jaxenv.suites import jumanji as jumanji
+from jaxenv.suites import pgx as pgx
+from jaxenv.suites import xminigrid as xminigrid

@@ -10,25 +10,20 @@ outlives episodes in bsuite is carried over.
 """
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import tree
 from jaxenv._checks import is_concrete
 from jaxenv._declared import Declared, check_number
-from jaxenv._library import default_types
 from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
-from jaxenv.suites._gymnax_single import Single, own_info
-from jaxenv.suites._params import map_lanes, ranks_of, values_of
-from jaxenv.task import Task, Transition
+from jaxenv.suites._gymnax_single import single
+from jaxenv.suites._task import State, SuiteTask
 from jaxenv.tree import Tree
 
 
@@ -39,13 +34,13 @@ def ids() -> list[str]:
 
 def docstring(name: str) -> str:
     """What gymnax says about one of its environments."""
-    return inspect.cleandoc(vars(type(_gymnax_single.single(name, ()).env)).get("__doc__") or "")
+    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int]:
     """The action spec and the time limit of an environment, found without tracing a step."""
-    single = _gymnax_single.single(name, ())
-    return single.action_spec.value, single.limit
+    built = single(name, ())
+    return built.action_spec.value, built.limit
 
 
 def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
@@ -67,19 +62,19 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
     owner = f"gymnax:{name}"
     stack_kwargs = {key: value for key, value in kwargs.items() if key in OPTIONS}
     options, values = split_keywords(name, {key: value for key, value in kwargs.items() if key not in OPTIONS})
-    single = _gymnax_single.single(name, options)
+    built = single(name, options)
 
     limit = _checked_limit(owner, kwargs.get("max_episode_steps"), num_envs)
     unlimited = limit is not None and is_concrete(limit) and not np.any(np.asarray(limit))
     # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it.
-    horizon = single.limit if limit is None or unlimited else limit
-    terminal = _is_terminal(owner, name, horizon_terminates, limit, unlimited, single.limit)
+    horizon = built.limit if limit is None or unlimited else limit
+    terminal = _is_terminal(owner, name, horizon_terminates, limit, unlimited, built.limit)
 
     def bare(num_envs: int) -> Environment:
-        env = GymnaxEnvironment(single.params, horizon, name, options, num_envs=num_envs, name=owner)
+        env = GymnaxEnvironment(built.params, "gymnax", name, options, horizon, num_envs=num_envs, name=owner)
         return env.with_params(**values) if values else env
 
-    spec = EnvSpec(owner, bare, max_episode_steps=single.limit, terminal_limit=terminal)
+    spec = EnvSpec(owner, bare, max_episode_steps=built.limit, terminal_limit=terminal)
     return make(spec, num_envs, **stack_kwargs)
 
 
@@ -108,49 +103,18 @@ def _is_terminal(
     return id in _gymnax_tasks.TERMINAL_HORIZON and bool(is_own)
 
 
-@tree.struct
-class State:
-    """The state of gymnax and the last observation, every leaf ``[B, ...]``.
-
-    The observation is stored because gymnax's are not always functions of its state: some are drawn, others belong to
-    the state before the step.
-    """
-
-    env_state: Tree
-    observation: Tree
-
-
-class GymnaxEnvironment(Task):
+class GymnaxEnvironment(SuiteTask):
     """Lanes of one gymnax environment, made by `load`.
 
+    ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for those computed from others, and
+    for those that determine a spec, which are ``options``.
+
     Attributes:
-        params: the fields of gymnax's ``EnvParams`` except for the time limit, for those computed from others, and for
-            those that determine a spec.
         max_steps_in_episode: the limit that gymnax's code sees, a number or one per lane. It does not end episodes;
             ``TimeLimit`` does.
-        id: gymnax's id.
-        options: constructor arguments and params that determine a spec, as pairs of name and value.
     """
 
-    params: Any
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
-    id: str = tree.static()
-    options: tuple = tree.static()
-
-    def initial(self, stream):
-        observation, env_state = self._map_lanes(self._single.env.reset_env, random.jax_keys(stream))
-        return self._state(env_state, observation)
-
-    def transition(self, state, action, stream):
-        observation, env_state, reward, terminated, info = self._map_lanes(
-            self._single.env.step_env, random.jax_keys(stream), state.env_state, action
-        )
-        env_info = _cast(self._single.shapes.info, own_info(info))
-        state = self._state(env_state, observation)
-        return Transition(state, reward.astype(jnp.float32), terminated.astype(bool), env_info)
-
-    def observe(self, state):
-        return state.observation
 
     def state_info(self, state):
         return {name: getattr(state.env_state, name) for name in _gymnax_tasks.COUNTERS.get(self.id, ())}
@@ -162,14 +126,8 @@ class GymnaxEnvironment(Task):
 
     def picture_of(self, state, size):
         own = state.task
-        params = self._map_lanes(lambda env_state, params: params, own.env_state)
+        params = self._map_lanes(lambda values, _: self._single.env_params(values), own.env_state)
         return _gymnax_picture.picture(f"{self}", self._single.env, own.env_state, own.observation, params, size)
-
-    def observation_spec(self):
-        return self._single.observation_spec.value
-
-    def action_spec(self):
-        return self._single.action_spec.value
 
     @property
     def opt_outs(self):
@@ -195,27 +153,6 @@ class GymnaxEnvironment(Task):
         unless = [getattr(self.params, name) for name in _gymnax_tasks.CONSTANT_START.get(self.id, ())]
         return self.id in _gymnax_tasks.CONSTANT_START and all(is_concrete(x) and not np.any(x) for x in unless)
 
-    @property
-    def _single(self) -> Single:
-        return _gymnax_single.single(self.id, self.options)
-
-    def _state(self, env_state: Tree, observation: Tree) -> State:
-        shapes = self._single.shapes
-        return State(_cast(shapes.env_state, env_state), _cast(shapes.observation, observation))
-
-    def _map_lanes(self, function: Callable, *arguments: Tree) -> Tree:
-        """Maps ``function(*arguments, params)`` of gymnax over the lanes."""
-        single = self._single
-        values = {**values_of(self.params), "max_steps_in_episode": self.max_steps_in_episode}
-        ranks = {**ranks_of(self.params), "max_steps_in_episode": 0}
-
-        def one_lane(values: dict, *arguments):
-            return function(*arguments, params=single.env_params(values))
-
-        with default_types():
-            return map_lanes(one_lane, values, ranks, *arguments)
-
-
-def _cast(shapes: Tree, arrays: Tree) -> Tree:
-    """The arrays in the dtypes of ``shapes``."""
-    return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
+    def _values(self):
+        values, ranks = super()._values()
+        return {**values, "max_steps_in_episode": self.max_steps_in_episode}, {**ranks, "max_steps_in_episode": 0}

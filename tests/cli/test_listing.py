@@ -112,6 +112,12 @@ def test_a_suite_is_listed_by_its_prefix(capsys):
     assert (row["observation"], row["max_episode_steps"]) == (None, 500)
 
 
+def test_the_option_suite_lists_a_suite_too(capsys):
+    (row,) = printed_json(capsys, "list", "--suite", "gymnax", "cartpole")
+    assert row["id"] == "gymnax:CartPole-v1"
+    assert "no suite 'gymnx', did you mean 'gymnax'?" in refusal(capsys, "list", "--suite", "gymnx")
+
+
 @pytest.fixture
 def entries(monkeypatch):
     monkeypatch.setattr(jaxenv, "ids", lambda: ["CartPole-v1", "MiniGrid-Empty-Random-5x5-v0", "Pendulum-v1"])

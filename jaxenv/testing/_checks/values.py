@@ -218,4 +218,7 @@ def mask_leaves_an_action(subject: Subject) -> None:
         raise NotApplicable("env_info has no action_mask")
     mask = np.asarray(rows.env_info["action_mask"])
     used = np.ones(mask.shape[:2], bool) if subject.stack.autoreset == "same_step" else ~subject.rollout.ends
-    require_nowhere(~mask.any(axis=-1) & used, "no action is legal", mask)
+    spec = subject.stack.action_spec()
+    joint = specs.is_spec(spec) and mask.shape[2:-1] != spec.shape  # one flag for each combination of several integers
+    allowed = mask.any(axis=tuple(range(2, mask.ndim)) if joint else -1)
+    require_nowhere(~allowed & tree.expand(used, allowed.ndim), "no action is legal", mask)

@@ -1,0 +1,92 @@
+"""Keywords of ``load("suite:id", ...)``: arguments of a suite's constructors in hashable form, and params."""
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv._declared import check_option
+from jaxenv._make import OPTIONS
+from jaxenv._names import did_you_mean, unknown_keyword
+
+
+def check_known(suite: str, id: str, known: Iterable[str]) -> None:
+    """Raises a ``ValueError`` for an unknown id, naming the closest ones."""
+    known = list(known)
+    if id not in known:
+        every = f"the ids are {', '.join(sorted(known))}"
+        raise ValueError(f"{suite}: no environment {id!r}, {did_you_mean(id, known, otherwise=every)}")
+
+
+def arguments_of(function: Callable) -> tuple[dict[str, Any], bool]:
+    """The named parameters of a function with their defaults, and whether it takes arbitrary keywords."""
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {p.name: p.default for p in named}, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def checked_option(owner: str, name: str, value: Any, default: Any) -> Any:
+    """A constructor argument in hashable form, checked against the type of its default.
+
+    Raises:
+        ValueError: if it cannot be hashed or has another type than a default that is a number, a bool or text.
+    """
+    frozen = freeze(value)
+    try:
+        hash(frozen)
+    except TypeError:
+        raise ValueError(f"{owner}: {name} must be hashable, an array or a list, got {value!r}") from None
+    return check_option(owner, name, frozen, default)
+
+
+def check_unknown(owner: str, given: Iterable[str], params: Iterable[str], constructor: Iterable[str]) -> None:
+    """Raises a ``ValueError`` for a keyword that is neither a param nor a constructor argument."""
+    groups = {"params": list(params), "constructor arguments": list(constructor), "options of make": OPTIONS}
+    for name in given:
+        if name not in groups["params"] and name not in groups["constructor arguments"]:
+            raise ValueError(unknown_keyword(owner, name, groups))
+
+
+# What suites raise for arguments that they do not accept.
+_REJECTIONS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError),
+)
+
+
+@contextlib.contextmanager
+def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
+    """Turns errors of a suite's code into a ``ValueError`` that shows the options."""
+    try:
+        yield
+    except _REJECTIONS as error:
+        suite = owner.partition(":")[0]
+        raise ValueError(f"{owner}: {suite} rejects {dict(options)}: {error or type(error).__name__}") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class _FrozenKey:
+    """A typed key in hashable form."""
+
+    words: tuple[int, ...]
+    implementation: str
+
+
+def freeze(value: Any) -> Any:
+    """A constructor argument in hashable form."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return _FrozenKey(tuple(np.asarray(jax.random.key_data(value)).tolist()), str(jax.random.key_impl(value)))
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = np.asarray(value).tolist()
+    return tuple(freeze(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def thaw(value: Any) -> Any:
+    """The argument that was frozen; lists and arrays come back as tuples."""
+    if not isinstance(value, _FrozenKey):
+        return value
+    return jax.random.wrap_key_data(jnp.array(value.words, jnp.uint32), impl=value.implementation)

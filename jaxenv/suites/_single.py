@@ -1,0 +1,137 @@
+"""One environment of a suite in one configuration: functions of one lane, with params, shapes and specs."""
+
+import abc
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _typed_keys, specs, tree
+from jaxenv._library import outside_traces
+from jaxenv.environment import ResetStrategy
+from jaxenv.suites._params import values_of
+from jaxenv.tree import Static, Tree
+
+
+@tree.struct
+class NoParams:
+    """The params of an environment that has none."""
+
+
+@tree.struct
+class Shapes:
+    """Shapes and strong dtypes of one lane's state, observation and info after a step; typed keys as their words."""
+
+    env_state: Tree
+    observation: Tree
+    info: Tree
+    key_kinds: Static = tree.static()
+
+
+class Single(abc.ABC):
+    """One environment of a suite, which is written for one lane.
+
+    A suite builds each configuration once, because jit caches by the object's identity. ``reset`` and ``step`` hold the
+    physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
+
+    Attributes:
+        owner: the prefix of errors, ``"suite:id"``.
+        params: a struct of the numeric params with their defaults.
+        limit: the suite's own time limit in steps, ``None`` for none.
+        reset_strategy: the fastest way to restart lanes.
+        opt_outs: properties of the conformance kit that the suite's code does not have, with the reasons.
+        unbounded: names of entries of observations whose declared bounds do not hold.
+    """
+
+    owner: str
+    params: Any = NoParams()
+    limit: int | None = None
+    reset_strategy: ResetStrategy = "select"
+    opt_outs: Mapping[str, str] = {}
+    unbounded: tuple[str, ...] = ()
+
+    @abc.abstractmethod
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
+        """State and observation of a new episode, for params by name and a typed key."""
+
+    @abc.abstractmethod
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+        """State, observation, reward, whether the task itself ended, and entries of ``env_info``."""
+
+    @abc.abstractmethod
+    def declared_action(self) -> Tree:
+        """The action spec."""
+
+    def declared_observation(self) -> Tree:
+        """The observation spec that the suite declares, ``None`` if it declares none."""
+        return None
+
+    def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
+        """Entries of ``env_info`` that describe a state, ``[B, ...]``, such as ``action_mask``."""
+        return {}
+
+    def example_values(self) -> dict[str, Any]:
+        """Values of all params, for shapes."""
+        return values_of(self.params)
+
+    @functools.cached_property
+    def action_spec(self) -> Static:
+        with outside_traces():
+            return Static(self.declared_action())
+
+    @functools.cached_property
+    def observation_spec(self) -> Static:
+        """Shapes and dtypes of the actual observations, with the declared bounds where these hold."""
+        with outside_traces():
+            declared = self.declared_observation()
+        observed = self.shapes.observation
+        if declared is None or tree.structure(declared) != tree.structure(observed):
+            return Static(specs.from_array(observed))
+        return Static(jax.tree_util.tree_map_with_path(self._corrected, declared, observed))
+
+    def _corrected(self, path: tuple, declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
+        named_unbounded = tree.path_name(path).split(".")[-1] in self.unbounded
+        if not isinstance(declared, specs.Bounded) or declared.shape != observed.shape or named_unbounded:
+            return specs.Array(observed.shape, observed.dtype, "observation")
+        low, high = np.array(declared.minimum, np.float64), np.array(declared.maximum, np.float64)
+        return self.bounded(observed, low, high)
+
+    def bounded(self, observed: jax.ShapeDtypeStruct, low: np.ndarray, high: np.ndarray) -> specs.Array:
+        """A bounded spec; a suite may correct bounds that its observations exceed."""
+        return specs.Bounded(observed.shape, observed.dtype, low, high, "observation")
+
+    @functools.cached_property
+    def shapes(self) -> Shapes:
+        """Shapes and dtypes of the results of a step. Those of a reset may differ in dtype."""
+        found: dict[str, Tree] = {}
+
+        def first(values, key):
+            state, _ = self.reset(values, key)
+            found["kinds"] = _typed_keys.kinds(state)
+            return _typed_keys.to_words(state)
+
+        def later(values, key, state, action):
+            state = _typed_keys.from_words(found["kinds"], state)
+            state, observation, _, _, info = self.step(values, key, state, action)
+            return _typed_keys.to_words(state), observation, info
+
+        with outside_traces():
+            key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+            action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), self.action_spec.value)
+            values = _strong(jax.eval_shape(lambda: jax.tree.map(jnp.asarray, self.example_values())))
+            state = _strong(jax.eval_shape(first, values, key))
+            for _ in range(2):  # the second step starts from the dtypes that the first one returned
+                before = state
+                state, observation, info = _strong(jax.eval_shape(later, values, key, state, action))
+                if jax.tree.leaves(before) == jax.tree.leaves(state):
+                    break
+        return Shapes(state, observation, info, Static(found["kinds"]))
+
+
+def _strong(shapes: Tree) -> Tree:
+    return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), shapes)

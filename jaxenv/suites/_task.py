@@ -1,0 +1,149 @@
+"""The task that all suites share: lanes of one environment that another library wrote for a single lane."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import _typed_keys, random, tree
+from jaxenv._library import default_types
+from jaxenv._make import OPTIONS, SUITES, make
+from jaxenv.environment import Environment
+from jaxenv.registry import EnvSpec
+from jaxenv.suites._options import check_unknown, checked_option
+from jaxenv.suites._params import map_lanes, ranks_of, values_of
+from jaxenv.suites._single import Single
+from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
+
+
+@tree.struct
+class State:
+    """The state of the suite, typed keys as their words, and the last observation, every leaf ``[B, ...]``.
+
+    The observation is stored because those of suites are not always functions of the state: some are drawn, others
+    belong to the state before the step.
+    """
+
+    env_state: Tree
+    observation: Tree
+
+
+class SuiteTask(Task):
+    """Lanes of one environment of a suite.
+
+    The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call of them gets a key of
+    its own, derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
+
+    Attributes:
+        params: a struct of the suite's numeric params, one number or one per lane.
+        suite: the prefix of the id, whose module has a function ``single(id, options)``.
+        id: the suite's id.
+        options: constructor arguments as sorted pairs of name and value.
+    """
+
+    params: Any
+    suite: str = tree.static()
+    id: str = tree.static()
+    options: tuple = tree.static()
+
+    def initial(self, stream):
+        env_state, observation = self._map_lanes(self._single.reset, random.jax_keys(stream))
+        return self._state(env_state, observation)
+
+    def transition(self, state, action, stream):
+        single = self._single
+
+        def step(values, key, env_state, action):
+            env_state = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
+            return single.step(values, key, env_state, action)
+
+        env_state, observation, reward, terminated, info = self._map_lanes(
+            step, random.jax_keys(stream), state.env_state, action
+        )
+        state = self._state(env_state, observation)
+        info = _cast(single.shapes.info, info)
+        return Transition(state, reward.astype(jnp.float32), terminated.astype(bool), info)
+
+    def observe(self, state):
+        return state.observation
+
+    def state_info(self, state):
+        return self._single.state_info(state.env_state, state.observation)
+
+    def observation_spec(self):
+        return self._single.observation_spec.value
+
+    def action_spec(self):
+        return self._single.action_spec.value
+
+    @property
+    def reset_strategy(self):
+        return self._single.reset_strategy
+
+    @property
+    def opt_outs(self):
+        return dict(self._single.opt_outs)
+
+    @property
+    def _single(self) -> Any:
+        return importlib.import_module(SUITES[self.suite]).single(self.id, self.options)
+
+    def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""
+        return values_of(self.params), ranks_of(self.params)
+
+    def _map_lanes(self, function: Callable, *arguments: Tree) -> Tree:
+        """Maps ``function(values, *arguments)`` of the suite over the lanes."""
+        values, ranks = self._values()
+        with default_types():
+            return map_lanes(lambda *given: _typed_keys.to_words(function(*given)), values, ranks, *arguments)
+
+    def _state(self, env_state: Tree, observation: Tree) -> State:
+        shapes = self._single.shapes
+        return State(_cast(shapes.env_state, env_state), _cast(shapes.observation, observation))
+
+
+def _cast(shapes: Tree, arrays: Tree) -> Tree:
+    """The arrays in the dtypes of ``shapes``."""
+    return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
+
+
+def load_task(
+    suite: str,
+    single: Callable[[str, tuple], Single],
+    name: str,
+    num_envs: int,
+    constructor: Mapping[str, Any],
+    kwargs: Mapping[str, Any],
+) -> Environment:
+    """Builds an environment of a suite with its stack of wrappers.
+
+    Args:
+        suite: the prefix of the id.
+        single: builds one configuration from the suite's id and options, the same object for equal arguments.
+        name: the suite's id.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        constructor: arguments of the suite's constructor by name, with their defaults.
+        kwargs: keywords of `jaxenv.make`, constructor arguments and params.
+
+    Raises:
+        ValueError: for an unknown keyword, listing the valid ones, or an invalid value.
+    """
+    owner = f"{suite}:{name}"
+    of_stack = {key: value for key, value in kwargs.items() if key in OPTIONS}
+    given = {key: value for key, value in kwargs.items() if key not in OPTIONS}
+    chosen = {
+        key: checked_option(owner, key, given.pop(key), constructor[key]) for key in list(given) if key in constructor
+    }
+    options = tuple(sorted(chosen.items()))
+    built = single(name, options)
+    check_unknown(owner, given, values_of(built.params), constructor)
+
+    def bare(num_envs: int) -> Environment:
+        env = SuiteTask(built.params, suite, name, options, num_envs=num_envs, name=owner)
+        return env.with_params(**given) if given else env
+
+    return make(EnvSpec(owner, bare, max_episode_steps=built.limit), num_envs, **of_stack)

@@ -1,0 +1,107 @@
+"""Brax's environments as batched environments: ``jaxenv.load("brax:ant", num_envs=8)``.
+
+Physics, observations and rewards are computed by Brax, written for one lane. Its environments are taken without Brax's
+own wrappers: the time limit of 1000 steps, restarts and discounts are those of this library. Brax's wrappers restart
+every episode of a lane in the same state.
+
+``tests/suites/test_brax.py`` compares episodes with Brax's own loop; ``docs/suites/brax.md`` lists the mapping.
+"""
+
+import functools
+import inspect
+from typing import Any
+
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# The default episode_length of brax.envs.create and of Brax's trainers.
+_LIMIT = 1000
+# Arguments of all environments that their constructors pass on.
+_PASSED_ON = {"n_frames": 0, "debug": False}
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with Brax."""
+    return sorted(_brax()._envs)
+
+
+def docstring(name: str) -> str:
+    """What Brax says about one of its environments."""
+    check_known("brax", name, _brax()._envs)
+    text = inspect.cleandoc(vars(_brax()._envs[name]).get("__doc__") or "")
+    return text.removeprefix("### Description").strip()
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    return single(name, ()).action_spec.value, _LIMIT
+
+
+def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+    """Builds a Brax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+
+    Args:
+        name: a name that is registered with Brax.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        **kwargs: keywords of `jaxenv.make`; arguments of Brax's constructor, such as ``backend="generalized"``.
+            ``max_episode_steps``, 1000 by default, is Brax's ``episode_length``.
+
+    Raises:
+        ImportError: if Brax is not installed.
+        ValueError: for an unknown name or keyword, listing the valid ones, or for an invalid value.
+    """
+    check_known("brax", name, _brax()._envs)
+    if "episode_length" in kwargs:
+        rule = "episode_length is the time limit, pass max_episode_steps to load"
+        raise ValueError(f"brax:{name}: {rule}, got {kwargs['episode_length']!r}")
+    named, takes_any = arguments_of(_brax()._envs[name])
+    return load_task("brax", single, name, num_envs, {**(_PASSED_ON if takes_any else {}), **named}, kwargs)
+
+
+class BraxSingle(Single):
+    """A Brax environment without wrappers; `single` builds each configuration once.
+
+    Attributes:
+        env: Brax's object.
+    """
+
+    limit = _LIMIT
+    reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
+
+    def __init__(self, name: str, options: tuple):
+        self.owner = f"brax:{name}"
+        arguments = {key: thaw(value) for key, value in options}
+        with outside_traces(), reporting(self.owner, arguments):
+            self.env = _brax().get_environment(name, **arguments)
+        if name == "fast":
+            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), "all episodes of fast start alike")
+
+    def reset(self, values, key):
+        state = self.env.reset(key)
+        return state, state.obs
+
+    def step(self, values, key, state, action):
+        state = self.env.step(state, action)
+        return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
+
+    def declared_action(self):
+        return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
+
+
+@functools.cache
+def single(id: str, options: tuple) -> BraxSingle:
+    """The Brax environment of a name and its options; the same object for equal arguments."""
+    check_known("brax", id, _brax()._envs)
+    return BraxSingle(id, options)
+
+
+def _brax() -> Any:
+    return import_library("brax.envs", install_command("brax"))

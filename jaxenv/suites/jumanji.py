@@ -1,0 +1,174 @@
+"""Jumanji's environments as batched environments: ``jaxenv.load("jumanji:Snake-v1", num_envs=8)``.
+
+Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. Time limits, restarts and
+discounts are those of this library: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide
+the last observation.
+
+``tests/suites/test_jumanji.py`` compares episodes with Jumanji's own loop; ``docs/suites/jumanji.md`` lists the
+mapping.
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._checks import INT32_MAX
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# Tasks whose rewards shrink to 0 at the horizon, which therefore is an end of the task.
+_TERMINAL_HORIZON = ("SearchAndRescue-v0",)
+# Tasks whose default generator downloads puzzles.
+_DOWNLOADING = ("Sokoban-v0",)
+# Entries of observations that leave their declared bounds, by id. Others have only step_count, which Jumanji bounds by
+# its time limit; max_episode_steps may be larger.
+_UNBOUNDED = {"TSP-v1": ("position",)}  # -1 before the first city
+# Tasks whose reset costs less than a step. The others restart lanes by compact: 12 times as fast for Maze, 1.3 to 1.9
+# times for Knapsack, Snake and GraphColoring (256 lanes on a CPU).
+_CHEAP_RESETS = (
+    "BinPack-v2",
+    "FlatPack-v0",
+    "Game2048-v1",
+    "PacMan-v1",
+    "Sudoku-v0",
+    "Sudoku-very-easy-v0",
+    "Tetris-v0",
+)
+# Arguments that load does not take: time limits are those of the stack, and nothing is drawn.
+_LEFT_OUT = ("time_limit", "viewer")
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with Jumanji."""
+    return sorted(_registry())
+
+
+def docstring(name: str) -> str:
+    """What Jumanji says about one of its environments."""
+    return inspect.cleandoc(vars(_constructor(name)).get("__doc__") or "")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    built = single(name, ())
+    return built.action_spec.value, built.limit
+
+
+def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+    """Builds a Jumanji environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+
+    Args:
+        name: an id of Jumanji.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        **kwargs: keywords of `jaxenv.make`; arguments of Jumanji's constructor, such as ``generator`` and
+            ``reward_fn``. ``max_episode_steps`` is Jumanji's ``time_limit``.
+
+    Raises:
+        ImportError: if Jumanji is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
+    """
+    if "time_limit" in kwargs and name not in _TERMINAL_HORIZON:
+        rule = "time_limit is the time limit, pass max_episode_steps to load"
+        raise ValueError(f"jumanji:{name}: {rule}, got {kwargs['time_limit']!r}")
+    left_out = _LEFT_OUT[1:] if name in _TERMINAL_HORIZON else _LEFT_OUT
+    constructor = {key: x for key, x in arguments_of(_constructor(name))[0].items() if key not in left_out}
+    return load_task("jumanji", single, name, num_envs, constructor, kwargs)
+
+
+class JumanjiSingle(Single):
+    """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once.
+
+    Attributes:
+        env: Jumanji's object.
+    """
+
+    def __init__(self, id: str, options: tuple):
+        self.owner = f"jumanji:{id}"
+        arguments = {name: thaw(value) for name, value in options}
+        if id in _DOWNLOADING and arguments.get("generator") is None:
+            rule = "its default generator downloads puzzles, pass one that does not, such as ToyGenerator()"
+            raise ValueError(f"{self.owner}: {rule}, as generator, got {arguments.get('generator')!r}")
+        with outside_traces(), reporting(self.owner, arguments):
+            self.env = _jumanji().make(id, **arguments)
+        if id not in _TERMINAL_HORIZON:
+            self.limit = getattr(self.env, "time_limit", None)
+            self.env.time_limit = INT32_MAX
+        self.unbounded = _UNBOUNDED.get(id, ("step_count",))
+        self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
+
+    def reset(self, values, key):
+        state, timestep = self.env.reset(key)
+        return state, _as_dicts(timestep.observation)
+
+    def step(self, values, key, state, action):
+        state, timestep = self.env.step(state, action)
+        info = _as_dicts(timestep.extras)
+        if timestep.discount.ndim:
+            info["agent_discount"] = timestep.discount
+        reward = timestep.reward[0] if timestep.reward.shape == (1,) else timestep.reward
+        return state, _as_dicts(timestep.observation), reward, timestep.last(), info
+
+    def state_info(self, state, observation):
+        return {"action_mask": observation["action_mask"]} if "action_mask" in observation else {}
+
+    def declared_action(self):
+        return _spec_of(self.env.action_spec, "action")
+
+    def declared_observation(self):
+        return _spec_of(self.env.observation_spec, "observation")
+
+
+@functools.cache
+def single(id: str, options: tuple) -> JumanjiSingle:
+    """The Jumanji environment of an id and its options; the same object for equal arguments."""
+    check_known("jumanji", id, _registry())
+    return JumanjiSingle(id, options)
+
+
+def _jumanji() -> Any:
+    return import_library("jumanji", install_command("jumanji"))
+
+
+def _registry() -> Mapping[str, Any]:
+    return _jumanji().registration._REGISTRY
+
+
+def _constructor(name: str) -> type:
+    check_known("jumanji", name, _registry())
+    return _jumanji().registration.load(_registry()[name].entry_point)
+
+
+def _as_dicts(value: Any) -> Tree:
+    """Named tuples and dataclasses as dicts, at every depth."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {name: _as_dicts(x) for name, x in value.items()} if isinstance(value, Mapping) else value
+
+
+def _spec_of(spec: Any, name: str) -> Tree:
+    """Converts a spec of Jumanji to a tree of specs."""
+    if spec._specs:
+        return {key: _spec_of(inner, name) for key, inner in spec._specs.items()}
+    dtype = jnp.dtype(spec.dtype)
+    if hasattr(spec, "num_values"):
+        return specs.Bounded(spec.shape, dtype, 0, np.asarray(spec.num_values) - 1, name)
+    low, high = (np.asarray(getattr(spec, bound, infinity)) for bound, infinity in _BOUNDS)
+    if dtype.kind == "b" or np.all(np.isinf(low) & np.isinf(high)):
+        return specs.Array(spec.shape, dtype, name)
+    return specs.Bounded(spec.shape, dtype, low, high, name)
+
+
+_BOUNDS = (("minimum", -np.inf), ("maximum", np.inf))

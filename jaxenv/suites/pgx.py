@@ -1,0 +1,149 @@
+"""Pgx's games as batched environments of one agent: ``jaxenv.load("pgx:connect_four", num_envs=8)``.
+
+Rules, observations and rewards are computed by Pgx, written for one lane. The agent is player 0 of a game. The other
+players move inside of its step: at random, or by a given policy. With ``opponent="self"`` every step is the move of the
+player whose turn it is. Restarts are those of this library.
+
+``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
+"""
+
+import functools
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import check_known
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# The player that is the agent, unless it plays itself.
+_AGENT = np.int32(0)
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that ``pgx.make`` does."""
+    return sorted(_pgx().available_envs())
+
+
+def docstring(name: str) -> str:
+    """What Pgx says about one of its games."""
+    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit, which no game has, found without tracing a step."""
+    return single(name, ()).action_spec.value, None
+
+
+def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs) -> Environment:
+    """Builds a game of Pgx with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+
+    Args:
+        name: an id of Pgx.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
+            ``opponent(observation, mask, key)`` of one lane returns an action, given what the player sees and its legal
+            actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+        **kwargs: keywords of `jaxenv.make`.
+
+    Raises:
+        ImportError: if Pgx is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid opponent.
+    """
+    if opponent not in ("random", "self") and not callable(opponent):
+        rule = "opponent must be 'random', 'self' or a function (observation, mask, key)"
+        raise ValueError(f"pgx:{name}: {rule}, got {opponent!r}")
+    check_known("pgx", name, _pgx().available_envs())
+    return load_task("pgx", single, name, num_envs, {"opponent": None}, {"opponent": opponent, **kwargs})
+
+
+class PgxSingle(Single):
+    """A game of Pgx for one agent; `single` builds each configuration once.
+
+    Attributes:
+        env: Pgx's object.
+        opponent: ``"random"``, ``"self"`` or a function.
+    """
+
+    reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
+
+    def __init__(self, id: str, options: tuple):
+        self.owner = f"pgx:{id}"
+        self.opponent = dict(options).get("opponent", "random")
+        with outside_traces():
+            self.env = _pgx().make(id)
+        self.alone = self.opponent == "self" or self.env.num_players == 1
+        if not self.alone:
+            looping = "other players move in a loop that runs until the agent's turn has come in all lanes"
+            self.opt_outs = {"sharding_invariant": looping}
+
+    def reset(self, values, key):
+        first, key = jax.random.split(key)
+        state = self.env.init(first)
+        if not self.alone:
+            state, _ = self._others_move(state, key)
+        return state, self._observed(state)
+
+    def step(self, values, key, state, action):
+        own, key = jax.random.split(key)
+        player = state.current_player
+        state = self.env.step(state, action, own)
+        rewards = state.rewards
+        if not self.alone:
+            state, later = self._others_move(state, key)
+            rewards, player = rewards + later, _AGENT
+        info = {"player_rewards": rewards} if self.env.num_players > 1 else {}
+        return state, self._observed(state), rewards[player], state.terminated, info
+
+    def state_info(self, state, observation):
+        info = {"action_mask": state.legal_action_mask}
+        return info | {"current_player": state.current_player} if self.opponent == "self" else info
+
+    def declared_action(self):
+        return specs.discrete(self.env.num_actions, name="action")
+
+    def _observed(self, state: Any) -> jax.Array:
+        """What the agent sees, also where another player would move next because the game is over."""
+        return state.observation if self.alone else self.env._observe(state, _AGENT)
+
+    def _others_move(self, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
+        """The state at the agent's turn or at the end of the game, and the rewards ``[players]`` until then."""
+
+        def others_turn(carry):
+            state, _, _ = carry
+            return (state.current_player != _AGENT) & ~state.terminated
+
+        def move(carry):
+            state, key, rewards = carry
+            key, choose, own = jax.random.split(key, 3)
+            state = self.env.step(state, self._choice(state, choose), own)
+            return state, key, rewards + state.rewards
+
+        carry = state, key, jnp.zeros_like(state.rewards)
+        state, _, rewards = jax.lax.while_loop(others_turn, move, carry)
+        return state, rewards
+
+    def _choice(self, state: Any, key: jax.Array) -> jax.Array:
+        mask = state.legal_action_mask
+        if self.opponent == "random":
+            return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf))
+        return jnp.asarray(self.opponent(state.observation, mask, key), jnp.int32)
+
+
+@functools.cache
+def single(id: str, options: tuple) -> PgxSingle:
+    """The game of an id and its options; the same object for equal arguments."""
+    check_known("pgx", id, _pgx().available_envs())
+    return PgxSingle(id, options)
+
+
+def _pgx() -> Any:
+    return import_library("pgx", install_command("pgx"))

@@ -1,0 +1,149 @@
+"""XLand-MiniGrid's environments as batched environments: ``jaxenv.load("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
+
+Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. Time limits and
+restarts are those of this library. Rulesets are params: one for all lanes, or one per lane.
+
+``tests/suites/test_xminigrid.py`` compares episodes with XLand-MiniGrid's own loop; ``docs/suites/xminigrid.md`` lists
+the mapping.
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._params import params_struct
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# Arrays of a ruleset.
+_RULESET = ("goal", "rules", "init_tiles")
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with XLand-MiniGrid."""
+    return sorted(_registry())
+
+
+def docstring(name: str) -> str:
+    """What XLand-MiniGrid says about one of its environments."""
+    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    built = single(name, ())
+    return built.action_spec.value, built.limit
+
+
+def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs) -> Environment:
+    """Builds an environment of XLand-MiniGrid with its stack of wrappers, as `jaxenv.make` does for this library's own.
+
+    Args:
+        name: an id of XLand-MiniGrid.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        ruleset: an XLand-MiniGrid ``RuleSet`` for an XLand id, its arrays with an axis ``[num_envs]`` in front for one
+            ruleset per lane. They become the params ``goal``, ``rules`` and ``init_tiles``.
+        **kwargs: keywords of `jaxenv.make`; fields of the suite's ``EnvParams``. ``max_steps`` scales rewards, and is
+            the time limit unless ``max_episode_steps`` is given.
+
+    Raises:
+        ImportError: if XLand-MiniGrid is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
+    """
+    built = single(name, ())
+    fields = {f.name: getattr(built.env_params, f.name) for f in dataclasses.fields(built.env_params)}
+    constructor = {field: fields[field] for field in fields if field not in ("ruleset", "render_mode")}
+    if ruleset is not None:
+        if "ruleset" not in fields:
+            raise ValueError(f"xminigrid:{name}: ruleset must be None, only XLand ids have rules, got {ruleset!r}")
+        arrays = {field: getattr(ruleset, field) for field in _RULESET}
+        kwargs |= {**arrays, "num_rules": arrays["rules"].shape[-2], "num_tiles": arrays["init_tiles"].shape[-2]}
+        constructor |= {"num_rules": 1, "num_tiles": 1}
+    return load_task("xminigrid", single, name, num_envs, constructor, kwargs)
+
+
+class XMiniGridSingle(Single):
+    """An environment of XLand-MiniGrid; `single` builds each configuration once.
+
+    Attributes:
+        env: the suite's object.
+        env_params: its ``EnvParams``.
+    """
+
+    reset_strategy = "compact"
+
+    def __init__(self, id: str, options: tuple):
+        self.owner = f"xminigrid:{id}"
+        arguments = {name: thaw(value) for name, value in options}
+        if id.startswith("MiniGrid-Empty-"):
+            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), f"all episodes of {id} start alike")
+        else:
+            self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
+        sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}
+        with outside_traces():
+            with reporting(self.owner, arguments):
+                self.env, self.env_params = _xminigrid().make(id, **arguments)
+            self.limit = int(self.env_params.max_steps)
+            if hasattr(self.env_params, "ruleset"):
+                ruleset = {field: np.asarray(getattr(self.env_params.ruleset, field)) for field in _RULESET}
+                for field, size in zip(("rules", "init_tiles"), sizes.values(), strict=False):
+                    ruleset[field] = np.repeat(ruleset[field][:1], size, axis=0)
+                doc = f"The ruleset of {self.owner}: one for all lanes, or one per lane."
+                self.params = params_struct(doc, ruleset, _restore, (id, options))
+
+    def reset(self, values, key):
+        params = self.env_params
+        if values:
+            params = params.replace(
+                ruleset=params.ruleset.replace(**{f: values[f].astype(jnp.uint8) for f in _RULESET})
+            )
+        timestep = self.env.reset(params, key)
+        return timestep.state, timestep.observation
+
+    def step(self, values, key, state, action):
+        timestep = self.env.step(self.env_params, self.timestep(state), action)
+        return timestep.state, timestep.observation, timestep.reward, timestep.discount == 0, {}
+
+    def timestep(self, state: Tree) -> Any:
+        """XLand-MiniGrid's TimeStep of a state; a step reads the state only."""
+        return _xminigrid().types.TimeStep(state, step_type=(), reward=(), discount=(), observation=())
+
+    def declared_action(self):
+        return specs.discrete(self.env.num_actions(self.env_params), name="action")
+
+    def declared_observation(self):
+        constants = _xminigrid().core.constants
+        highest = np.array([constants.NUM_TILES - 1, constants.NUM_COLORS - 1])
+        shape = self.env.observation_shape(self.env_params)
+        return specs.Bounded(shape, np.uint8, 0, np.broadcast_to(highest, shape), "observation")
+
+
+@functools.cache
+def single(id: str, options: tuple) -> XMiniGridSingle:
+    """The environment of an id and its options; the same object for equal arguments."""
+    check_known("xminigrid", id, _registry())
+    return XMiniGridSingle(id, options)
+
+
+def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+    """Rebuilds pickled params."""
+    return dataclasses.replace(single(id, options).params, **values)
+
+
+def _xminigrid() -> Any:
+    return import_library("xminigrid", install_command("xminigrid"))
+
+
+def _registry() -> Mapping[str, Any]:
+    return _xminigrid().registration._REGISTRY
