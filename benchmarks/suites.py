@@ -1,0 +1,111 @@
+"""Suites of other libraries: their versions, which ids load, and which pass the conformance kit.
+
+``python -m benchmarks suites --suites brax jumanji``. See README.md.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxenv
+from benchmarks import command
+from jaxenv._make import SUITES
+from jaxenv.cli._arguments import one_line
+
+# The ids of each suite that are checked by default: quick ones that differ in what they exercise.
+CHECKED = {
+    "brax": ("fast", "inverted_pendulum"),
+    "gymnax": ("CartPole-v1", "Catch-bsuite"),
+    "jumanji": ("Minesweeper-v0", "Maze-v0"),
+    "pgx": ("tic_tac_toe", "connect_four"),
+    "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),
+}
+
+
+def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dict[str, Any]:
+    """Loads the ids of a suite, checks some of them in processes of their own, and returns a row of the result file."""
+    module = importlib.import_module(SUITES[suite])
+    try:
+        known = module.ids()
+    except ImportError as error:
+        return {"suite": suite, "version": None, "notes": [f"{suite}: {one_line(error)}"]}
+    failed = {}
+    for id in known if ids is None else ids:
+        try:
+            env = jaxenv.load(f"{suite}:{id}", num_envs=2)
+            state, _ = jax.eval_shape(env.reset, jax.random.key(0))
+            jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
+        except Exception as error:  # whatever another library raises belongs in the table
+            failed[id] = f"{type(error).__name__}: {one_line(error)}"
+    return {
+        "suite": suite,
+        "version": importlib.metadata.version(suite),
+        "ids": len(known) if ids is None else len(ids),
+        "failed": failed,
+        "checked": {id: check(f"{suite}:{id}") for id in checked},
+        "notes": [f"{suite}:{id}: {reason}" for id, reason in failed.items()],
+    }
+
+
+def check(id: str) -> dict[str, Any]:
+    """The outcome of ``jaxenv check``: names of properties by status, and seconds."""
+    started = time.perf_counter()
+    line = [sys.executable, "-W", "ignore", "-m", "jaxenv", "check", id, "--json"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    try:
+        results = json.loads(done.stdout)[0]["results"]
+    except (ValueError, LookupError):
+        raise RuntimeError(f"jaxenv check {id} ended with code {done.returncode}: {done.stderr.strip()}") from None
+    by_status: dict[str, Any] = {}
+    for result in results:
+        by_status.setdefault(result["status"], []).append(result["name"])
+    reasons = {result["name"]: result["evidence"] for result in results if result["status"] == "opted out"}
+    return {**by_status, "reasons": reasons, "seconds": time.perf_counter() - started}
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as a Markdown table."""
+    lines = ["| suite | version | ids that load | checked | properties passed | failed | opted out |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for row in rows:
+        if row["version"] is None:
+            continue
+        loaded = f"{row['ids'] - len(row['failed'])} of {row['ids']}"
+        first = [row["suite"], row["version"], loaded]
+        for id, found in row["checked"].items():
+            names = [", ".join(found.get(status, ())) or "-" for status in ("failed", "opted out")]
+            cells = [*first, f"`{id}`", str(len(found.get("passed", ()))), *names]
+            lines.append(f"| {' | '.join(cells)} |")
+            first = ["", "", ""]
+    notes = [f"note: {note}" for row in rows for note in row["notes"]]
+    return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("suites", __doc__ or "")
+    parser.add_argument("--suites", nargs="+", choices=tuple(CHECKED), default=list(CHECKED), help="suites to load")
+    parser.add_argument("--ids", nargs="+", metavar="ID", help="load these only, of one suite")
+    parser.add_argument("--check", nargs="*", metavar="ID", help="check these, of one suite (default: two of each)")
+    parser.add_json()
+    args = parser.parse_args(arguments)
+    if len(args.suites) > 1 and (args.ids is not None or args.check):
+        parser.error("argument --suites: --ids and --check are those of one suite, give it alone")
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Surveys the suites, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for suite in args.suites:
+        print(f"{suite} ...", file=sys.stderr)
+        rows.append(survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check))
+    return command.finish("suites", args, rows, report)

@@ -1,0 +1,31 @@
+"""The table of suites: what loads, what is checked, and what a missing library leaves out."""
+
+import json
+import sys
+
+from benchmarks import suites
+from jaxenv._make import SUITES
+
+
+def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_path):
+    found = {"passed": ["a", "b"], "failed": ["c"], "opted out": ["d"], "reasons": {"d": "because"}}
+    monkeypatch.setattr(suites, "check", lambda id: found | {"id": id})
+    path = tmp_path / "suites.json"
+    argv = ["--suites", "gymnax", "--ids", "CartPole-v1", "NoSuch-v0", "--check", "CartPole-v1", "--json", str(path)]
+    assert suites.main(argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].endswith("| 1 of 2 | `CartPole-v1` | 2 | c | d |")
+    assert lines[2].startswith("| gymnax | ")
+    assert lines[-1].startswith("note: gymnax:NoSuch-v0: ValueError: gymnax: no environment")
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["checked"]["CartPole-v1"]["id"] == "gymnax:CartPole-v1"
+
+
+def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pgx", None)
+    assert suites.main(["--suites", "pgx"]) == 0
+    assert "note: pgx: pgx is not installed: pip install" in capsys.readouterr().out
+
+
+def test_every_suite_is_in_the_table():
+    assert suites.CHECKED.keys() == SUITES.keys()
