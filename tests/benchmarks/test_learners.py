@@ -44,7 +44,7 @@ def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, cap
     assert again == 0
     own, rules = first.splitlines()[-2:]
     assert own.startswith("| CartPole-v1 | PPO | 512 | ")
-    assert own.endswith(" s | 500 at 10, PPO, rl-baselines3-zoo | 0 of 2 |")
+    assert own.endswith(" s | 500 at 10, PPO | 0 of 2 |")
     assert rules == (
         "| same policies, rules of other |  |  | 7.00 | 7.00 to 7.00 |  | 5 at 1,000, PPO, other | 2 of 2 |"
     )
