@@ -33,7 +33,7 @@ def written(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(baselines, "_FOLDER", found.folder)
         baselines.write("Catch-bsuite", found)
-        yield found
+    return found
 
 
 @pytest.fixture
