@@ -5,12 +5,13 @@ import functools
 import multiprocessing
 import os
 import queue
-import secrets
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
+import jax
 import numpy as np
 
 from jaxenv._library import import_library
@@ -33,10 +34,10 @@ def gymnasium() -> Any:
 class Engine:
     """A vector environment of Gymnasium for one number of lanes, started by the first reset.
 
-    It holds the true state of the lanes. The JAX state holds a ``ticket``, random words that a reset draws for every
-    lane, and the number of steps since that reset; a step with any other state than the newest one is refused. After a
-    failure all workers are gone, and the next reset starts new ones. Copies and unpickled engines start workers of
-    their own.
+    It holds the true state of the lanes. The JAX state holds a ``ticket``: one word per lane, a checksum of the lane's
+    seed and of its actions since the reset. A step is refused unless its tickets are those of the engine, since then
+    the lanes are in another state than the one that is meant. After a failure all workers are gone, and the next reset
+    starts new ones. Copies and unpickled engines start workers of their own.
 
     Args:
         id: an id of Gymnasium.
@@ -56,6 +57,7 @@ class Engine:
         self._ticket = np.zeros(num_envs, np.uint32)
         self._steps = 0
         self._finalizer: Any = None
+        self._others: dict[int, Engine] = {}
 
     def __reduce__(self):
         return Engine, (self.id, self.arguments, self.vectorization, self.num_envs, self.timeout, self.context)
@@ -64,8 +66,13 @@ class Engine:
         return f"'{self.vectorization}'"
 
     def with_lanes(self, num_envs: int) -> "Engine":
-        """An engine of its own for another number of lanes."""
-        return Engine(self.id, self.arguments, self.vectorization, num_envs, self.timeout, self.context)
+        """The engine of the same environment for another number of lanes, which is closed together with this one."""
+        if num_envs == self.num_envs:
+            return self
+        if num_envs not in self._others:
+            other = Engine(self.id, self.arguments, self.vectorization, num_envs, self.timeout, self.context)
+            self._others[num_envs] = other
+        return self._others[num_envs]
 
     @property
     def owner(self) -> str:
@@ -97,10 +104,18 @@ class Engine:
 
     # --- calls from the JAX side -------------------------------------------------------------------------------------
 
-    def reset(self, seeds: Any) -> tuple[np.ndarray, Tree]:
-        """Starts an episode in every lane; returns the tickets ``uint32[B]`` and the observations."""
+    def reset(self, seeds: Any, *keys: Any) -> tuple[np.ndarray, Tree]:
+        """Starts an episode in every lane.
+
+        Args:
+            seeds: random words, ``uint32[B]``.
+            *keys: the key words of the lanes, two ``uint32[B]``; lanes of different keys get different seeds.
+
+        Returns:
+            The tickets ``uint32[B]`` and the observations.
+        """
         with self._lock:
-            seeds = _distinct(np.asarray(seeds))
+            seeds = _distinct(np.asarray(seeds), *map(np.asarray, keys))
             if self._closed:
                 raise HostEnvironmentError(f"{self.owner}: the environment is closed, load it again")
             with self._failing("reset"):
@@ -114,13 +129,19 @@ class Engine:
                 else:
                     observation, _ = self._env.reset(seed=given)
                 observation = _batch(self.specs[0], observation)
-            self._ticket, self._steps = _tickets(self.num_envs), 0
+            self._ticket, self._steps = _checksums(np.zeros(self.num_envs, np.uint32), np.array(seeds, np.uint32)), 0
             return self._ticket, observation
 
-    def step(self, ticket: Any, steps: Any, action: Tree) -> tuple[Tree, np.ndarray, np.ndarray, np.ndarray]:
-        """Steps every lane; returns observations, rewards ``float32[B]``, terminated and truncated ``bool[B]``."""
+    def step(self, ticket: Any, steps: Any, action: Tree) -> tuple[Any, ...]:
+        """Steps every lane.
+
+        Returns:
+            The tickets ``uint32[B]``, the observations, the rewards ``float32[B]``, terminated and truncated
+            ``bool[B]``.
+        """
         with self._lock:
             self._check_newest("step", np.asarray(ticket), np.asarray(steps))
+            ticket = _checksums(self._ticket, *map(np.asarray, jax.tree.leaves(action)))
             with self._failing("step"):
                 action = _as_space(self._env.single_action_space, action)
                 if self.vectorization == "async":
@@ -130,8 +151,9 @@ class Engine:
                     row = self._env.step(action)
                 observation, reward, terminated, truncated, _ = row
                 observation = _batch(self.specs[0], observation)
-            self._steps += 1
-            return observation, np.asarray(reward, np.float32), np.array(terminated, bool), np.array(truncated, bool)
+            self._ticket, self._steps = ticket, self._steps + 1
+            ends = np.array(terminated, bool), np.array(truncated, bool)
+            return ticket, observation, np.array(reward, np.float32), *ends
 
     def render(self, size: tuple[int, int], ticket: Any, steps: Any) -> np.ndarray:
         """Gymnasium's own pictures of all lanes, scaled to ``size``: uint8 ``[B, H, W, 3]``."""
@@ -146,21 +168,19 @@ class Engine:
                 return np.stack([_scaled(np.asarray(frame), size) for frame in frames])
 
     def _check_newest(self, what: str, ticket: np.ndarray, steps: np.ndarray) -> None:
-        """Raises a `HostEnvironmentError` unless a state is the one that the last reset or step returned."""
-        only = "the lanes live outside JAX, where only the newest state of the last reset exists"
+        """Raises a `HostEnvironmentError` unless the lanes are in the state that is meant."""
         if self._env is None:
             raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
-        if ticket.shape == self._ticket.shape and sorted(ticket) == sorted(self._ticket) != ticket.tolist():
-            raise HostEnvironmentError(f"{self.owner}: {what}: the lanes of the state are in another order: {only}")
-        if not np.array_equal(ticket, self._ticket):
-            raise HostEnvironmentError(
-                f"{self.owner}: {what}: the state belongs to an earlier reset, another environment or another process: "
-                f"{only}"
-            )
-        if not np.all(steps == self._steps):
-            raise HostEnvironmentError(
-                f"{self.owner}: {what}: the state is {int(np.max(self._steps - steps))} steps old: {only}"
-            )
+        if np.array_equal(ticket, self._ticket):
+            return
+        if sorted(ticket) == sorted(self._ticket):
+            reason = "has its lanes in another order"
+        elif np.all(steps < self._steps):
+            reason = f"is {self._steps - int(np.max(steps))} steps old, or of an earlier reset"
+        else:
+            reason = "is that of an earlier reset, of another environment or of another process"
+        only = "the lanes live outside JAX, which holds no state of theirs but the newest"
+        raise HostEnvironmentError(f"{self.owner}: {what}: the state {reason}: {only}")
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
@@ -228,6 +248,8 @@ class Engine:
         with self._lock:
             self._closed = True
             self._stop()
+        for other in self._others.values():
+            other.close()
 
 
 class _Errors:
@@ -292,20 +314,22 @@ def _killed_after(seconds: float) -> Iterator[None]:
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def _distinct(seeds: np.ndarray) -> list[int]:
-    """The seeds as Python numbers below 2**32, a repeated one replaced by the next free number."""
-    distinct: dict[int, None] = {}
-    for seed in map(int, seeds):
-        while seed in distinct:
+def _distinct(seeds: np.ndarray, *keys: np.ndarray) -> list[int]:
+    """The seeds as Python numbers; one that a lane of another key has already is replaced by the next free one."""
+    owners: dict[int, tuple] = {}
+    chosen = []
+    for seed, *key in zip(seeds.tolist(), *keys, strict=True):
+        while owners.setdefault(seed, tuple(key)) != tuple(key):
             seed = (seed + 1) % 2**32
-        distinct[seed] = None
-    return list(distinct)
+        chosen.append(seed)
+    return chosen
 
 
-def _tickets(num_envs: int) -> np.ndarray:
-    """Distinct random words, ``uint32[B]``."""
-    start = secrets.randbits(32)
-    return ((start + np.arange(num_envs, dtype=np.uint64)) % 2**32).astype(np.uint32)
+def _checksums(start: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
+    """The checksums ``uint32[B]`` of the lanes of arrays ``[B, ...]``, continued from others."""
+    lanes = len(start)
+    rows = np.concatenate([np.ascontiguousarray(x).reshape(lanes, -1).view(np.uint8) for x in arrays], axis=1)
+    return np.array([zlib.crc32(row, int(before)) for row, before in zip(rows, start, strict=True)], np.uint32)
 
 
 def _batch(spec: Tree, observation: Any) -> Tree:

@@ -13,6 +13,7 @@ from jaxenv import _actions, _describe, random, specs, tree
 from jaxenv._checks import is_concrete
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.random import Clock
+from jaxenv.task import TaskState
 from jaxenv.timestep import StepType, TimeStep, restart
 from jaxenv.tree import Tree
 
@@ -21,17 +22,15 @@ _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts a
 
 
 @tree.struct
-class HostState:
-    """What JAX holds of the lanes: which state of the engine is meant, and the lanes' clock.
+class Lanes:
+    """What JAX holds of the lanes: which state of the engine is meant.
 
     Attributes:
-        clock: the lanes' clock.
-        ticket: uint32 ``[B]``, drawn by the engine at every reset.
+        ticket: uint32 ``[B]``, checksums by which the engine recognises the state.
         steps: int32 ``[B]``, the number of steps since that reset, the same in all lanes.
         ended: bool ``[B]``, lanes whose row was LAST.
     """
 
-    clock: Clock
     ticket: jax.Array
     steps: jax.Array
     ended: jax.Array
@@ -52,7 +51,24 @@ class HostEnvironment(Environment):
     name: str = tree.static(default="", kw_only=True)
 
     opt_outs: ClassVar = {
-        **dict.fromkeys(("cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop"), _ON_HOST),
+        "no_callback": "every step is a callback",
+        "gradients_sound": "code outside JAX has no gradient",
+        "specs_at_boundaries": "the engine has no same_step mode with the last observation on every row",
+        **dict.fromkeys(
+            (
+                *("x64_invariant", "cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop"),
+                *("checkpoint_invariant", "donation_safe", "step_repeatable", "inputs_unmodified", "immutable"),
+                *("stays_finite", "actions_clipped", "unroll_in_halves"),
+            ),
+            _ON_HOST,
+        ),
+        **dict.fromkeys(
+            (
+                *("vmap_equals_loop", "sharding_invariant", "batch_equals_single_lanes", "growth_invariant"),
+                *("no_word_reused", "restart_is_reset"),
+            ),
+            _WHOLE,
+        ),
     }
 
     # --- reset and step ----------------------------------------------------------------------------------------------
@@ -64,7 +80,7 @@ class HostEnvironment(Environment):
             raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {env_id.shape[0]}")
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         shapes = jax.ShapeDtypeStruct(env_id.shape, np.uint32), self._shapes(env_id.shape)
-        ticket, observation = self._call(self.engine.reset, shapes, random.bits(clock.stream("seed")))
+        ticket, observation = self._call(self.engine.reset, shapes, random.bits(clock.stream("seed")), *keys)
         timestep = restart(
             observation,
             batch_shape=env_id.shape,
@@ -72,17 +88,19 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(env_id),
             env_info={},
         )
-        state = HostState(clock, ticket, jnp.zeros_like(env_id), jnp.zeros(env_id.shape, bool))
-        return state, timestep
+        lanes = Lanes(ticket, jnp.zeros_like(env_id), jnp.zeros(env_id.shape, bool))
+        return TaskState(clock, lanes), timestep
 
     def step(self, state, action):
-        spec, clock, first = self.action_spec(), state.clock.tick(), state.ended
+        spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
+        first = lanes.ended
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         given = _actions.finite(_actions.clip_discrete(spec, action))
         batch = clock.step.shape
-        flag, number = jax.ShapeDtypeStruct(batch, np.bool_), jax.ShapeDtypeStruct(batch, np.float32)
-        observation, reward, terminated, truncated = self._call(
-            self.engine.step, (self._shapes(batch), number, flag, flag), state.ticket, state.steps, given
+        word, number, flag = (jax.ShapeDtypeStruct(batch, dtype) for dtype in (np.uint32, np.float32, np.bool_))
+        shapes = word, self._shapes(batch), number, flag, flag
+        ticket, observation, reward, terminated, truncated = self._call(
+            self.engine.step, shapes, lanes.ticket, lanes.steps, given
         )
         last = ~first & (terminated | truncated)
         clock = dataclasses.replace(
@@ -100,7 +118,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(clock.env_id),
             env_info={},
         )
-        return HostState(clock, jnp.copy(state.ticket), state.steps + 1, last), timestep
+        return TaskState(clock, Lanes(ticket, lanes.steps + 1, last)), timestep
 
     def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
@@ -118,9 +136,9 @@ class HostEnvironment(Environment):
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), self.observation_spec())
 
     def picture_of(self, state, size):
-        shape = jax.ShapeDtypeStruct((*state.steps.shape, *size, 3), np.uint8)
+        shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
         render = jax.tree_util.Partial(self.engine.render, size)
-        return self._call(render, shape, state.ticket, state.steps)
+        return self._call(render, shape, state.task.ticket, state.task.steps)
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
