@@ -199,7 +199,6 @@ class Engine:
                 self._env = vector.AsyncVectorEnv(
                     [self._single()] * self.num_envs, copy=False, context=self.context, autoreset_mode=mode
                 )
-            # Without a limit a worker whose exception cannot be pickled would block the reader for ever.
             self._env.error_queue = _Errors(self._env.error_queue)
         if self._env.metadata.get("autoreset_mode") not in (mode, mode.value):
             raise ValueError(f"{self.id} must restart lanes on the next step, as {mode} does")
@@ -231,7 +230,7 @@ class Engine:
                     'if __name__ == "__main__":, or pass context="fork")'
                 )
         else:
-            reason = f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, _WorkerError) else f"{type(error).__name__}: {error}"
         self._stop()
         raise HostEnvironmentError(f"{self.owner}: {what} failed, all workers were ended: {reason}") from error
 
@@ -252,14 +251,24 @@ class Engine:
             other.close()
 
 
+class _WorkerError(Exception):
+    """An exception in a worker; a note holds its traceback."""
+
+
 class _Errors:
-    """A queue of errors that raises ``queue.Empty`` where Gymnasium's would wait for ever."""
+    """The queue of the workers' exceptions. ``get`` raises the first one, where Gymnasium logs them as warnings.
+
+    It raises ``queue.Empty`` for one that cannot be pickled, for which Gymnasium waits for ever.
+    """
 
     def __init__(self, errors: Any):
         self._errors = errors
 
-    def get(self) -> Any:
-        return self._errors.get(timeout=_GRACE)
+    def get(self) -> NoReturn:
+        lane, kind, value, trace = self._errors.get(timeout=_GRACE)
+        error = _WorkerError(f"lane {lane}: {kind.__name__}: {value}")
+        error.add_note(trace)
+        raise error
 
 
 def _dead_workers(env: Any) -> list[int]:
