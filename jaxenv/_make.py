@@ -77,7 +77,8 @@ def make(
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
-SUITES = {name: f"jaxenv.suites.{name}" for name in ("brax", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "xminigrid")}
+_SUITES = ("brax", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "xminigrid")
+SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
 
 
 def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:

@@ -34,10 +34,10 @@ def gymnasium() -> Any:
 class Engine:
     """A vector environment of Gymnasium for one number of lanes, started by the first reset.
 
-    It holds the true state of the lanes. The JAX state holds a ``ticket``: one word per lane, a checksum of the lane's
-    seed and of its actions since the reset. A step is refused unless its tickets are those of the engine, since then
-    the lanes are in another state than the one that is meant. After a failure all workers are gone, and the next reset
-    starts new ones. Copies and unpickled engines start workers of their own.
+    It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
+    seed and of its actions since the reset, and their number. A step is refused unless its tickets are those of the
+    engine: otherwise the lanes are in another state than the one that is meant. After a failure all workers are gone,
+    and the next reset starts new ones. Copies and unpickled engines start workers of their own.
 
     Args:
         id: an id of Gymnasium.
@@ -48,14 +48,15 @@ class Engine:
         context: the start method of the worker processes.
     """
 
-    def __init__(self, id: str, arguments: Mapping[str, Any], vectorization: str, num_envs: int, timeout: float, context: str):
+    def __init__(
+        self, id: str, arguments: Mapping[str, Any], vectorization: str, num_envs: int, timeout: float, context: str
+    ):
         self.id, self.arguments, self.vectorization = id, arguments, vectorization
         self.num_envs, self.timeout, self.context = num_envs, timeout, context
         self._lock = threading.Lock()
         self._closed = False
         self._env: Any = None
-        self._ticket = np.zeros(num_envs, np.uint32)
-        self._steps = 0
+        self._ticket = np.zeros((num_envs, 2), np.uint32)
         self._finalizer: Any = None
         self._others: dict[int, Engine] = {}
 
@@ -112,7 +113,7 @@ class Engine:
             *keys: the key words of the lanes, two ``uint32[B]``; lanes of different keys get different seeds.
 
         Returns:
-            The tickets ``uint32[B]`` and the observations.
+            The tickets ``uint32[B, 2]`` and the observations.
         """
         with self._lock:
             seeds = _distinct(np.asarray(seeds), *map(np.asarray, keys))
@@ -129,19 +130,20 @@ class Engine:
                 else:
                     observation, _ = self._env.reset(seed=given)
                 observation = _batch(self.specs[0], observation)
-            self._ticket, self._steps = _checksums(np.zeros(self.num_envs, np.uint32), np.array(seeds, np.uint32)), 0
+            self._ticket = np.stack([np.array(seeds, np.uint32), np.zeros(self.num_envs, np.uint32)], axis=1)
             return self._ticket, observation
 
-    def step(self, ticket: Any, steps: Any, action: Tree) -> tuple[Any, ...]:
+    def step(self, ticket: Any, action: Tree) -> tuple[Any, ...]:
         """Steps every lane.
 
         Returns:
-            The tickets ``uint32[B]``, the observations, the rewards ``float32[B]``, terminated and truncated
+            The tickets ``uint32[B, 2]``, the observations, the rewards ``float32[B]``, terminated and truncated
             ``bool[B]``.
         """
         with self._lock:
-            self._check_newest("step", np.asarray(ticket), np.asarray(steps))
-            ticket = _checksums(self._ticket, *map(np.asarray, jax.tree.leaves(action)))
+            self._check_newest("step", np.asarray(ticket))
+            action = jax.tree.map(np.asarray, action)
+            ticket = _stamped(self._ticket, jax.tree.leaves(action))
             with self._failing("step"):
                 action = _as_space(self._env.single_action_space, action)
                 if self.vectorization == "async":
@@ -151,14 +153,14 @@ class Engine:
                     row = self._env.step(action)
                 observation, reward, terminated, truncated, _ = row
                 observation = _batch(self.specs[0], observation)
-            self._ticket, self._steps = ticket, self._steps + 1
+            self._ticket = ticket
             ends = np.array(terminated, bool), np.array(truncated, bool)
             return ticket, observation, np.array(reward, np.float32), *ends
 
-    def render(self, size: tuple[int, int], ticket: Any, steps: Any) -> np.ndarray:
+    def render(self, size: tuple[int, int], ticket: Any) -> np.ndarray:
         """Gymnasium's own pictures of all lanes, scaled to ``size``: uint8 ``[B, H, W, 3]``."""
         with self._lock:
-            self._check_newest("render", np.asarray(ticket), np.asarray(steps))
+            self._check_newest("render", np.asarray(ticket))
             with self._failing("render"):
                 if self.vectorization == "async":
                     self._env.call_async("render")
@@ -167,16 +169,17 @@ class Engine:
                     frames = self._env.render()
                 return np.stack([_scaled(np.asarray(frame), size) for frame in frames])
 
-    def _check_newest(self, what: str, ticket: np.ndarray, steps: np.ndarray) -> None:
+    def _check_newest(self, what: str, ticket: np.ndarray) -> None:
         """Raises a `HostEnvironmentError` unless the lanes are in the state that is meant."""
         if self._env is None:
             raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
         if np.array_equal(ticket, self._ticket):
             return
-        if sorted(ticket) == sorted(self._ticket):
+        steps, newest = ticket[:, 1].max(), self._ticket[:, 1].max()
+        if sorted(ticket.tolist()) == sorted(self._ticket.tolist()):
             reason = "has its lanes in another order"
-        elif np.all(steps < self._steps):
-            reason = f"is {self._steps - int(np.max(steps))} steps old, or of an earlier reset"
+        elif steps < newest:
+            reason = f"is {newest - steps} steps old, or of an earlier reset"
         else:
             reason = "is that of an earlier reset, of another environment or of another process"
         only = "the lanes live outside JAX, which holds no state of theirs but the newest"
@@ -334,11 +337,12 @@ def _distinct(seeds: np.ndarray, *keys: np.ndarray) -> list[int]:
     return chosen
 
 
-def _checksums(start: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
-    """The checksums ``uint32[B]`` of the lanes of arrays ``[B, ...]``, continued from others."""
-    lanes = len(start)
-    rows = np.concatenate([np.ascontiguousarray(x).reshape(lanes, -1).view(np.uint8) for x in arrays], axis=1)
-    return np.array([zlib.crc32(row, int(before)) for row, before in zip(rows, start, strict=True)], np.uint32)
+def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
+    """The tickets after a step with these actions, each ``[B, ...]``."""
+    lanes = len(ticket)
+    rows = np.concatenate([np.ascontiguousarray(x).reshape(lanes, -1).view(np.uint8) for x in actions], axis=1)
+    checksums = [zlib.crc32(row, before) for row, before in zip(rows, ticket[:, 0].tolist(), strict=True)]
+    return np.stack([np.array(checksums, np.uint32), ticket[:, 1] + np.uint32(1)], axis=1)
 
 
 def _batch(spec: Tree, observation: Any) -> Tree:

@@ -26,13 +26,11 @@ class Lanes:
     """What JAX holds of the lanes: which state of the engine is meant.
 
     Attributes:
-        ticket: uint32 ``[B]``, checksums by which the engine recognises the state.
-        steps: int32 ``[B]``, the number of steps since that reset, the same in all lanes.
+        ticket: uint32 ``[B, 2]``, by which the engine recognises the state.
         ended: bool ``[B]``, lanes whose row was LAST.
     """
 
     ticket: jax.Array
-    steps: jax.Array
     ended: jax.Array
 
 
@@ -79,7 +77,7 @@ class HostEnvironment(Environment):
         if env_id.shape[0] != self.num_envs:
             raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {env_id.shape[0]}")
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        shapes = jax.ShapeDtypeStruct(env_id.shape, np.uint32), self._shapes(env_id.shape)
+        shapes = jax.ShapeDtypeStruct((*env_id.shape, 2), np.uint32), self._shapes(env_id.shape)
         ticket, observation = self._call(self.engine.reset, shapes, random.bits(clock.stream("seed")), *keys)
         timestep = restart(
             observation,
@@ -88,8 +86,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(env_id),
             env_info={},
         )
-        lanes = Lanes(ticket, jnp.zeros_like(env_id), jnp.zeros(env_id.shape, bool))
-        return TaskState(clock, lanes), timestep
+        return TaskState(clock, Lanes(ticket, jnp.zeros(env_id.shape, bool))), timestep
 
     def step(self, state, action):
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
@@ -97,11 +94,9 @@ class HostEnvironment(Environment):
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         given = _actions.finite(_actions.clip_discrete(spec, action))
         batch = clock.step.shape
-        word, number, flag = (jax.ShapeDtypeStruct(batch, dtype) for dtype in (np.uint32, np.float32, np.bool_))
-        shapes = word, self._shapes(batch), number, flag, flag
-        ticket, observation, reward, terminated, truncated = self._call(
-            self.engine.step, shapes, lanes.ticket, lanes.steps, given
-        )
+        number, flag = jax.ShapeDtypeStruct(batch, np.float32), jax.ShapeDtypeStruct(batch, np.bool_)
+        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), self._shapes(batch), number, flag, flag
+        ticket, observation, reward, terminated, truncated = self._call(self.engine.step, shapes, lanes.ticket, given)
         last = ~first & (terminated | truncated)
         clock = dataclasses.replace(
             clock,
@@ -118,7 +113,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(clock.env_id),
             env_info={},
         )
-        return TaskState(clock, Lanes(ticket, lanes.steps + 1, last)), timestep
+        return TaskState(clock, Lanes(ticket, last)), timestep
 
     def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
@@ -138,7 +133,7 @@ class HostEnvironment(Environment):
     def picture_of(self, state, size):
         shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
         render = jax.tree_util.Partial(self.engine.render, size)
-        return self._call(render, shape, state.task.ticket, state.task.steps)
+        return self._call(render, shape, state.task.ticket)
 
     # --- specs -------------------------------------------------------------------------------------------------------
 

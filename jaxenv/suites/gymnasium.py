@@ -121,7 +121,9 @@ def _limit(owner: str, limit: int | None, vectorization: str) -> dict[str, int]:
     if limit is None:
         return {}
     if not is_integer(limit) or limit < 0:
-        raise ValueError(f"{owner}: max_episode_steps must be a number of steps for all lanes, 0 for none, got {limit!r}")
+        raise ValueError(
+            f"{owner}: max_episode_steps must be a number of steps for all lanes, 0 for none, got {limit!r}"
+        )
     if limit == 0 and vectorization == "native":
         raise ValueError(f"{owner}: max_episode_steps must be at least 1 with vectorization='native', got 0")
     return {"max_episode_steps": int(limit) or -1}
