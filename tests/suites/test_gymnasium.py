@@ -131,6 +131,27 @@ def test_episodes_of_a_lane_differ(load):
     assert len(starts) == len(np.unique(starts, axis=0)) == 3 * LANES
 
 
+def test_the_clock_counts_episodes_and_their_steps(load):
+    env, counts = load("CartPole-v1", max_episode_steps=2), []
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(4):
+        state, _ = env.step(state, zeros(env))
+        clock = env.clock(state)
+        counts.append((clock.episode.tolist(), clock.step.tolist()))
+    assert counts == [([0, 0], [1, 1]), ([0, 0], [2, 2]), ([1, 1], [0, 0]), ([1, 1], [1, 1])]
+
+
+def test_continuous_actions_are_clipped_and_nan_becomes_0(load):
+    env = load("Pendulum-v1")
+    state, _ = env.reset(jax.random.key(0))
+    _, clipped = env.step(state, np.array([[9.0], [np.nan]], np.float32))
+    state, _ = env.reset(jax.random.key(0))
+    _, expected = env.step(state, np.array([[2.0], [0.0]], np.float32))
+    np.testing.assert_array_equal(clipped.observation, expected.observation)
+    np.testing.assert_array_equal(clipped.reward, expected.reward)
+    assert clipped.prev_action.tolist() == [[9.0], [0.0]]
+
+
 def test_wrappers_with_lane_and_batch_state_work_outside_the_restarts(load):
     wrappers = ["EpisodeStatistics", ("FrameStack", {"num": 2}), "NormalizeObservation"]
     env = load("CartPole-v1", wrappers=wrappers, max_episode_steps=3)
