@@ -64,15 +64,8 @@ def make(
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
-    wrapped = env
-    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
-        such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
-        if isinstance(wrappers, str) and wrappers in PRESETS:
-            such = f"jaxenv.wrappers.preset({wrappers!r})"
-        raise ValueError(f"make: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
-    for place, wrapper in enumerate(wrappers):
-        wrapped = _wrapped(wrapped, wrapper, f"make: wrappers[{place}]")
-    base, added = stack.split(wrapped, env)
+    applied = wrapped(env, wrappers, "make")
+    base, added = stack.split(applied, env)
     if mode == "eval":
         added = stack.for_evaluation(added)
     limit = spec.max_episode_steps if max_episode_steps is None else max_episode_steps
@@ -84,7 +77,8 @@ def make(
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
-SUITES = {name: f"jaxenv.suites.{name}" for name in ("brax", "gymnax", "jumanji", "pgx", "xminigrid")}
+_SUITES = ("brax", "gymnasium", "gymnax", "jumanji", "pgx", "xminigrid")
+SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
 
 
 def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:
@@ -118,6 +112,18 @@ def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **k
 
 
 load.batched = True  # type: ignore[attr-defined]
+
+
+def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
+    """``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
+    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
+        such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
+        if isinstance(wrappers, str) and wrappers in PRESETS:
+            such = f"jaxenv.wrappers.preset({wrappers!r})"
+        raise ValueError(f"{owner}: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
+    for place, wrapper in enumerate(wrappers):
+        env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
+    return env
 
 
 def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:

@@ -1,8 +1,8 @@
 """Environments of other libraries, one module per library, made by prefix: ``jaxenv.load("gymnax:Catch-bsuite")``.
 
 A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. A module has ``load``,
-``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment. Below
-all suites are
+``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
+``gymnasium`` has no ``single``: its environments run outside JAX, as a ``_host.HostEnvironment``. Below all others are
 
 - ``_single``: the functions of one lane that a suite implements, with shapes and specs;
 - ``_task``: the task that maps them over lanes, and how its stack is built;
@@ -11,6 +11,7 @@ all suites are
 """
 
 from jaxenv.suites import brax as brax
+from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji
 from jaxenv.suites import pgx as pgx

@@ -131,6 +131,15 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "episodes_differ": "third-party code that starts all episodes alike",
     "within_specs": "third-party code whose bounds do not hold",
     "discount_zero_only_at_last": "discounts that mark more than the end of an episode",
+    # The checks of these step one state several times, or restart some of the lanes.
+    **dict.fromkeys(
+        (
+            *("cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop", "checkpoint_invariant"),
+            *("donation_safe", "no_word_reused", "step_repeatable", "inputs_unmodified", "immutable", "stays_finite"),
+            *("actions_clipped", "restart_is_reset", "specs_at_boundaries", "unroll_in_halves"),
+        ),
+        "environments computed on the host",
+    ),
 }
 
 

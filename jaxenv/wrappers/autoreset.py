@@ -88,6 +88,8 @@ class AutoReset(Wrapper):
         for layer in layers(self.env):
             if isinstance(layer, AutoReset):
                 raise ValueError("AutoReset: the environment inside already has an AutoReset, one is enough")
+            if layer.autoreset is not None:
+                raise ValueError(f"AutoReset: {layer} restarts its lanes by itself, leave out AutoReset")
             if isinstance(layer, BatchWrapper):
                 raise ValueError(
                     f"AutoReset: {type(layer).__name__} carries state of the whole batch, put it outside AutoReset"

@@ -28,7 +28,10 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(suite, mon
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_module_has_the_functions_that_the_command_line_calls(suite):
     module = importlib.import_module(SUITES[suite])
-    for name, arguments in {"ids": 0, "docstring": 1, "action_and_limit": 1, "single": 2}.items():
+    functions = {"ids": 0, "docstring": 1, "action_and_limit": 1, "single": 2}
+    for name, arguments in functions.items():
+        if (suite, name) == ("gymnasium", "single"):  # its environments run outside JAX, not lane by lane
+            continue
         assert len(inspect.signature(getattr(module, name)).parameters) == arguments, name
     assert module.load.__doc__
 

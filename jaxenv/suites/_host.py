@@ -1,0 +1,197 @@
+"""The environment that runs lanes outside JAX, under an engine that restarts them by itself."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from jaxenv import _actions, _describe, random, specs, tree
+from jaxenv._checks import is_concrete
+from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.random import Clock
+from jaxenv.task import TaskState
+from jaxenv.timestep import StepType, TimeStep, restart
+from jaxenv.tree import Tree
+
+_ON_HOST = "the true state lives outside JAX, where every step happens once and cannot be repeated"
+_WHOLE = "one engine holds the whole batch, and every reset seeds and restarts all of its lanes"
+
+
+@tree.struct
+class Lanes:
+    """What JAX holds of the lanes: which state of the engine is meant.
+
+    Attributes:
+        ticket: uint32 ``[B, 2]``, by which the engine recognises the state.
+        ended: bool ``[B]``, lanes whose row was LAST.
+    """
+
+    ticket: jax.Array
+    ended: jax.Array
+
+
+class HostEnvironment(Environment):
+    """Lanes that an engine outside JAX steps and restarts, in ``next_step`` mode.
+
+    Every step is one ordered ``io_callback`` for the whole batch; outside of traces it is a plain call. Observations,
+    rewards and ends come from the engine. Clocks, step types and discounts are those of this library. Gradients are 0.
+
+    Attributes:
+        engine: the engine, which all copies of the environment share; `take` and unpickling make another one.
+    """
+
+    engine: Any = tree.static()
+    num_envs: int = tree.static(default=1, low=1, kw_only=True)
+    name: str = tree.static(default="", kw_only=True)
+
+    opt_outs: ClassVar = {
+        "no_callback": "every step is a callback",
+        "gradients_sound": "code outside JAX has no gradient",
+        "specs_at_boundaries": "the engine has no same_step mode with the last observation on every row",
+        **dict.fromkeys(
+            (
+                *("x64_invariant", "cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop"),
+                *("checkpoint_invariant", "donation_safe", "step_repeatable", "inputs_unmodified", "immutable"),
+                *("stays_finite", "actions_clipped", "unroll_in_halves"),
+            ),
+            _ON_HOST,
+        ),
+        **dict.fromkeys(
+            (
+                *("vmap_equals_loop", "sharding_invariant", "batch_equals_single_lanes", "growth_invariant"),
+                *("no_word_reused", "restart_is_reset"),
+            ),
+            _WHOLE,
+        ),
+    }
+
+    # --- reset and step ----------------------------------------------------------------------------------------------
+
+    def begin(self, keys, env_id, episode, previous=None):
+        if previous is not None:
+            raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
+        if env_id.shape[0] != self.num_envs:
+            raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {env_id.shape[0]}")
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        shapes = jax.ShapeDtypeStruct((*env_id.shape, 2), np.uint32), self._shapes(env_id.shape)
+        ticket, observation = self._call(self.engine.reset, shapes, random.bits(clock.stream("seed")), *keys)
+        timestep = restart(
+            observation,
+            batch_shape=env_id.shape,
+            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+            env_id=jnp.copy(env_id),
+            env_info={},
+        )
+        return TaskState(clock, Lanes(ticket, jnp.zeros(env_id.shape, bool))), timestep
+
+    def step(self, state, action):
+        spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
+        first = lanes.ended
+        action = _actions.conform(spec, action, clock.step.shape[0], str(self))
+        given = _actions.finite(_actions.clip_discrete(spec, action))
+        batch = clock.step.shape
+        number, flag = jax.ShapeDtypeStruct(batch, np.float32), jax.ShapeDtypeStruct(batch, np.bool_)
+        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), self._shapes(batch), number, flag, flag
+        ticket, observation, reward, terminated, truncated = self._call(self.engine.step, shapes, lanes.ticket, given)
+        last = ~first & (terminated | truncated)
+        clock = dataclasses.replace(
+            clock,
+            episode=clock.episode + first.astype(jnp.int32),
+            step=jnp.where(first, np.int32(0), clock.step),
+        )
+        row = jnp.where(last, np.int32(StepType.LAST), np.int32(StepType.MID))
+        timestep = TimeStep(
+            step_type=jnp.where(first, np.int32(StepType.FIRST), row),
+            reward=jnp.where(first, np.float32(0), reward),
+            discount=jnp.where(last & terminated, np.float32(0), np.float32(1)),
+            observation=observation,
+            prev_action=tree.where(first, specs.zeros(spec, batch), _actions.finite(action)),
+            env_id=jnp.copy(clock.env_id),
+            env_info={},
+        )
+        return TaskState(clock, Lanes(ticket, last)), timestep
+
+    def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
+        """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
+        if all(map(is_concrete, jax.tree.leaves(arguments))):
+            return jax.tree.map(jnp.array, function(*arguments))
+        arguments = jax.lax.stop_gradient(arguments)
+        try:
+            return io_callback(function, shapes, *arguments, ordered=True)
+        except ValueError as error:
+            if "vmap" not in str(error):
+                raise
+            raise ValueError(f"{self} cannot run under vmap: {_WHOLE}; load more lanes instead") from None
+
+    def _shapes(self, batch: tuple[int, ...]) -> Tree:
+        return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), self.observation_spec())
+
+    def picture_of(self, state, size):
+        shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
+        render = jax.tree_util.Partial(self.engine.render, size)
+        return self._call(render, shape, state.task.ticket)
+
+    # --- specs -------------------------------------------------------------------------------------------------------
+
+    def observation_spec(self):
+        return self.engine.specs[0]
+
+    def action_spec(self):
+        return self.engine.specs[1]
+
+    # --- the rest of the interface -----------------------------------------------------------------------------------
+
+    def clock(self, state):
+        return state.clock
+
+    def starts(self, timestep):
+        return timestep.is_first()
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return "next_step"
+
+    @property
+    def reset_strategy(self) -> ResetStrategy:
+        return "compact"
+
+    @property
+    def shows_state(self):
+        return False
+
+    def observation_of(self, state):
+        raise ValueError(f"{self}: {_ON_HOST}")
+
+    def info_of_state(self, state):
+        return {}
+
+    @property
+    def unwrapped(self):
+        return self
+
+    def with_params(self, **values):
+        if values:
+            raise ValueError(f"{self}: no param {next(iter(values))!r}: pass arguments of the environment to load")
+        return self
+
+    def _with_num_envs(self, num_envs):
+        return tree.rebuild(self, num_envs=num_envs, engine=self.engine.with_lanes(num_envs))
+
+    def close(self):
+        self.engine.close()
+
+    def _levels(self):
+        return [self]
+
+    def _title(self):
+        return f"{self}{_describe.arguments(self)}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<{self}>"

@@ -1,0 +1,134 @@
+"""Gymnasium's environments as batched environments: ``jaxenv.load("gymnasium:LunarLander-v3", num_envs=8)``.
+
+They run outside JAX, on Gymnasium's own vector environments: ``AsyncVectorEnv`` with shared memory, one process per
+lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered ``io_callback`` for the whole batch.
+
+``tests/suites/test_gymnasium.py`` compares episodes with the bare engine; ``docs/suites/gymnasium.md`` has the mapping.
+"""
+
+import inspect
+import math
+from typing import Any, Literal
+
+import jax
+
+from jaxenv import _make, specs, stack
+from jaxenv._checks import check_bool, check_choice, check_integer, is_integer, is_real
+from jaxenv._make import OPTIONS
+from jaxenv.environment import Environment
+from jaxenv.suites._gymnasium_engine import Engine, gymnasium
+from jaxenv.suites._gymnasium_engine import HostEnvironmentError as HostEnvironmentError
+from jaxenv.suites._host import HostEnvironment
+from jaxenv.suites._options import check_known, reporting
+from jaxenv.wrappers import ClipAction
+
+Vectorization = Literal["async", "sync", "native"]
+# What Gymnasium's engines do themselves.
+_OWN = {
+    "reset_strategy": "the engine restarts lanes",
+    "fixed_reset_key": "the engine seeds a lane once, at a reset",
+}
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with Gymnasium, but for this library's own."""
+    return sorted(id for id in gymnasium().registry if not id.startswith("jaxenv/"))
+
+
+def docstring(name: str) -> str:
+    """What Gymnasium says about one of its environments; empty if its package is not installed."""
+    spec = _spec(name)
+    entry = spec.entry_point
+    try:
+        entry = gymnasium().envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    except Exception:  # of the missing package
+        return ""
+    text = inspect.cleandoc(getattr(entry, "__doc__", None) or "")
+    return text.removeprefix("## Description").strip()
+
+
+def action_and_limit(name: str) -> tuple[None, int | None]:
+    """The time limit of an environment; its action spec is left out, since one has to make the environment to know."""
+    return None, _spec(name).max_episode_steps
+
+
+def load(
+    name: str,
+    /,
+    num_envs: int = 1,
+    *,
+    vectorization: Vectorization = "async",
+    timeout: float = 60.0,
+    context: Literal["forkserver", "spawn", "fork"] = "forkserver",
+    max_episode_steps: int | None = None,
+    autoreset: Literal["next_step"] = "next_step",
+    wrappers: Any = (),
+    clip_action: bool = True,
+    mode: Literal["train", "eval"] = "train",
+    **kwargs,
+) -> Environment:
+    """Builds a Gymnasium environment with its stack of wrappers. Processes start at the first reset.
+
+    Args:
+        name: an id that is registered with Gymnasium.
+        num_envs: the number of lanes, fixed: ``reset`` makes this many.
+        vectorization: ``"async"`` for one process per lane, ``"sync"`` for all lanes in this process, or ``"native"``
+            for the id's ``vector_entry_point``.
+        timeout: seconds that worker processes have for a step, a reset or their start.
+        context: the start method of the processes.
+        max_episode_steps: the limit of Gymnasium's ``TimeLimit``; ``None`` for the id's, 0 for none.
+        autoreset: ``"next_step"``, the only mode.
+        wrappers: as for `jaxenv.make`; they stand outside the restarts.
+        clip_action: clip continuous actions to finite bounds.
+        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        **kwargs: keywords of ``gymnasium.make`` and of the environment's constructor.
+
+    Raises:
+        ImportError: if Gymnasium is not installed.
+        ValueError: for an unknown id, a keyword or a value that is refused, a space without a spec, or a wrapper that
+            must stand inside the restarts.
+    """
+    owner = f"gymnasium:{name}"
+    spec = _spec(name)
+    check_integer(owner, "num_envs", num_envs, 1)
+    check_choice(owner, "vectorization", vectorization, ("async", "sync", "native"))
+    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
+    check_choice(owner, "mode", mode, ("train", "eval"))
+    check_bool(owner, "clip_action", clip_action)
+    if not (is_real(timeout) and 0 < timeout < math.inf):
+        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
+    if autoreset != "next_step":
+        rule = "autoreset must be 'next_step', since the engine restarts lanes and does not keep the last observation"
+        raise ValueError(f"{owner}: {rule} of another mode, got {autoreset!r}")
+    for option in sorted(kwargs.keys() & set(OPTIONS)):
+        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
+    if vectorization == "native" and spec.vector_entry_point is None:
+        raise ValueError(f"{owner}: vectorization must be 'async' or 'sync', it has no vector_entry_point")
+    arguments = {**kwargs, **_limit(owner, max_episode_steps, vectorization)}
+    engine = Engine(name, arguments, vectorization, int(num_envs), float(timeout), context)
+    with reporting(owner, arguments):
+        actions = jax.tree.leaves(engine.specs[1])  # wrong arguments fail here
+    env: Environment = HostEnvironment(engine, num_envs=int(num_envs), name=owner)
+    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded and s.is_continuous for s in actions):
+        env = ClipAction(env)
+    wrapped = _make.wrapped(env, wrappers, "load")
+    base, added = stack.split(wrapped, env)
+    return stack.assemble(base, stack.for_evaluation(added) if mode == "eval" else added, autoreset=None)
+
+
+def _limit(owner: str, limit: int | None, vectorization: str) -> dict[str, int]:
+    """The time limit as a keyword of Gymnasium's."""
+    if limit is None:
+        return {}
+    if not is_integer(limit) or limit < 0:
+        raise ValueError(
+            f"{owner}: max_episode_steps must be a number of steps for all lanes, 0 for none, got {limit!r}"
+        )
+    if limit == 0 and vectorization == "native":
+        raise ValueError(f"{owner}: max_episode_steps must be at least 1 with vectorization='native', got 0")
+    return {"max_episode_steps": int(limit) or -1}
+
+
+def _spec(name: str) -> Any:
+    check_known("gymnasium", name, ids())
+    return gymnasium().spec(name)

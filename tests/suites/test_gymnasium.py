@@ -1,0 +1,344 @@
+"""Gymnasium's environments: equal to its bare engines, under the rows of this library; faults of workers."""
+
+import logging
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv._library import default_types
+from jaxenv.suites import gymnasium as suite
+from jaxenv.suites._gymnasium_engine import _distinct
+from jaxenv.suites.gymnasium import HostEnvironmentError
+from jaxenv.testing import check_env
+from jaxenv.training import ppo
+
+gymnasium = pytest.importorskip("gymnasium", "1.3")
+from tests.suites.host_environments import Counter, Text  # noqa: E402
+
+for entry in (Counter, Text):
+    if f"Host{entry.__name__}-v0" not in gymnasium.registry:
+        gymnasium.register(f"Host{entry.__name__}-v0", entry, max_episode_steps=100)
+
+LANES = 2
+# What compiled code raises for an error in a callback; its text holds that of the error.
+FAILED = (HostEnvironmentError, jax.errors.JaxRuntimeError)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    logging.getLogger("jax").setLevel(logging.CRITICAL)  # it logs every error in a callback
+
+
+@pytest.fixture
+def load():
+    """``jaxenv.load`` for the suite; what it loads is closed after the test, which must leave no process."""
+    loaded = []
+
+    def load(name, num_envs=LANES, vectorization="sync", **kwargs):
+        loaded.append(jaxenv.load(f"gymnasium:{name}", num_envs, vectorization=vectorization, **kwargs))
+        return loaded[-1]
+
+    yield load
+    for env in loaded:
+        env.close()
+    assert multiprocessing.active_children() == []
+
+
+def zeros(env):
+    return env.action_spec().zeros((env.num_envs,))
+
+
+def rows_of(env, num_steps, key=0):
+    """The trajectory of random actions, in compiled code."""
+    policy = jaxenv.rollout.random_policy(env)
+    run = jax.jit(lambda key: jaxenv.unroll(env, policy, *env.reset(key), num_steps)[1])
+    return jax.device_get(run(jax.random.key(key)))
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def assert_equals_bare_engine(env, rows, seeds):
+    """Plays the actions of a trajectory on Gymnasium's own engine and compares whole episodes."""
+    bare = gymnasium.make_vec("CartPole-v1", env.num_envs, vectorization_mode="sync", max_episode_steps=15)
+    observation, _ = bare.reset(seed=seeds)
+    ended, ours = np.zeros(env.num_envs, bool), rows.timestep
+    np.testing.assert_array_equal(ours.observation[0], observation)
+    for t, action in enumerate(rows.action[:-1], start=1):
+        observation, reward, terminated, truncated, _ = bare.step(action)
+        np.testing.assert_array_equal(ours.observation[t], observation)
+        np.testing.assert_array_equal(ours.reward[t], reward)
+        last = terminated | truncated
+        np.testing.assert_array_equal(ours.step_type[t], np.where(ended, 0, np.where(last, 2, 1)))
+        np.testing.assert_array_equal(ours.discount[t], np.where(terminated, 0, 1))
+        ended = last
+    bare.close()
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_whole_episodes_equal_those_of_the_bare_engine(load, vectorization, monkeypatch):
+    env = load("CartPole-v1", vectorization=vectorization, max_episode_steps=15)
+    rows = rows_of(env, 60)
+    ours = rows.timestep
+    last = ours.step_type == 2
+    assert (last & (ours.discount == 0)).any()
+    assert (last & (ours.discount == 1)).any()
+    np.testing.assert_array_equal(ours.prev_action[1:], np.where(ours.step_type[1:] == 0, 0, rows.action[:-1]))
+    clock = env.clock(env.reset(jax.random.key(0))[0])
+    assert_equals_bare_engine(env, rows, [int(x) for x in jaxenv.random.bits(clock.stream("seed"))])
+
+
+def test_spaces_become_specs_and_actions_arrive_in_them(load):
+    env = load("HostCounter-v0")
+    assert env.observation_spec()["steps"].dtype == np.float32
+    assert env.action_spec()["move"] == jaxenv.specs.Bounded((), np.int32, -1, 1)
+    action = {
+        "move": jnp.array([-7, 1]),
+        "pair": (jnp.array([[1, 2], [0, 1]]), jnp.array([[jnp.nan], [9.0]])),
+    }
+    state, _ = env.reset(jax.random.key(0))
+    state, row = jax.jit(env.step)(state, action)  # the environment asserts that the action is in its space
+    assert row.reward.tolist() == [-0.625, 1.125]
+    assert row.observation["steps"].tolist() == [1, 1]
+    assert row.env_info == {}
+
+
+def test_seeds_differ_between_lanes_and_resets_and_follow_the_key(load):
+    env = load("HostCounter-v0", 8)
+    seeds = [np.asarray(env.reset(jax.random.key(n))[1].observation["seed"]) for n in (0, 1, 0)]
+    assert len(np.unique(np.concatenate(seeds[:2]), axis=0)) == 16
+    np.testing.assert_array_equal(seeds[0], seeds[2])
+
+
+def test_equal_seeds_of_different_keys_are_replaced():
+    seeds, keys = np.array([5, 2**32 - 1, 5, 2**32 - 1, 5], np.uint32), np.array([0, 1, 2, 3, 0], np.uint32)
+    assert _distinct(seeds, keys, np.zeros_like(keys)) == [5, 2**32 - 1, 6, 0, 5]
+
+
+def test_episodes_of_a_lane_differ(load):
+    rows = rows_of(load("CartPole-v1", max_episode_steps=2), 9).timestep
+    starts = rows.observation[rows.step_type == 0]
+    assert len(starts) == len(np.unique(starts, axis=0)) == 3 * LANES
+
+
+def test_the_clock_counts_episodes_and_their_steps(load):
+    env, counts = load("CartPole-v1", max_episode_steps=2), []
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(4):
+        state, _ = env.step(state, zeros(env))
+        clock = env.clock(state)
+        counts.append((clock.episode.tolist(), clock.step.tolist()))
+    assert counts == [([0, 0], [1, 1]), ([0, 0], [2, 2]), ([1, 1], [0, 0]), ([1, 1], [1, 1])]
+
+
+def test_continuous_actions_are_clipped_and_nan_becomes_0(load):
+    env = load("Pendulum-v1")
+    state, _ = env.reset(jax.random.key(0))
+    _, clipped = env.step(state, np.array([[9.0], [np.nan]], np.float32))
+    state, _ = env.reset(jax.random.key(0))
+    _, expected = env.step(state, np.array([[2.0], [0.0]], np.float32))
+    np.testing.assert_array_equal(clipped.observation, expected.observation)
+    np.testing.assert_array_equal(clipped.reward, expected.reward)
+    assert clipped.prev_action.tolist() == [[9.0], [0.0]]
+
+
+def test_wrappers_with_lane_and_batch_state_work_outside_the_restarts(load):
+    wrappers = ["EpisodeStatistics", ("FrameStack", {"num": 2}), "NormalizeObservation"]
+    env = load("CartPole-v1", wrappers=wrappers, max_episode_steps=3)
+    rows = rows_of(env, 9).timestep
+    assert rows.step_type[:, 0].tolist() == [0, 1, 1, 2, 0, 1, 1, 2, 0]
+    frames = load("CartPole-v1", wrappers=[("FrameStack", {"num": 2})], max_episode_steps=3)
+    rows = rows_of(frames, 9).timestep
+    first = rows.observation[4]
+    np.testing.assert_array_equal(first, np.repeat(first[:, -1:], 2, axis=1))  # not a frame of the last episode
+
+
+def test_evaluate_plays_whole_episodes(load):
+    env = load("CartPole-v1", max_episode_steps=6)
+    found = jax.jit(lambda key: jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), key, 4))(jax.random.key(0))
+    assert found.finished.all()
+    assert found.lengths.tolist() == found.returns.tolist() == [6, 6, 6, 6]
+
+
+def test_ppo_trains_inside_jit(load):
+    config = ppo.Config(
+        env_id="gymnasium:CartPole-v1",
+        num_envs=4,
+        num_steps=16,
+        total_steps=256,
+        num_minibatches=2,
+        num_evaluations=1,
+        num_eval_episodes=2,
+    )
+    env, eval_env = load("CartPole-v1", 4), load("CartPole-v1", 2, max_episode_steps=20)
+    with default_types():
+        _, curve = jax.jit(ppo.make_train(config, env, eval_env))(jax.random.key(0))
+    assert curve.finished.all()
+    assert (curve.returns > 5).all()
+
+
+def test_pictures_are_those_of_gymnasium_for_the_newest_state(load):
+    pytest.importorskip("pygame")
+    env = load("CartPole-v1", 1, render_mode="rgb_array")
+    state, _ = env.reset(jax.random.key(0))
+    picture = env.render(state, (40, 60))
+    assert picture.shape == (1, 40, 60, 3)
+    assert len(np.unique(picture)) > 1
+
+
+# --- states ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_state_but_the_newest_is_refused(load):
+    env, action = load("CartPole-v1"), np.array([0, 1])
+    state, _ = env.reset(jax.random.key(0))
+    newer, _ = env.step(state, action)
+    for step in (env.step, jax.jit(env.step)):
+        with pytest.raises(FAILED, match="the state is 1 steps old, or of an earlier reset: the lanes live outside"):
+            jax.block_until_ready(step(state, action))
+        with pytest.raises(FAILED, match="the state has its lanes in another order"):
+            jax.block_until_ready(step(jax.tree.map(lambda x: x[::-1], newer), action))
+    newer, _ = env.step(newer, action)  # a refused state leaves the newest one usable
+    env.reset(jax.random.key(1))
+    with pytest.raises(HostEnvironmentError, match="is that of an earlier reset, of another environment"):
+        env.step(newer, action)
+
+
+def test_a_state_of_another_history_is_refused_at_the_same_step(load):
+    env, other = load("CartPole-v1"), load("CartPole-v1")
+    state, _ = env.reset(jax.random.key(0))
+    same, _ = other.reset(jax.random.key(0))
+    state, _ = env.step(state, np.array([0, 1]))
+    elsewhere, _ = other.step(same, np.array([1, 1]))
+    with pytest.raises(HostEnvironmentError, match="of an earlier reset, of another environment or of another process"):
+        env.step(elsewhere, np.array([0, 0]))
+    env.reset(jax.random.key(0))
+    env.step(same, np.array([0, 0]))  # two environments with one history are in one state
+
+
+def test_an_unpickled_environment_has_workers_of_its_own(load):
+    env = load("CartPole-v1")
+    state, first = env.reset(jax.random.key(0))
+    copy = pickle.loads(pickle.dumps(env))
+    with pytest.raises(HostEnvironmentError, match="the environment is not running, call reset first"):
+        copy.step(state, zeros(env))
+    np.testing.assert_array_equal(copy.reset(jax.random.key(0))[1].observation, first.observation)
+    env.step(state, zeros(env))
+    copy.close()
+
+
+def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load):
+    env = load("CartPole-v1")
+    state, first = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="cannot run under vmap: one engine holds the whole batch"):
+        jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))
+    with pytest.raises(ValueError, match="reset must start num_envs = 2 lanes, got 1"):
+        env.reset(jax.random.key(0), env_id=jnp.array([1]))
+    with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
+        jaxenv.reset_where(env, state, first, jnp.array([True, False]))
+    for name in ("AutoReset", "GuardNonFinite"):
+        with pytest.raises(ValueError, match=name):
+            getattr(jaxenv.wrappers, name)(env)
+    for wrapper in (("TimeLimit", {"duration": 3}), ("ActionRepeat", {"num": 2}), "NonEpisodic"):
+        with pytest.raises(ValueError, match="AutoReset"):
+            load("CartPole-v1", wrappers=[wrapper])
+
+
+# --- workers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raises", "step failed, all workers were ended: lane [01]: ZeroDivisionError: the physics divided by zero"),
+        ("raises_unpicklable", "a worker raised an exception that cannot be pickled"),
+        ("exits", "the worker of lane 0, 1 died"),
+        ("killed", "the worker of lane 0, 1 died"),
+        ("hangs", "a worker did not answer within 3 seconds, the option timeout"),
+    ],
+)
+def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault, message):
+    env = load("HostCounter-v0", vectorization="async", fault=fault, timeout=60)
+    action = env.action_spec()
+    action = jax.tree.map(lambda s: s.zeros((LANES,)), action)
+    state, _ = env.reset(jax.random.key(0))
+    env.unwrapped.engine.timeout = 3.0 if fault == "hangs" else 60.0  # workers of a busy machine take longer to start
+    workers = multiprocessing.active_children()
+    assert len(workers) == LANES
+    run = jax.jit(lambda state: jax.lax.scan(lambda s, _: env.step(s, action), state, length=4))
+    begun = time.monotonic()
+    with pytest.raises(FAILED, match=message):
+        jax.block_until_ready(run(state))
+    assert time.monotonic() - begun < 30
+    assert multiprocessing.active_children() == []
+    assert all(worker.exitcode is not None for worker in workers)
+    with pytest.raises(HostEnvironmentError, match="not running, call reset first"):
+        env.step(state, action)
+
+
+def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import multiprocessing
+        import jax, jaxenv
+
+        if __name__ == "__main__":
+            with jaxenv.load("gymnasium:CartPole-v1", num_envs=1) as env:
+                env.reset(jax.random.key(0))
+                inside = multiprocessing.active_children()
+            assert len(inside) == 1 and not multiprocessing.active_children()
+            env = jaxenv.load("gymnasium:CartPole-v1", num_envs=1)
+            state, _ = jax.jit(env.reset)(jax.random.key(0))
+            print(*[worker.pid for worker in multiprocessing.active_children()])
+        """)
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    (worker,) = map(int, done.stdout.split())
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "message"),
+    [
+        ("CartPole-v2", {}, "gymnasium: no environment 'CartPole-v2', did you mean"),
+        ("CartPole-v1", {"gravity": 5}, r"gymnasium rejects \{'gravity': 5\}"),
+        ("CartPole-v1", {"vectorization": "threads"}, "vectorization must be 'async', 'sync' or 'native'"),
+        ("CartPole-v1", {"autoreset": "same_step"}, "autoreset must be 'next_step', since the engine restarts lanes"),
+        ("CartPole-v1", {"reset_strategy": "select"}, "reset_strategy must be left out, the engine restarts lanes"),
+        ("CartPole-v1", {"timeout": 0}, "timeout must be seconds above 0, got 0"),
+        ("CartPole-v1", {"max_episode_steps": -1}, "max_episode_steps must be a number of steps"),
+        ("HostCounter-v0", {"vectorization": "native"}, "it has no vector_entry_point"),
+        ("HostText-v0", {}, "space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or MultiBinary, got Text"),
+    ],
+)
+def test_wrong_arguments_are_refused(load, name, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        load(name, **kwargs)
+
+
+def test_ids_are_listed_without_making_an_environment():
+    assert {"CartPole-v1", "HostCounter-v0"} <= set(suite.ids())
+    assert suite.action_and_limit("CartPole-v1") == (None, 500)
+    assert "pole" in suite.docstring("CartPole-v1")
+
+
+@pytest.mark.parametrize(("name", "num_steps"), [("CartPole-v1", 64), ("Blackjack-v1", 24)])
+def test_the_conformance_kit_passes(load, name, num_steps):
+    report = check_env(load(name), num_steps=num_steps)
+    assert not report.failed
