@@ -84,8 +84,8 @@ class Engine:
     @functools.cached_property
     def specs(self) -> tuple[Tree, Tree]:
         """Specs of one lane's observation and action, read from an environment that is made and closed for that."""
-        env = self._native(1) if self.vectorization == "native" else self._single()()
         native = self.vectorization == "native"
+        env = self._native(1) if native else self._single()()
         observation = env.single_observation_space if native else env.observation_space
         action = env.single_action_space if native else env.action_space
         env.close()

@@ -1,4 +1,4 @@
-"""The environment that runs lanes outside JAX, under an engine that restarts them by itself."""
+"""The environment whose lanes run outside JAX, in an engine that steps and restarts them."""
 
 import dataclasses
 from collections.abc import Callable

@@ -8,7 +8,7 @@ import jax
 from jaxenv.environment import Environment
 from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.properties import ALLOWED_OPT_OUTS, PROPERTIES, select_properties
+from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, select_properties
 from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status
 from jaxenv.wrapper import layers
 
@@ -67,6 +67,8 @@ def _check(name: str, subject: Subject) -> Result:
         if reason := subject.opt_outs.get(name):
             if name not in ALLOWED_OPT_OUTS:
                 raise Failure(f"no class may opt out of it: {reason}")
+            if name in HOST_OPT_OUTS and "no_callback" not in subject.opt_outs:
+                raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
             return _result(name, Status.OPTED_OUT, reason)
         return _result(name, Status.PASSED, PROPERTIES[name].check(subject) or "")
     except NotApplicable as reason:

@@ -113,6 +113,14 @@ _ALL = (
 
 PROPERTIES: dict[str, Property] = {p.name: p for p in _ALL}
 
+# The checks of these step one state several times, or restart some of the lanes. Only a class that opts out of
+# ``no_callback`` may opt out of them.
+HOST_OPT_OUTS = (
+    *("cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop", "checkpoint_invariant"),
+    *("donation_safe", "no_word_reused", "step_repeatable", "inputs_unmodified", "immutable", "stays_finite"),
+    *("actions_clipped", "restart_is_reset", "specs_at_boundaries", "unroll_in_halves"),
+)
+
 # The properties that a class may opt out of (``opt_outs``), and what kind of class has a reason to.
 ALLOWED_OPT_OUTS: dict[str, str] = {
     "x64_invariant": "third-party code that follows the default float dtype",
@@ -131,15 +139,7 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "episodes_differ": "third-party code that starts all episodes alike",
     "within_specs": "third-party code whose bounds do not hold",
     "discount_zero_only_at_last": "discounts that mark more than the end of an episode",
-    # The checks of these step one state several times, or restart some of the lanes.
-    **dict.fromkeys(
-        (
-            *("cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop", "checkpoint_invariant"),
-            *("donation_safe", "no_word_reused", "step_repeatable", "inputs_unmodified", "immutable", "stays_finite"),
-            *("actions_clipped", "restart_is_reset", "specs_at_boundaries", "unroll_in_halves"),
-        ),
-        "environments computed on the host",
-    ),
+    **dict.fromkeys(HOST_OPT_OUTS, "environments computed on the host"),
 }
 
 

@@ -111,7 +111,7 @@ def train(
 
 
 def _over_seeds(function: Callable, devices: int) -> Callable:
-    """The function of one seed for all seeds: mapped over those of a device, each device by itself."""
+    """The function of one seed, for all seeds: vmapped on each device, without communication between devices."""
     if devices == 1:
         return jax.vmap(function)
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("seeds",))

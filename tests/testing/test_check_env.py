@@ -38,6 +38,21 @@ def test_no_class_may_opt_out_of_the_contract():
     assert evidence.startswith("no class may opt out of it: OptsOut: it starts")
 
 
+def test_only_environments_of_the_host_may_opt_out_of_repeated_steps():
+    class Unrepeatable(Walk):
+        opt_outs = {"step_repeatable": "its state lives elsewhere"}
+
+    class OnHost(Unrepeatable):
+        opt_outs = {**Unrepeatable.opt_outs, "no_callback": "every step is a callback"}
+
+    refused, allowed = (
+        check_env(cls(), properties=["step_repeatable"])["step_repeatable"] for cls in (Unrepeatable, OnHost)
+    )
+    assert refused.status is Status.FAILED
+    assert refused.evidence.startswith("only a class that opts out of no_callback may opt out of it: Unrepeatable: its")
+    assert allowed.status is Status.OPTED_OUT
+
+
 def test_allowed_opt_outs_are_properties_with_reasons():
     assert ALLOWED_OPT_OUTS.keys() <= PROPERTIES.keys()
     assert all(ALLOWED_OPT_OUTS.values())
