@@ -19,6 +19,7 @@ from jaxenv._make import load as load
 from jaxenv._make import make as make
 from jaxenv.environment import Environment as Environment
 from jaxenv.multitask import Multitask as Multitask
+from jaxenv.partition_specs import partition_specs as partition_specs
 from jaxenv.play import play as play
 from jaxenv.registry import EnvSpec as EnvSpec
 from jaxenv.registry import ids as ids

@@ -147,7 +147,7 @@ def _holds_environments(value) -> bool:
 
 def state_bytes(env: "Environment") -> tuple[int, int]:
     """Bytes of state per lane, and bytes that all lanes share."""
-    state, _ = env._start_shapes()
+    state, _ = env.start_shapes()
     shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]
     total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
     return (total - together) // env.spec_lanes, together

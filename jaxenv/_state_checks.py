@@ -49,7 +49,7 @@ def explained(function: F) -> F:
 def start_fault(env: "Environment", *start: Tree) -> str | None:
     """The rule that a state, or a state and its timestep, break in ``env``; ``None`` if they break none."""
     try:
-        expected = env._start_shapes()
+        expected = env.start_shapes()
     except Exception:  # the environment has an error of its own, which its own methods raise
         return None
     if (fault := difference(env, expected, *start)) is not None:

@@ -41,6 +41,20 @@ def vary_like(reference: jax.Array, values: T) -> T:
     return jax.tree.map(vary, values, is_leaf=tree.is_shared)
 
 
+def sharded_like(reference: jax.Array, values: T) -> T:
+    """Shards the lanes of constants as those of ``reference``; the identity without a mesh of explicit axes.
+
+    Such axes (``jax.make_mesh`` since JAX 0.9) are part of an array's type. ``jax.vmap`` (JAX 0.10) refuses arguments
+    with different ones, and a constant has none.
+    """
+    kind: Any = jax.typeof(reference)
+    axes = kind.sharding.spec[:1]
+    if axes in ((), (None,)):
+        return values
+    lanes = jax.sharding.NamedSharding(kind.sharding.mesh, jax.sharding.PartitionSpec(*axes))
+    return jax.tree.map(lambda x: jax.sharding.reshard(x, lanes), values)
+
+
 def in_sequence(function: Callable) -> Callable:
     """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
 

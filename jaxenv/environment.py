@@ -169,8 +169,8 @@ class Environment(Module, abc.ABC):
         return per_lane[0] if per_lane else self.num_envs
 
     @final
-    def _start_shapes(self) -> tuple[Tree, TimeStep]:
-        """Shapes and dtypes of the states and FIRST rows of a batch; nothing is computed, and they are cached."""
+    def start_shapes(self) -> tuple[Tree, TimeStep]:
+        """What ``reset`` returns, as ``jax.ShapeDtypeStruct``; nothing is computed, and the result is cached."""
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), self)
         leaves, structure = tree.flatten(shapes)
         return _start_shapes(structure, tuple(leaves), self.spec_lanes, jax.config.read("jax_enable_x64"))
@@ -178,7 +178,7 @@ class Environment(Module, abc.ABC):
     @final
     def _first_shapes(self) -> TimeStep:
         """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
-        return self._start_shapes()[1]
+        return self.start_shapes()[1]
 
     # --- pictures ----------------------------------------------------------------------------------------------------
 
@@ -398,6 +398,20 @@ def _noted(begin: Callable) -> Callable:
 @functools.lru_cache(maxsize=1024)
 def _start_shapes(structure, leaves, num_lanes: int, _x64: bool) -> tuple[Tree, TimeStep]:
     word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (jnp.uint32, jnp.int32))
-    return jax.eval_shape(
-        lambda env, *args: env.begin(*args), structure.unflatten(leaves), (word, word), number, number
-    )
+    env: Any = structure.unflatten(leaves)
+
+    def begin(env, *args):
+        return env.begin(*args)
+
+    for name in _axis_names(env):  # outside of shard_map they are bound to nothing
+        begin = jax.vmap(begin, in_axes=None, out_axes=None, axis_name=name, axis_size=1)
+    return jax.eval_shape(begin, env, (word, word), number, number)
+
+
+def _axis_names(env: Any) -> set[str]:
+    """The mesh axes over which levels of a stack sum their statistics."""
+    names: set[Any] = set()
+    while env is not None:
+        names.add(getattr(env, "axis_name", None))
+        env = vars(env).get("env")
+    return names - {None}

@@ -25,7 +25,7 @@ LEVELS = [
     {"_reward"},
     {"_task_checks"},
     {"environment"},
-    {"task"},
+    {"task", "partition_specs"},
     {"wrapper", "elements", "_merging"},
     {"_restart"},
     {"_wrapper_bases", "_stack_data"},

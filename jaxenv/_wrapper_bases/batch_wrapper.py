@@ -9,9 +9,10 @@ import jax.numpy as jnp
 
 from jaxenv import _xla, specs, tree
 from jaxenv._wrapper_bases.ownership import check_owned
+from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper
+from jaxenv.wrapper import Wrapper, layers
 
 
 @tree.struct
@@ -122,3 +123,12 @@ class BatchWrapper(Wrapper):
         check_owned(self, timestep, row)
         shared = tree.Shared(tree.strong(new) if learn else shared)
         return _xla.unshare((BatchState(inner, shared, tree.strong(lanes)), row))
+
+
+def summed_over(env: Environment, axis_name: str) -> Environment:
+    """The stack with ``axis_name`` in every `BatchWrapper`, so that all shards of the axis hold the same statistics."""
+    if not any(isinstance(level, BatchWrapper) for level in layers(env)):
+        return env
+    assert isinstance(env, Wrapper)
+    inner = summed_over(env.env, axis_name)
+    return tree.rebuild(env, env=inner, **({"axis_name": axis_name} if isinstance(env, BatchWrapper) else {}))

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import jax
+
 from jaxenv import training
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean
@@ -58,6 +60,20 @@ def add_lanes(command: Parser, default: int, help: str = "number of lanes") -> N
 def add_seed(command: Parser) -> None:
     """Adds ``--seed``."""
     command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+
+
+def add_devices(command: Parser, help: str) -> None:
+    """Adds ``--devices``; `simulate_devices` makes them on a CPU."""
+    command.add_argument(
+        "--devices", metavar="N", type=integer(1), default=1, help=f"{help}; on a CPU, N of its threads"
+    )
+
+
+def simulate_devices(number: int) -> None:
+    """Makes the CPU several devices, before anything has started JAX; devices of other kinds stay as they are."""
+    if number > 1:
+        with contextlib.suppress(RuntimeError):  # JAX has already started
+            jax.config.update("jax_num_cpu_devices", number)
 
 
 def add_settings(

@@ -10,6 +10,7 @@ import jax
 import jaxenv
 from jaxenv.cli._arguments import (
     Help,
+    add_devices,
     add_lanes,
     add_seed,
     add_settings,
@@ -17,6 +18,7 @@ from jaxenv.cli._arguments import (
     integer,
     one_line,
     settings_of,
+    simulate_devices,
 )
 from jaxenv.environment import ResetStrategy
 from jaxenv.rollout import ChunkedRollout
@@ -35,6 +37,7 @@ def add(commands) -> None:
     add_lanes(command, 1024)
     command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="steps of every lane")
     add_seed(command)
+    add_devices(command, "number of devices that share the lanes")
     command.add_argument("--json", action="store_true", help="print a JSON object")
     add_settings(command)
     add_time_limit(command)
@@ -57,12 +60,13 @@ def run(args: argparse.Namespace) -> None:
     """Runs a `ChunkedRollout` of random actions and prints its metrics."""
     settings = settings_of(args)
     params = {name: value for name, value in settings.items() if name != "max_episode_steps"}
+    simulate_devices(args.devices)
     try:
         if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
         stack = {"autoreset": args.autoreset, "reset_strategy": args.reset_strategy}
         env = jaxenv.load(args.id, args.num_envs, **stack, **settings)
-        rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed))
+        rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
     except TypeError as error:
@@ -73,11 +77,14 @@ def run(args: argparse.Namespace) -> None:
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"
     if args.json:
-        options = ("id", "num_envs", "num_steps", "seed", "max_episode_steps", "autoreset", "reset_strategy")
+        options = ("id", "num_envs", "num_steps", "seed", "devices", "max_episode_steps", "autoreset", "reset_strategy")
         given = {option: getattr(args, option) for option in options}
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
-    print(f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {name}, random actions, seed {args.seed}")
+    count = f"{args.devices} x " if args.devices > 1 else ""
+    print(
+        f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {count}{name}, random actions, seed {args.seed}"
+    )
     print(format_metrics(metrics, args.num_envs * args.num_steps))
 
 

@@ -14,13 +14,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-
 import jaxenv
 from jaxenv._names import did_you_mean
 from jaxenv.cli._arguments import (
     Help,
     add_assignments,
+    add_devices,
     add_seed,
     add_settings,
     add_time_limit,
@@ -28,6 +27,7 @@ from jaxenv.cli._arguments import (
     integer,
     one_line,
     settings_of,
+    simulate_devices,
 )
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.rollout import Table, TensorBoard, WandB
@@ -58,13 +58,7 @@ def add(commands) -> None:
         "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
     )
     add_seed(command)
-    command.add_argument(
-        "--devices",
-        metavar="N",
-        type=integer(1),
-        default=1,
-        help="number of devices that share the seeds; on a CPU, N of its threads",
-    )
+    add_devices(command, "number of devices that share the seeds, and the lanes of each if there are fewer seeds")
     command.add_argument(
         "--total-steps",
         metavar="T",
@@ -106,9 +100,7 @@ def run(args: argparse.Namespace) -> None:
     folder = args.out or default_folder(args.id)
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
-    if args.devices > 1:
-        with contextlib.suppress(RuntimeError):  # JAX has already started: its devices stay as they are
-            jax.config.update("jax_num_cpu_devices", args.devices)
+    simulate_devices(args.devices)
     try:
         from jaxenv.training import seeds
 

@@ -60,7 +60,7 @@ def rows_of(env: Environment) -> Rows:
     """The `Rows` of an environment."""
     if env.autoreset != "same_step":
         return Rows(False, frozenset())
-    state, _ = env._start_shapes()
+    state, _ = env.start_shapes()
     return Rows(True, frozenset(jax.eval_shape(env.info_of_state, state)))
 
 

@@ -181,7 +181,7 @@ def _programs(
     def render(variables: tuple, state: tuple, size: int):
         return environment(variables).render(of_state.unpack(state), size)
 
-    state, first = structure.unflatten(shapes)._start_shapes()
+    state, first = structure.unflatten(shapes).start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
     # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
     place = jax.sharding.SingleDeviceSharding(device)

@@ -8,18 +8,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
+from jaxenv import tree
 from jaxenv._checks import check_integer
+from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.environment import Environment
+from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout._policy import random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
-from jaxenv.rollout.metrics import Metrics, merge_totals, to_host
+from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
 from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
+# The mesh axis over which ``devices`` share the lanes.
+_AXIS = "lanes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +64,16 @@ class ChunkedRollout:
         chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
             possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
+        devices: how many devices share the lanes, equally many each, with the statistics of wrappers over all lanes.
+            The number changes no result but the rounding of floats.
 
     Attributes:
         chunks: rows per lane of each chunk.
         compile_seconds: how long compilation took.
 
     Raises:
-        ValueError: if a number is not an integer of at least 1, the environment has no ``AutoReset``, or ``metrics``
-            measures what the environment does not have.
+        ValueError: if a number is not an integer of at least 1, the environment has no ``AutoReset``, ``metrics``
+            measures what the environment does not have, there are fewer ``devices``, or they do not divide the lanes.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -81,6 +92,7 @@ class ChunkedRollout:
         metrics: Metrics | None = None,
         chunk_steps: int | None = None,
         initial_memory: Any = (),
+        devices: int = 1,
     ):
         check_integer("ChunkedRollout", "num_steps", num_steps, 1)
         check_integer("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
@@ -89,16 +101,22 @@ class ChunkedRollout:
             raise ValueError(f"ChunkedRollout: metrics must be a Metrics, got {metrics!r}")
         if env.autoreset is None:
             raise ValueError(f"ChunkedRollout: {env} has no AutoReset, so its lanes would not start another episode")
+        _check_devices(env, devices)
         self.chunks = chunk_lengths(num_steps, env.num_envs, chunk_steps)
         started = time.perf_counter()
-        program = _Program(random_policy(env) if policy is None else policy, metrics, initial_memory)
-        lowered = jax.jit(program.start).lower(env, key)
+        program = _Program(random_policy(env) if policy is None else policy, metrics, _AXIS if devices > 1 else None)
+        start, advance, inputs = program.start, program.advance, (env, initial_memory, key, None)
+        if devices > 1:
+            start, advance, inputs = _over_devices(program, env, initial_memory, key, devices)
+        lowered = jax.jit(start).lower(*inputs)
         _check_names(env, lowered.out_info[0], metrics)
-        self._start = functools.partial(lowered.compile(), env, key)
+        compiled = lowered.compile()
+        self._start = functools.partial(compiled, *inputs)
+        carry = jax.tree.map(_placed, lowered.out_info, compiled.output_shardings)
         self._advance: dict[int, Callable] = {}
         for length in set(self.chunks):
-            chunk = jax.jit(functools.partial(program.advance, num_steps=length), donate_argnums=1)
-            self._advance[length] = functools.partial(chunk.lower(env, lowered.out_info).compile(), env)
+            chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
+            self._advance[length] = functools.partial(chunk.lower(*inputs[:2], carry).compile(), *inputs[:2])
         self.compile_seconds = time.perf_counter() - started
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -185,31 +203,59 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
             )
 
 
+def _check_devices(env: Environment, devices: int) -> None:
+    check_integer("ChunkedRollout", "devices", devices, 1, len(jax.devices()))
+    if env.num_envs % devices:
+        raise ValueError(f"ChunkedRollout: devices must divide num_envs = {env.num_envs}, got {devices}")
+
+
+def _over_devices(
+    program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
+) -> tuple[Callable, Callable, Any]:
+    """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
+    mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
+    inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
+    specs = partition_specs((env, initial_memory), _AXIS)
+    specs_in = *specs, P(_AXIS) if key.ndim else P(), P(_AXIS)
+    carry = *partition_specs(env.start_shapes(), _AXIS), specs[1], P(_AXIS), P()
+
+    def advance(*args, num_steps):
+        function = functools.partial(program.advance, num_steps=num_steps)
+        return jax.shard_map(function, mesh=mesh, in_specs=(*specs, carry), out_specs=(carry, P()))(*args)
+
+    start = jax.shard_map(program.start, mesh=mesh, in_specs=specs_in, out_specs=carry)
+    return start, advance, jax.device_put(inputs, jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs_in))
+
+
+def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Program:
-    """The two functions that are compiled."""
+    """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
 
     policy: Callable
     metrics: Metrics
-    initial_memory: Any
+    axis_name: str | None
 
-    def start(self, env: Environment, key: jax.Array) -> Any:
+    def start(self, env: Environment, initial_memory: Any, key: jax.Array, env_id: Any) -> Any:
         """The carry before the first chunk."""
-        state, timestep = env.reset(key)
+        state, timestep = env.reset(key, env_id)
         measured = self.metrics.init(self._measurable(env, state, timestep))
-        return state, timestep, self.initial_memory, measured, self.metrics.totals(measured)
+        return state, timestep, tree.strong(initial_memory), measured, self._totals(measured)
 
-    def advance(self, env: Environment, carry: Any, *, num_steps: int) -> Any:
+    def advance(self, env: Environment, initial_memory: Any, carry: Any, *, num_steps: int) -> Any:
         """Steps all lanes; returns the next carry, and the metrics of these steps and of all so far."""
         state, timestep, memory, measured, cumulative = carry
-        recurrent = bool(jax.tree.leaves(self.initial_memory))
+        recurrent = bool(jax.tree.leaves(initial_memory))
         loop = PolicyLoop.create(
             "ChunkedRollout",
             env,
             self.policy,
             (state, timestep),
             None,
-            self.initial_memory,
+            initial_memory,
             memory if recurrent else None,
         )
 
@@ -226,10 +272,15 @@ class _Program:
         carry = (state, timestep, loop.memory), measured
         carry, _ = jax.lax.scan(functools.partial(block, size=size), carry, length=num_steps // size)
         carry, measured = block(carry, None, size=rest)[0] if rest else carry
-        totals = self.metrics.totals(measured)
+        totals = self._totals(measured)
         cumulative = merge_totals(cumulative, totals)
         metrics = self.metrics.compute(totals), self.metrics.compute(cumulative)
         return (*carry, self.metrics.clear_finished(measured), cumulative), metrics
+
+    def _totals(self, measured: Any) -> Totals:
+        """The totals of all lanes, also those of other shards."""
+        totals = self.metrics.totals(measured)
+        return totals if self.axis_name is None else totals.psum(self.axis_name)
 
     def _measurable(self, env: Environment, state: Any, timestep: TimeStep) -> TimeStep:
         """The row without the entries that in ``same_step`` mode are not measured unless they are named."""

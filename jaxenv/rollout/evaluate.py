@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, random, tree
+from jaxenv import _moments, _xla, random, tree
 from jaxenv._checks import check_integer, is_integer, is_real
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment, check_environment
@@ -119,18 +119,25 @@ def evaluate(
     *,
     initial_memory: Any = (),
     max_steps: int = 100_000,
+    env_id: jax.Array | None = None,
 ) -> Evaluation:
     """Plays exactly ``num_episodes`` whole episodes, ``num_episodes / num_envs`` in every lane. It can be jitted.
 
     The first N episodes to end in a batch are the short ones. A quota per lane avoids that bias.
 
+    Inside ``jax.shard_map`` every shard passes the ``env_id`` of its lanes and plays until these have finished, without
+    cross-device communication. Under plain ``jit`` over sharded keys all devices are asked after every step whether a
+    lane still plays.
+
     Args:
         env: an environment with ``AutoReset``.
         policy: as in `jaxenv.unroll`.
-        key: one typed key, or ``Key[num_envs]``.
-        num_episodes: a multiple of ``env.num_envs``; one per lane by default.
+        key: one typed key, or one per lane ``Key[B]``.
+        num_episodes: a multiple of the number of lanes B; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
         max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1.
+        env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
+            default.
 
     Raises:
         ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is not a positive multiple of the lanes,
@@ -138,27 +145,32 @@ def evaluate(
     """
     check_environment("evaluate", env)
     check_integer("evaluate", "max_steps", max_steps, 1)
-    num_episodes = env.num_envs if num_episodes is None else num_episodes
-    if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % env.num_envs:
-        raise ValueError(
-            f"evaluate: num_episodes must be a positive multiple of num_envs = {env.num_envs}, got {num_episodes}"
-        )
+    name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", env_id.shape[0])
+    num_episodes = lanes if num_episodes is None else num_episodes
+    if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % lanes:
+        raise ValueError(f"evaluate: num_episodes must be a positive multiple of {name} = {lanes}, got {num_episodes}")
     if env.autoreset is None:
         raise ValueError(f"evaluate: {env} has no AutoReset, so its lanes would not start another episode")
-    state, timestep = env.reset(key)
-    lanes, quota = env.num_envs, int(num_episodes) // env.num_envs
+    state, timestep = env.reset(key, env_id)
+    quota = int(num_episodes) // lanes
     if timestep.step_type.shape != (lanes,):
         raise ValueError(f"evaluate: {env} has {lanes} lanes, got {timestep.step_type.shape[0]} keys")
     loop = PolicyLoop.create("evaluate", env, policy, (state, timestep), None, initial_memory, None)
-    shape = (lanes, quota)
-    record = Evaluation(
-        jnp.zeros(shape + timestep.reward.shape[1:], jnp.float32),
-        jnp.zeros(shape, jnp.int32),
-        jnp.zeros(shape, bool),
-        jnp.zeros(shape, bool),
-        jnp.zeros(shape, bool),
-    )
-    lane = np.arange(lanes, dtype=np.int32)
+
+    kinds = (timestep.reward, jnp.float32), (timestep.step_type, jnp.int32), (timestep.step_type, bool)
+    # On the devices of the lanes from the start, as the carry of a loop must be.
+    zeros = _xla.vary_like(timestep.step_type, [jnp.zeros(x.shape, dtype) for x, dtype in kinds])
+    reward, count, flags = _xla.sharded_like(loop.words[0], zeros)
+    none = Sum(reward, reward)
+
+    def per_episode(x):  # [B, quota, ...]
+        return jnp.broadcast_to(x[:, None], (lanes, quota, *x.shape[1:]))
+
+    record = Evaluation(per_episode(none.value), per_episode(count), *(per_episode(flags) for _ in range(3)))
+    # Per lane, so that sharded lanes need no cross-device communication. Past its quota a lane writes out of bounds,
+    # and the write is dropped.
+    put = jax.vmap(lambda entries, i, x: entries.at[i].set(x, mode="drop"))
+    add = jax.vmap(lambda entries, i, x: entries.at[i].add(x, mode="drop"))
 
     def unfinished(carry):
         *_, count, steps = carry
@@ -169,19 +181,19 @@ def evaluate(
         (state, timestep, memory), _ = loop.step(tuple(carry))
         moved, last = ~timestep.is_first(), timestep.is_last()
         total = total.add(jnp.where(tree.expand(moved, timestep.reward.ndim), timestep.reward, np.float32(0)))
-        # Past its quota a lane writes out of bounds, and the write is dropped.
+        row = total.value, moved, timestep.terminated, last, last & timestep.env_info.get("abnormal", False)
+        returns, moved, terminated, last, abnormal = _xla.sharded_like(loop.words[0], row)
         record = Evaluation(
-            returns=record.returns.at[lane, count].set(total.value, mode="drop"),
-            lengths=record.lengths.at[lane, count].add(moved.astype(jnp.int32), mode="drop"),
-            terminated=record.terminated.at[lane, count].set(timestep.terminated, mode="drop"),
-            finished=record.finished.at[lane, count].set(last, mode="drop"),
-            abnormal=record.abnormal.at[lane, count].set(last & timestep.env_info.get("abnormal", False), mode="drop"),
+            returns=put(record.returns, count, returns),
+            lengths=add(record.lengths, count, moved.astype(jnp.int32)),
+            terminated=put(record.terminated, count, terminated),
+            finished=put(record.finished, count, last),
+            abnormal=put(record.abnormal, count, abnormal),
         )
-        total = tree.where(last, Sum.zeros(timestep.reward.shape), total)
+        total = tree.where(last, none, total)
         return state, timestep, memory, record, total, count + last.astype(jnp.int32), steps + 1
 
-    total = Sum.zeros(timestep.reward.shape)
-    start = (state, timestep, loop.memory, record, total, jnp.zeros(lanes, jnp.int32), np.int32(0))
+    start = (state, timestep, loop.memory, record, none, count, np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
     return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
 

@@ -27,6 +27,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # What the buffer keeps of every row.
@@ -180,7 +181,10 @@ class Losses(NamedTuple):
 
 
 def make_train(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> Callable[..., tuple[Learner, Curve]]:
     """Returns the whole training run as one function of a key, which can be jitted and vmapped.
 
@@ -189,13 +193,15 @@ def make_train(
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
         eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
             ``num_eval_episodes``.
+        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, with a buffer of their
+            own, and the batches.
 
     Returns:
         ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
         dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
         traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
     """
-    init, iteration = make_iteration(config, env, eval_env)
+    init, iteration = make_iteration(config, env, eval_env, mesh)
 
     def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
         learner = init(key, hyperparameters)
@@ -205,7 +211,10 @@ def make_train(
 
 
 def make_iteration(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
     """Splits the training run into equal iterations, for host loops that report or save after each one.
 
@@ -213,6 +222,7 @@ def make_iteration(
         config: the settings of the run.
         env: as in `make_train`.
         eval_env: as in `make_train`.
+        mesh: as in `make_train`.
 
     Returns:
         ``init(key, hyperparameters=None)``, which collects the rows of the warm-up and returns the initial `Learner`,
@@ -222,18 +232,20 @@ def make_iteration(
     env, eval_env = evaluation.environments("dqn", config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
-    view, metrics = evaluation.normalizer(config), rollout.Metrics()
+    lanes = Lanes("dqn", mesh)
+    num_envs, batch_size = lanes.share("num_envs", config.num_envs), lanes.share("batch_size", config.batch_size)
+    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:
         sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
-    replay = data.Replay(config.buffer_size // config.num_envs, config.num_envs, sampling=sampling)
+    replay = data.Replay(config.buffer_size // config.num_envs, num_envs, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
     adam = optax.scale_by_adam(eps=1e-5)
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = env.reset(env_key)
+        env_state, timestep = lanes.reset(env, env_key)
         params = network.init(network_key, see(timestep).observation[0])
         learner = Learner(
             params=params,
@@ -276,7 +288,7 @@ def make_iteration(
         policy = act(learner.params, epsilon)
         policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
-            env, policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
+            lanes.of(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
         )
         learner = dataclasses.replace(
             learner,
@@ -292,9 +304,7 @@ def make_iteration(
 
     def sample(settings: Config, learner: Learner, key: jax.Array, progress: jax.Array) -> tuple[Any, data.Batch]:
         exponent = settings.importance_exponent + (1 - settings.importance_exponent) * progress
-        _, batch = normalized.sample(
-            learner.statistics, learner.buffer, key, config.batch_size, config.n_step + 1, exponent
-        )
+        _, batch = normalized.sample(learner.statistics, learner.buffer, key, batch_size, config.n_step + 1, exponent)
         rows, last = batch.split()
         rows = dataclasses.replace(rows, timestep=jax.vmap(see)(rows.timestep))
         transitions = data.to_n_step_transitions(rows, see(last), config.n_step, settings.gamma)
@@ -312,8 +322,8 @@ def make_iteration(
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
         each = weight * (optax.huber_loss(error) if config.loss == "huber" else 0.5 * error**2)
-        valid = transitions.valid.astype(jnp.float32)
-        mean = Losses(*(jnp.sum(valid * x) / jnp.maximum(valid.sum(), 1) for x in (each, q_value, jnp.abs(error))))
+        share = lanes.weights(transitions.valid)
+        mean = Losses(*(jnp.sum(share * x) for x in (each, q_value, jnp.abs(error))))
         return mean.loss, (mean, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
@@ -324,6 +334,7 @@ def make_iteration(
             transitions, batch = sample(settings, learner, key, progress)
             target = targets(settings, learner, transitions)
             gradient, (losses, error) = jax.grad(loss, has_aux=True)(learner.params, transitions, target, batch.weight)
+            gradient, losses = lanes.mean((gradient, losses))
             gradient, _ = clip_norm.update(gradient, clip_norm.init(learner.params))
             direction, state = adam.update(gradient, learner.optimizer)
             params = jax.tree.map(lambda p, d: p - rate * d, learner.params, direction)
@@ -336,7 +347,8 @@ def make_iteration(
             return learner, losses
 
         sample_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        learner, losses = jax.lax.scan(descend, learner, jax.random.split(sample_key, config.num_gradient_steps))
+        keys = jax.random.split(lanes.own(sample_key), config.num_gradient_steps)
+        learner, losses = jax.lax.scan(descend, learner, keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
     # === 3. Evaluate: whole episodes ==================================================================================
@@ -345,17 +357,17 @@ def make_iteration(
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         epsilon = learner.hyperparameters["epsilon_end"] if config.eval_explore else np.float32(0)
         policy = act(learner.params, epsilon)
-        episodes = evaluation.evaluate(config, eval_env, policy, (), learner.statistics, key)
+        episodes = evaluation.evaluate(config, eval_env, policy, (), learner.statistics, key, lanes)
         rows = config.warmup_rows * config.num_envs
         curve = Curve(
             steps=learner.update * np.int32(config.rows_per_update) + np.int32(rows),
-            train=metrics.compute(metrics.totals(learner.metrics)),
+            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
             losses=losses,
             **episodes,
         )
         return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
 
-    return init, iteration
+    return lanes.over_devices(env, Learner, Curve, init, iteration)
 
 
 def make_policy(

@@ -9,6 +9,7 @@ from jaxenv import _export, rollout
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
 from jaxenv.training.config import RunConfig
+from jaxenv.training.lanes import Lanes
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
 
@@ -72,9 +73,11 @@ def environments(
     return env, eval_env
 
 
-def normalizer(config: RunConfig) -> Any:
-    """The transformer through which policy and learner see observations."""
-    return transformers.ObservationNormalizer(clip=10.0) if config.normalize_observation else transformers.Identity()
+def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
+    """The transformer through which policy and learner see observations, with statistics over a mesh axis."""
+    if not config.normalize_observation:
+        return transformers.Identity()
+    return transformers.ObservationNormalizer(clip=10.0, axis_name=axis_name)
 
 
 def evaluate(
@@ -84,6 +87,7 @@ def evaluate(
     memory: Any,
     statistics: Any,
     key: jax.Array,
+    lanes: Lanes,
 ) -> dict[str, jax.Array]:
     """Plays ``config.num_eval_episodes`` whole episodes; returns the last four fields of a `Curve`.
 
@@ -94,11 +98,18 @@ def evaluate(
         memory: its memory at the start of an episode, ``()`` for none.
         statistics: the statistics of the observations.
         key: a typed key.
+        lanes: which lanes of ``env`` this device plays, the same number of episodes in each.
     """
-    _, timestep = jax.eval_shape(env.reset, key)
+    _, timestep = lanes.of(env).start_shapes()
     policy, memory = normalizer(config).frozen().wrap_policy(policy, timestep, memory, state=statistics)
     episodes = rollout.evaluate(
-        env, policy, key, config.num_eval_episodes, initial_memory=memory, max_steps=config.max_eval_steps
+        lanes.of(env),
+        policy,
+        key,
+        lanes.share("num_eval_episodes", config.num_eval_episodes),
+        initial_memory=memory,
+        max_steps=config.max_eval_steps,
+        env_id=lanes.numbers(env),
     )
     return {
         "returns": episodes.returns,

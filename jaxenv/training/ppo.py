@@ -29,6 +29,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
 
 
@@ -140,7 +141,10 @@ class Losses(NamedTuple):
 
 
 def make_train(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> Callable[..., tuple[Learner, Curve]]:
     """Returns the whole training run as one function of a key, which can be jitted and vmapped.
 
@@ -149,13 +153,14 @@ def make_train(
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
         eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
             ``num_eval_episodes``.
+        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, and the minibatches.
 
     Returns:
         ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
         dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
         traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
     """
-    init, iteration = make_iteration(config, env, eval_env)
+    init, iteration = make_iteration(config, env, eval_env, mesh)
 
     def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
         learner = init(key, hyperparameters)
@@ -165,7 +170,10 @@ def make_train(
 
 
 def make_iteration(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
     """Splits the training run into equal iterations, for host loops that report or save after each one.
 
@@ -173,6 +181,7 @@ def make_iteration(
         config: the settings of the run.
         env: as in `make_train`.
         eval_env: as in `make_train`.
+        mesh: as in `make_train`.
 
     Returns:
         ``init(key, hyperparameters=None)``, which returns the initial `Learner`, and ``iteration(learner)``, which runs
@@ -182,14 +191,16 @@ def make_iteration(
     env, eval_env = evaluation.environments("ppo", config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
-    view, metrics = evaluation.normalizer(config), rollout.Metrics()
+    lanes = Lanes("ppo", mesh)
+    num_envs = lanes.share("num_envs", config.num_envs)
+    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     adam = optax.scale_by_adam(eps=1e-5)
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = env.reset(env_key)
-        memory = network.start(config.num_envs)
+        env_state, timestep = lanes.reset(env, env_key)
+        memory = network.start(num_envs)
         params = network.init(network_key, *_one_row(read(timestep.observation), memory))
         return Learner(
             params=params,
@@ -229,10 +240,10 @@ def make_iteration(
         return policy
 
     def collect(learner: Learner) -> tuple[Learner, rollout.Experience, Any]:
-        start = network.start(config.num_envs)
+        start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
-            env,
+            lanes.of(env),
             policy,
             learner.env_state,
             learner.timestep,
@@ -273,7 +284,7 @@ def make_iteration(
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
             batch = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=starts[0]))
             return dataclasses.replace(batch, memory=memory)
-        return jax.tree.map(lambda x: x.reshape(config.rows_per_update, *x.shape[2:]), batch)
+        return jax.tree.map(lambda x: x.reshape(advantage.size, *x.shape[2:]), batch)
 
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
@@ -283,12 +294,11 @@ def make_iteration(
             batch = dataclasses.replace(rows, memory=batch.memory)
         inputs, values, _ = heads(params, batch.observation, batch.memory, batch.starts)
         inputs = distributions.masked(inputs, batch.mask)
-        valid = batch.valid.astype(jnp.float32)
-        weight = valid / jnp.maximum(valid.sum(), 1)
+        weight = lanes.weights(batch.valid)
         advantage = batch.advantage
         if config.normalize_advantage:
-            advantage = advantage - jnp.sum(weight * advantage)
-            advantage = advantage / (jnp.sqrt(jnp.sum(weight * advantage**2)) + 1e-8)
+            advantage = advantage - lanes.mean(jnp.sum(weight * advantage))
+            advantage = advantage / (jnp.sqrt(lanes.mean(jnp.sum(weight * advantage**2))) + 1e-8)
         log_ratio = pi.log_probability(inputs, batch.sample) - batch.log_probability
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
@@ -311,7 +321,7 @@ def make_iteration(
 
         def descend(fitted, minibatch: "_Batch"):
             params, state = fitted
-            gradient, losses = jax.grad(loss, has_aux=True)(params, settings, minibatch)
+            gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
             gradient, _ = clip_norm.update(gradient, clip_norm.init(params))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * (1 - progress)
@@ -337,17 +347,17 @@ def make_iteration(
 
     def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        start = network.start(eval_env.num_envs)
-        episodes = evaluation.evaluate(config, eval_env, act(learner.params), start, learner.statistics, key)
+        start = network.start(lanes.of(eval_env).num_envs)
+        episodes = evaluation.evaluate(config, eval_env, act(learner.params), start, learner.statistics, key, lanes)
         curve = Curve(
             steps=learner.update * np.int32(config.rows_per_update),
-            train=metrics.compute(metrics.totals(learner.metrics)),
+            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
             losses=losses,
             **episodes,
         )
         return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
 
-    return init, iteration
+    return lanes.over_devices(env, Learner, Curve, init, iteration)
 
 
 def make_policy(

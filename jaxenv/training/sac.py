@@ -31,6 +31,7 @@ from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import MLP, Reader, Torso, dense
 
 
@@ -172,7 +173,10 @@ class Losses(NamedTuple):
 
 
 def make_train(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> Callable[..., tuple[Learner, Curve]]:
     """Returns the whole training run as one function of a key, which can be jitted and vmapped.
 
@@ -181,6 +185,8 @@ def make_train(
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
         eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
             ``num_eval_episodes``.
+        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, with a buffer of their
+            own, and the batches.
 
     Returns:
         ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
@@ -190,7 +196,7 @@ def make_train(
     Raises:
         ValueError: unless the action is one array of floats with finite bounds, or for stacks that do not fit.
     """
-    init, iteration = make_iteration(config, env, eval_env)
+    init, iteration = make_iteration(config, env, eval_env, mesh)
 
     def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
         learner = init(key, hyperparameters)
@@ -200,7 +206,10 @@ def make_train(
 
 
 def make_iteration(
-    config: Config, env: Environment | None = None, eval_env: Environment | None = None
+    config: Config,
+    env: Environment | None = None,
+    eval_env: Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
     """Splits the training run into equal iterations, for host loops that report or save after each one.
 
@@ -208,6 +217,7 @@ def make_iteration(
         config: the settings of the run.
         env: as in `make_train`.
         eval_env: as in `make_train`.
+        mesh: as in `make_train`.
 
     Returns:
         ``init(key, hyperparameters=None)``, which returns the `Learner` after the warm-up, and ``iteration(learner)``,
@@ -219,16 +229,18 @@ def make_iteration(
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
-    view, metrics = evaluation.normalizer(config), rollout.Metrics()
-    replay = data.Replay(config.buffer_size // config.num_envs, config.num_envs)
+    lanes = Lanes("sac", mesh)
+    num_envs, batch_size = lanes.share("num_envs", config.num_envs), lanes.share("batch_size", config.batch_size)
+    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    replay = data.Replay(config.buffer_size // config.num_envs, num_envs)
     seen = data.TransformedReplay(replay, view.frozen())
     adam = optax.scale_by_adam()
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
-        env_state, timestep = env.reset(env_key)
-        noise = jnp.zeros((config.num_envs, pi.num_log_std), jnp.float32)
+        env_state, timestep = lanes.reset(env, env_key)
+        noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
         settings = config.arrays(hyperparameters)
         observation = read(timestep.observation)
         params = Weights(
@@ -284,7 +296,7 @@ def make_iteration(
         policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
         policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
         (env_state, timestep, (statistics, noise)), rows = jaxenv.unroll(
-            env,
+            lanes.of(env),
             policy,
             learner.env_state,
             learner.timestep,
@@ -311,7 +323,7 @@ def make_iteration(
     # === 2. Sample: transitions from the replay buffer, as the policy sees them =======================================
 
     def sample(learner: Learner, key: jax.Array) -> data.Transitions:
-        _, windows = seen.sample(learner.statistics, learner.buffer, key, config.batch_size)
+        _, windows = seen.sample(learner.statistics, learner.buffer, key, batch_size)
         batch = jax.tree.map(lambda x: x[0], data.to_transitions(*windows.split()))
         observation, next_observation = read(batch.observation), read(batch.next_observation)
         return dataclasses.replace(batch, observation=observation, next_observation=next_observation)
@@ -321,7 +333,7 @@ def make_iteration(
     def loss(params: Weights, target, settings: Config, batch: data.Transitions, key) -> tuple[jax.Array, Losses]:
         fixed = jax.lax.stop_gradient(params)
         temperature: Any = jnp.exp(fixed.log_temperature) if config.learn_temperature else settings.temperature
-        next_noise, noise = jax.random.normal(key, (2, config.batch_size, pi.num_log_std))
+        next_noise, noise = jax.random.normal(key, (2, batch_size, pi.num_log_std))
 
         def act(weights, observation, noise):
             inputs = policy_inputs(weights, observation)
@@ -337,8 +349,7 @@ def make_iteration(
         value = jnp.min(values(fixed.critics, batch.observation, action), axis=0)
         cost = temperature * log_p - value
 
-        valid = batch.valid.astype(jnp.float32)
-        weight = valid / jnp.maximum(valid.sum(), 1)
+        weight = lanes.weights(batch.valid)
         entropy = -jnp.sum(weight * jax.lax.stop_gradient(log_p))
         actor_loss, critic_loss = jnp.sum(weight * cost), jnp.sum(weight[None] * squared_error)
         total = actor_loss + critic_loss
@@ -354,14 +365,14 @@ def make_iteration(
             params, target, state = fitted
             sample_key, noise_key = jax.random.split(key)
             batch = sample(learner, sample_key)
-            gradient, losses = jax.grad(loss, has_aux=True)(params, target, settings, batch, noise_key)
+            gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, target, settings, batch, noise_key))
             direction, state = adam.update(gradient, state)
             params = jax.tree.map(lambda p, d: p - rate * d, params, direction)
             target = jax.tree.map(lambda old, new: old + settings.target_rate * (new - old), target, params.critics)
             return (params, target, state), losses
 
         learn_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(learn_key, config.num_gradient_steps)
+        keys = jax.random.split(lanes.own(learn_key), config.num_gradient_steps)
         fitted = learner.params, learner.target, learner.optimizer
         (params, target, state), losses = jax.lax.scan(descend, fitted, keys)
         learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
@@ -377,17 +388,17 @@ def make_iteration(
             return rollout.PolicyStep(pi.to_action(chosen), noise)
 
         _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        start = jnp.zeros((eval_env.num_envs, pi.num_log_std), jnp.float32)
-        episodes = evaluation.evaluate(config, eval_env, policy, start, learner.statistics, key)
+        start = jnp.zeros((lanes.of(eval_env).num_envs, pi.num_log_std), jnp.float32)
+        episodes = evaluation.evaluate(config, eval_env, policy, start, learner.statistics, key, lanes)
         curve = Curve(
             steps=(learner.update + np.int32(config.num_warmups)) * np.int32(config.rows_per_update),
-            train=metrics.compute(metrics.totals(learner.metrics)),
+            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
             losses=losses,
             **episodes,
         )
         return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
 
-    return init, iteration
+    return lanes.over_devices(env, Learner, Curve, init, iteration)
 
 
 def make_policy(

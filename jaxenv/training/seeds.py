@@ -8,6 +8,7 @@ file is written under another name and then moved.
 import csv
 import dataclasses
 import json
+import math
 import os
 import pathlib
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 
 from jaxenv import data, plot, tree
 from jaxenv._checks import check_integer
-from jaxenv.training import _algorithms, _run_films
+from jaxenv.training import _algorithms, _run_films, lanes
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve
 
@@ -70,7 +71,8 @@ def train(
             it.
         checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the seeds, equally many each, without communication. On a CPU,
+        devices: how many devices share the run. If they divide ``num_seeds`` they share the seeds, without
+            communication; otherwise several devices share the lanes of each seed, and average gradients. On a CPU,
             ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
 
     Raises:
@@ -88,8 +90,6 @@ def train(
     check_integer("train", "devices", devices, 1)
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
-    if num_seeds % devices:
-        raise ValueError(f"train: devices must divide num_seeds = {num_seeds}, got {devices}")
     algorithm = _algorithms.name_of("train", config)
     make_iteration = _algorithms.module("train", algorithm).make_iteration
     if film_every is not None:
@@ -98,8 +98,10 @@ def train(
             raise ValueError("train: film_every needs a folder")
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
-    init, iteration = make_iteration(config)
-    init_and_iteration = _over_seeds(init, devices), _over_seeds(iteration, devices)
+    groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
+    init, iteration = make_iteration(config, mesh=mesh if groups < devices else None)
+    init_and_iteration = _over_seeds(init, mesh), _over_seeds(iteration, mesh)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
@@ -110,11 +112,12 @@ def train(
     return runs if film_every is None else _run_films.filmed(runs, files.folder, config, film_every)
 
 
-def _over_seeds(function: Callable, devices: int) -> Callable:
-    """The function of one seed, for all seeds: vmapped on each device, without communication between devices."""
-    if devices == 1:
+def _over_seeds(function: Callable, mesh: jax.sharding.Mesh) -> Callable:
+    """The function of one seed, for all seeds: vmapped on each group of devices, without communication between them."""
+    if mesh.shape[lanes.AXIS] > 1:
+        return jax.vmap(function, spmd_axis_name="seeds")
+    if mesh.size == 1:
         return jax.vmap(function)
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("seeds",))
     seeds = jax.sharding.PartitionSpec("seeds")
     return jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=seeds, out_specs=seeds, check_vma=False)
 

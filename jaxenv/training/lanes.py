@@ -1,0 +1,151 @@
+"""The lanes of a learner over the devices of a mesh: what each device has of its own, and what they average."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from jaxenv._wrapper_bases.batch_wrapper import summed_over
+from jaxenv.data.replay.replay_state import ReplayState
+from jaxenv.environment import Environment
+from jaxenv.partition_specs import partition_specs
+from jaxenv.rollout.metrics import Totals
+from jaxenv.timestep import TimeStep
+
+T = TypeVar("T")
+AXIS = "lanes"
+
+# The fields of a learner that lead with lanes, and those of its evaluations.
+_PER_LANE = ("memory", "noise", "timestep", "metrics", "returns", "lengths", "terminated", "finished")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lanes:
+    """The lanes that a learner steps: all of them, or on a mesh those of one device.
+
+    Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
+    Without a mesh every method returns what it was given.
+
+    Attributes:
+        learner: the name of the learner, for errors.
+        mesh: a mesh with an axis ``"lanes"``, or ``None``.
+    """
+
+    learner: str
+    mesh: Mesh | None
+
+    @property
+    def axis_name(self) -> str | None:
+        """The mesh axis, for transformers and wrappers that sum over it."""
+        return None if self.mesh is None else AXIS
+
+    def share(self, name: str, number: int) -> int:
+        """What one device has of a setting that counts lanes, rows or episodes.
+
+        Raises:
+            ValueError: if the devices cannot share it equally.
+        """
+        devices = 1 if self.mesh is None else self.mesh.shape[AXIS]
+        if number % devices:
+            raise ValueError(f"{self.learner}: {name} must be a multiple of the {devices} devices, got {number}")
+        return number // devices
+
+    def of(self, env: Environment) -> Environment:
+        """The stack of one device's lanes."""
+        numbers = self.numbers(env)
+        return env if numbers is None else summed_over(env, AXIS).take(numbers)
+
+    def reset(self, env: Environment, key: jax.Array) -> tuple[Any, TimeStep]:
+        """``env.reset`` of one device's lanes, which keep the numbers that they have among all."""
+        return self.of(env).reset(key, self.numbers(env))
+
+    def numbers(self, env: Environment) -> jax.Array | None:
+        """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
+        if self.mesh is None:
+            return None
+        lanes = self.share("the number of lanes", env.num_envs)
+        return jax.lax.axis_index(AXIS) * np.int32(lanes) + jnp.arange(lanes, dtype=jnp.int32)
+
+    def own(self, key: jax.Array) -> jax.Array:
+        """Another key on every device, to draw from rows that differ."""
+        return key if self.mesh is None else jax.random.fold_in(key, jax.lax.axis_index(AXIS))
+
+    def mean(self, values: T) -> T:
+        """Means over the devices, such as that of gradients; values that do not depend on the weights, in a loss."""
+        return values if self.mesh is None else jax.lax.pmean(values, AXIS)
+
+    def weights(self, valid: jax.Array) -> jax.Array:
+        """Weights ``[N]`` of rows for which sums, averaged over the devices, are means over all valid rows."""
+        weight = valid.astype(jnp.float32)
+        count = self.mean(weight.sum())
+        return weight / jnp.where(count > 0, count, np.float32(1))
+
+    def totals(self, totals: Totals) -> Totals:
+        """The totals of all lanes."""
+        return totals if self.mesh is None else totals.psum(AXIS)
+
+    def over_devices(
+        self, env: Environment, learner: type, curve: type, init: Callable, iteration: Callable
+    ) -> tuple[Callable, Callable]:
+        """The two functions of a learner over the whole mesh.
+
+        Args:
+            env: the stack to train on.
+            learner: the class of what ``init`` returns.
+            curve: the class of the evaluation that ``iteration`` returns too.
+            init: of one device's lanes.
+            iteration: of one device's lanes.
+        """
+        if self.mesh is None:
+            return init, iteration
+        specs = _specs(learner)
+        specs = dataclasses.replace(specs, env_state=partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS))
+
+        def init_of_device(key, hyperparameters):
+            return _joined(init(key, hyperparameters))
+
+        def iteration_of_device(learner):
+            learner, evaluation = iteration(_own(learner))
+            return _joined(learner), evaluation
+
+        # Without the check of types, for which every constant in a learner would have to be marked as varying.
+        over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
+        sharded = over_mesh(init_of_device, in_specs=(P(), P()), out_specs=specs)
+
+        def init_over_mesh(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Any:
+            return sharded(key, hyperparameters)
+
+        return init_over_mesh, over_mesh(iteration_of_device, in_specs=(specs,), out_specs=(specs, _specs(curve)))
+
+
+def _specs(cls: Any) -> Any:
+    """The partition specs of the fields of a learner, or of its evaluations."""
+    names = cls._fields if issubclass(cls, tuple) else [field.name for field in dataclasses.fields(cls)]
+    specs: dict[str, Any] = {name: P(AXIS) if name in _PER_LANE else P() for name in names}
+    if "buffer" in specs:
+        pages = P(None, AXIS)  # [C / 16, B, 16, ...]
+        specs["buffer"] = ReplayState(rows=pages, position=P(), origin=P(), sampling=P(AXIS))  # type: ignore[arg-type]
+    return cls(**specs)
+
+
+def _joined(learner: Any) -> Any:
+    """A device's learner as a part of that of all: priorities, which span its lanes, get an axis of devices."""
+    return _with_sampling(learner, lambda x: x[None])
+
+
+def _own(learner: Any) -> Any:
+    """The inverse of `_joined`."""
+    return _with_sampling(learner, lambda x: x[0])
+
+
+def _with_sampling(learner: Any, change: Callable) -> Any:
+    if not hasattr(learner, "buffer"):
+        return learner
+    sampling = jax.tree.map(change, learner.buffer.sampling)
+    return dataclasses.replace(learner, buffer=dataclasses.replace(learner.buffer, sampling=sampling))
