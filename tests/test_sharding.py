@@ -1,8 +1,10 @@
-"""Lanes sharded over four simulated devices, in a separate process."""
+"""Lanes sharded over simulated devices, in separate processes."""
 
 import os
 import subprocess
 import sys
+
+from tests import eight_devices
 
 _ON_FOUR_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np
@@ -72,3 +74,15 @@ def test_sharded_lanes_equal_unsharded_ones_without_collectives():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["select", "compact"]
+
+
+def test_results_are_the_same_on_one_two_four_and_eight_devices():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.eight_devices"],
+        env={**os.environ, "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [check.__name__ for check in eight_devices.CHECKS]

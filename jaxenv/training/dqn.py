@@ -232,8 +232,8 @@ def make_iteration(
     env, eval_env = evaluation.environments("dqn", config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
-    lanes = Lanes("dqn", mesh)
-    num_envs, batch_size = lanes.share("num_envs", config.num_envs), lanes.share("batch_size", config.batch_size)
+    lanes = Lanes(config, mesh)
+    num_envs, batch_size = lanes.share("num_envs"), lanes.share("batch_size")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:

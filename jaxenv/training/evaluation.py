@@ -106,7 +106,7 @@ def evaluate(
         lanes.of(env),
         policy,
         key,
-        lanes.share("num_eval_episodes", config.num_eval_episodes),
+        lanes.share("num_eval_episodes"),
         initial_memory=memory,
         max_steps=config.max_eval_steps,
         env_id=lanes.numbers(env),

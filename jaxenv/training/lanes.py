@@ -17,6 +17,7 @@ from jaxenv.environment import Environment
 from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout.metrics import Totals
 from jaxenv.timestep import TimeStep
+from jaxenv.training.config import RunConfig
 
 T = TypeVar("T")
 AXIS = "lanes"
@@ -33,28 +34,40 @@ class Lanes:
     Without a mesh every method returns what it was given.
 
     Attributes:
-        learner: the name of the learner, for errors.
+        config: the settings of the run.
         mesh: a mesh with an axis ``"lanes"``, or ``None``.
+
+    Raises:
+        ValueError: if the devices cannot share lanes and episodes of evaluations equally.
     """
 
-    learner: str
+    config: RunConfig
     mesh: Mesh | None
+
+    def __post_init__(self):
+        self.share("num_envs")
+        self.share("num_eval_episodes")
+
+    @property
+    def devices(self) -> int:
+        """The number of devices on the axis."""
+        return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     @property
     def axis_name(self) -> str | None:
         """The mesh axis, for transformers and wrappers that sum over it."""
         return None if self.mesh is None else AXIS
 
-    def share(self, name: str, number: int) -> int:
+    def share(self, name: str) -> int:
         """What one device has of a setting that counts lanes, rows or episodes.
 
         Raises:
             ValueError: if the devices cannot share it equally.
         """
-        devices = 1 if self.mesh is None else self.mesh.shape[AXIS]
-        if number % devices:
-            raise ValueError(f"{self.learner}: {name} must be a multiple of the {devices} devices, got {number}")
-        return number // devices
+        number = getattr(self.config, name)
+        if number % self.devices:
+            raise ValueError(f"{self.config.owner}: {self.devices} devices must divide {name}, got {number}")
+        return number // self.devices
 
     def of(self, env: Environment) -> Environment:
         """The stack of one device's lanes."""
@@ -69,8 +82,10 @@ class Lanes:
         """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
         if self.mesh is None:
             return None
-        lanes = self.share("the number of lanes", env.num_envs)
-        return jax.lax.axis_index(AXIS) * np.int32(lanes) + jnp.arange(lanes, dtype=jnp.int32)
+        if env.num_envs % self.devices:
+            raise ValueError(f"{self.config.owner}: {self.devices} devices must divide the lanes, got {env.num_envs}")
+        count = env.num_envs // self.devices
+        return jax.lax.axis_index(AXIS) * np.int32(count) + jnp.arange(count, dtype=jnp.int32)
 
     def own(self, key: jax.Array) -> jax.Array:
         """Another key on every device, to draw from rows that differ."""

@@ -191,8 +191,8 @@ def make_iteration(
     env, eval_env = evaluation.environments("ppo", config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
-    lanes = Lanes("ppo", mesh)
-    num_envs = lanes.share("num_envs", config.num_envs)
+    lanes = Lanes(config, mesh)
+    num_envs = lanes.share("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     adam = optax.scale_by_adam(eps=1e-5)
 

@@ -229,8 +229,8 @@ def make_iteration(
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
-    lanes = Lanes("sac", mesh)
-    num_envs, batch_size = lanes.share("num_envs", config.num_envs), lanes.share("batch_size", config.batch_size)
+    lanes = Lanes(config, mesh)
+    num_envs, batch_size = lanes.share("num_envs"), lanes.share("batch_size")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs)
     seen = data.TransformedReplay(replay, view.frozen())

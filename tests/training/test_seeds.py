@@ -324,6 +324,7 @@ def test_devices_that_do_not_exist_are_refused(devices, message):
 
 def test_two_devices_share_the_seeds_and_resume_what_they_have_saved(tmp_path):
     code = f"""
+import dataclasses
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
 from jaxenv.training import ppo, seeds
@@ -337,9 +338,9 @@ assert len(run.curve.returns.sharding.device_set) == 2, run.curve.returns.shardi
 assert len(jax.tree.leaves(run.learner.params)[0].sharding.device_set) == 2
 assert abs(returns[0] - jax.device_get(run.curve.returns)[0]).max() < 1e-3  # before the first rounding matters
 try:
-    seeds.train(config, 3, devices=2)
+    seeds.train(dataclasses.replace(config, num_envs=3), 3, devices=2)
 except ValueError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.stdout == "train: devices must divide num_seeds = 3, got 2\n", done.stderr
+    assert done.stdout == "ppo.Config: 2 devices must divide num_envs, got 3\n", done.stderr
