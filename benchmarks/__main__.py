@@ -14,6 +14,7 @@ PARTS = {
     "scaling": "time and memory over the number of lanes, compared with the peers, as a table and a plot",
     "compile": "compile time of a rollout, compared with gymnax",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
+    "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
     "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
     "to_gymnax": "trainers that vmap one lane, compared with this library's own batched loop and with gymnax",
     "generator": "random words per second, compared with the generators of JAX and Philox",
@@ -27,7 +28,7 @@ PARTS = {
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "suite": "all of the above but training and suites, each into its own result file",
+    "suite": "all of the above but devices, training and suites, each into its own result file",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.
