@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks import command, measure
+from benchmarks.libraries import SUITES
 from benchmarks.peers import PEERS
 
 TOLERANCE = 0.1
@@ -29,7 +30,7 @@ HIGHER_IS_BETTER = {
 }
 # Every contestant that is not this library.
 OTHERS = frozenset(
-    {*PEERS, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
+    {*PEERS, *SUITES, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
     | {"flashbax", "flashbax items", "rlax"}
 )
 

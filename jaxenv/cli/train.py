@@ -4,6 +4,7 @@ import argparse
 import ast
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
         )
         with (
             contextlib.ExitStack() as stack,
-            stops_at_once(_stopped),
+            stops_at_once(functools.partial(_stopped, seeds.can_resume(config))),
             progress(config.num_evaluations, "evaluations") as advance,
         ):
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
@@ -243,8 +244,10 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
         before = time.perf_counter()
 
 
-def _stopped() -> str:
+def _stopped(can_resume: bool) -> str:
     """What a run says when a signal ends it."""
+    if not can_resume:
+        return "jaxenv train: stopped; the folder keeps the policy of the last checkpoint"
     command = shlex.join(["jaxenv", *sys.argv[1:]])
     resume = command if "--resume" in sys.argv else f"{command} --resume"
     return f"jaxenv train: stopped; resume from the last checkpoint with: {resume}"

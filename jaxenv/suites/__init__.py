@@ -11,6 +11,7 @@ A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks
 """
 
 from jaxenv.suites import brax as brax
+from jaxenv.suites import bsuite as bsuite
 from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji

@@ -98,7 +98,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "MemoryChain-bsuite": {
             "env_options": {"memory_length": 40},
             "recurrent": 64,
-            "total_steps": 1_000_000,
+            "total_steps": 300_000,
             "num_envs": 64,
             "num_epochs": 4,
             "num_minibatches": 8,

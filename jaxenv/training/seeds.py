@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxenv import data, plot, tree
 from jaxenv._checks import check_integer
+from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _run_films, lanes
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve
@@ -76,9 +77,9 @@ def train(
             ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
 
     Raises:
-        ValueError: if the folder holds a run and ``resume`` is not set; for ``film_every`` without a folder or a
-            picture; if that run has another config, naming the
-            field; for an environment that the learner cannot learn; and for numbers out of range.
+        ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
+            field, or its environment lives outside JAX; for ``film_every`` without a folder or a picture; for an
+            environment that the learner cannot learn; and for numbers out of range.
         FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
             seed. The folder keeps the iterations before it.
         OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
@@ -101,19 +102,30 @@ def train(
     groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
     init, iteration = make_iteration(config, mesh=mesh if groups < devices else None)
-    init_and_iteration = _over_seeds(init, mesh), _over_seeds(iteration, mesh)
+    init_and_iteration = tuple(_over_seeds(function, num_seeds, mesh) for function in (init, iteration))
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     files = _Files(pathlib.Path(folder), json.loads(json.dumps(named)), threshold, checkpoint_every)
     files.check(resume)
+    if (files.folder / CHECKPOINT).exists() and not can_resume(config):
+        raise ValueError(
+            f"train: a run on {config.env_id} cannot be resumed: its lanes live outside JAX, no checkpoint has them"
+        )
     runs = _train(config, init_and_iteration, keys, files)
     return runs if film_every is None else _run_films.filmed(runs, files.folder, config, film_every)
 
 
-def _over_seeds(function: Callable, mesh: jax.sharding.Mesh) -> Callable:
+def can_resume(config: RunConfig) -> bool:
+    """Whether a checkpoint holds all of a run: not if the lanes of its environment live outside JAX."""
+    return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
+
+
+def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh) -> Callable:
     """The function of one seed, for all seeds: vmapped on each group of devices, without communication between them."""
+    if num_seeds == 1:  # no vmap: environments on the host cannot run under it
+        return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
     if mesh.shape[lanes.AXIS] > 1:
         return jax.vmap(function, spmd_axis_name="seeds")
     if mesh.size == 1:

@@ -175,14 +175,14 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
 
 def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num_seeds: int) -> dict[str, Any]:
     """Weights, statistics and the curve of all seeds."""
-    keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
-    learner = jax.eval_shape(jax.vmap(init), keys)
+    learner = jax.eval_shape(init, jax.random.key(0))
+    weights = {"params": learner.params, "statistics": learner.statistics}
     shapes = {name: np.empty(shape, dtype) for name, dtype, shape in info.leaves if name.startswith(("curve.", "iter"))}
     names = ("returns", "finished", "steps")
     if "iterations" not in shapes or any(f"curve.{name}" not in shapes for name in names):
         raise ValueError(f"load: {path} is not the checkpoint of a run")
     like = {
-        "learner": {"params": learner.params, "statistics": learner.statistics},
+        "learner": jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_seeds, *x.shape), x.dtype), weights),
         "curve": {name: shapes[f"curve.{name}"] for name in names},
         "iterations": shapes["iterations"],
     }

@@ -64,6 +64,7 @@ from jaxenv.wrappers.rescale_observation import RescaleObservation as RescaleObs
 from jaxenv.wrappers.reshape_observation import ReshapeObservation as ReshapeObservation
 from jaxenv.wrappers.resize_observation import ResizeObservation as ResizeObservation
 from jaxenv.wrappers.reward_from_info import RewardFromInfo as RewardFromInfo
+from jaxenv.wrappers.reward_noise import RewardNoise as RewardNoise
 from jaxenv.wrappers.run_stats import RunStats as RunStats
 from jaxenv.wrappers.scalarize_reward import ScalarizeReward as ScalarizeReward
 from jaxenv.wrappers.scale_image import ScaleImage as ScaleImage

@@ -27,5 +27,5 @@ def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys):
     assert "note: pgx: pgx is not installed: pip install" in capsys.readouterr().out
 
 
-def test_every_suite_is_in_the_table():
-    assert suites.CHECKED.keys() == SUITES.keys()
+def test_every_suite_of_another_library_is_in_the_table():
+    assert suites.CHECKED.keys() == SUITES.keys() - {"bsuite"}

@@ -124,6 +124,7 @@ WRAPPERS: dict[str, Entry] = {
     "ClipReward": Entry(bound("ClipReward", -0.5, 0.5)),
     "SparseReward": Entry(bound("SparseReward", 0.2)),
     "SignReward": Entry(bound("SignReward")),
+    "RewardNoise": Entry(bound("RewardNoise", 0.3)),
     "RewardFromInfo": Entry(bound("RewardFromInfo", lambda info: info["reward_dist"] + info["reward_ctrl"]), paying),
     "VectorReward": Entry(bound("VectorReward", ("cost",), (1, -1)), paying),
     "ScalarizeReward": Entry(bound("ScalarizeReward", (1, 2)), lambda: wrappers.VectorReward(paying(), ("cost",))),

@@ -1,0 +1,276 @@
+"""Environments of other libraries, run by this library and by their own wrappers; and native ids of the same name.
+
+``python -m benchmarks libraries --ids jumanji:Snake-v1 brax:ant --num-envs 64``. See README.md.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure, ours
+from benchmarks.measure import Contestant, Row, jax_contestant
+from benchmarks.peers import Unavailable
+from jaxenv.cli._arguments import one_line
+
+DEFAULT_IDS = (
+    *("gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"),
+    *("jumanji:RubiksCube-v0", "jumanji:Maze-v0", "jumanji:Snake-v1"),
+    "brax:ant",
+    *("xminigrid:MiniGrid-EmptyRandom-5x5", "xminigrid:MiniGrid-DoorKey-5x5"),
+    *("navix:Navix-Empty-Random-5x5-v0", "navix:Navix-DoorKey-5x5-v0"),
+    "craftax:Craftax-Classic-Symbolic-v1",
+)
+# Native ids of the same task.
+NATIVE = {
+    "gymnax:CartPole-v1": "CartPole-v1",
+    "gymnax:Breakout-MinAtar": "Breakout-MinAtar",
+    "xminigrid:MiniGrid-EmptyRandom-5x5": "MiniGrid-Empty-Random-5x5-v0",
+    "xminigrid:MiniGrid-DoorKey-5x5": "MiniGrid-DoorKey-5x5-v0",
+    "navix:Navix-Empty-Random-5x5-v0": "MiniGrid-Empty-Random-5x5-v0",
+    "navix:Navix-DoorKey-5x5-v0": "MiniGrid-DoorKey-5x5-v0",
+}
+# A loop as a suite's own users write it: the state for keys [B], the state after a step, what a step returned as
+# (observation, reward, terminated, truncated, is_step), and the random actions for a state and keys [B].
+Loop = tuple[Callable, Callable, Callable, Callable]
+
+
+def gymnax(name: str, options: dict[str, Any]) -> Loop:
+    """``vmap`` of gymnax's ``step``, which restarts lanes itself."""
+    import gymnax
+
+    return _like_gymnax(*gymnax.make(name, **options))
+
+
+def craftax(name: str, options: dict[str, Any]) -> Loop:
+    """``vmap`` of the ``step`` of Craftax's environments with automatic restarts."""
+    from craftax.craftax_env import make_craftax_env_from_name
+
+    env = make_craftax_env_from_name(name, auto_reset=True, **options)
+    return _like_gymnax(env, env.default_params)
+
+
+def _like_gymnax(env: Any, params: Any) -> Loop:
+    def reset(keys):
+        observation, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
+        zeros = jnp.zeros(keys.shape[0])
+        return state, (observation, zeros, zeros.astype(bool), zeros.astype(bool))
+
+    def step(state, action, keys):
+        found = jax.vmap(env.step, in_axes=(0, 0, 0, None))(keys, state[0], action, params)
+        observation, state, reward, *ends = found[:-1]  # gymnax separates truncations, Craftax does not
+        return state, (observation, reward, ends[0], ends[1] if len(ends) > 1 else jnp.zeros_like(ends[0]))
+
+    sample = jax.vmap(env.action_space(params).sample)
+    return reset, step, lambda state: (*state[1], _all_steps(state[1][2])), lambda state, keys: sample(keys)
+
+
+def jumanji(name: str, options: dict[str, Any]) -> Loop:
+    """Jumanji's ``VmapAutoResetWrapper``, which restarts lanes in the step that ends them; actions by the masks."""
+    import jumanji
+    from jumanji.wrappers import VmapAutoResetWrapper
+
+    env = VmapAutoResetWrapper(jumanji.make(name, **options))
+    spec = env.action_spec
+
+    def read(state):
+        timestep = state[1]
+        return timestep.observation, timestep.reward, timestep.last(), jnp.zeros_like(timestep.last())
+
+    def sample(state, keys):
+        mask = getattr(state[1].observation, "action_mask", None)
+        if mask is not None and mask.shape[1:] == (getattr(spec, "num_values", None),):
+            return jax.vmap(lambda key, m: jax.random.categorical(key, jnp.where(m, 0.0, -jnp.inf)))(keys, mask)
+        low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)
+        draw = jax.vmap(lambda key: jax.random.randint(key, spec.shape, low, high + 1, spec.dtype))
+        return draw(keys)
+
+    return (
+        env.reset,
+        lambda state, action, keys: env.step(state[0], action),
+        lambda state: (*read(state), _all_steps(state[1].last())),
+        sample,
+    )
+
+
+def brax(name: str, options: dict[str, Any]) -> Loop:
+    """The wrappers of Brax's own trainers: lanes restart in the step that ends them, from their first state."""
+    from brax import envs
+    from brax.envs.wrappers import training
+
+    env = training.wrap(envs.get_environment(name, **options))
+
+    def read(state):
+        truncated = state.info["truncation"] > 0
+        return state.obs, state.reward, (state.done > 0) & ~truncated, truncated, _all_steps(state.done)
+
+    def sample(state, keys):
+        return jax.vmap(lambda key: jax.random.uniform(key, (env.action_size,), minval=-1.0, maxval=1.0))(keys)
+
+    return env.reset, lambda state, action, keys: env.step(state, action), read, sample
+
+
+def xminigrid(name: str, options: dict[str, Any]) -> Loop:
+    """XLand-MiniGrid's ``GymAutoResetWrapper`` under ``vmap``."""
+    import xminigrid
+    from xminigrid.wrappers import GymAutoResetWrapper
+
+    env, params = xminigrid.make(name, **options)
+    env = GymAutoResetWrapper(env)
+    num_actions = env.num_actions(params)
+    return (
+        jax.vmap(lambda key: env.reset(params, key)),
+        lambda state, action, keys: jax.vmap(lambda t, a: env.step(params, t, a))(state, action),
+        lambda t: (t.observation, t.reward, t.last() & (t.discount == 0), t.last() & (t.discount > 0), _all_steps(t)),
+        lambda state, keys: jax.vmap(lambda key: jax.random.randint(key, (), 0, num_actions))(keys),
+    )
+
+
+def navix(name: str, options: dict[str, Any]) -> Loop:
+    """``vmap`` of NAVIX's ``step``, which restarts lanes in the step after an end."""
+    import navix
+
+    env = navix.make(name, **options)
+
+    def read(t):
+        return t.observation, t.reward, t.step_type == 2, t.step_type == 1, t.t > 0
+
+    return (
+        jax.vmap(env.reset),
+        lambda state, action, keys: jax.vmap(env.step)(state, action),
+        read,
+        lambda state, keys: jax.vmap(lambda key: jax.random.randint(key, (), 0, env.action_space.n))(keys),
+    )
+
+
+SUITES = {f.__name__: f for f in (gymnax, craftax, jumanji, brax, xminigrid, navix)}
+
+
+def _all_steps(state: Any) -> jax.Array:
+    """Lanes that restart within the step make a step in every row."""
+    return jnp.ones(jax.tree.leaves(state)[0].shape[0], bool)
+
+
+def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], store: bool = False) -> Contestant:
+    """The loop of the library's own users, with its own restarts.
+
+    Raises:
+        Unavailable: If the library is not installed.
+    """
+    name, _, own = id.partition(":")
+    try:
+        reset, advance, read, sample = SUITES[name](own, options)
+    except ImportError as error:
+        raise Unavailable(f"{name} cannot be imported: {one_line(error)}") from None
+
+    def start(key):
+        key, key_reset, key_action = jax.random.split(key, 3)
+        state = reset(jax.random.split(key_reset, num_envs))
+        return state, key, sample(state, jax.random.split(key_action, num_envs))
+
+    def step(carry):
+        # The action is carried, as in the rollout of this library.
+        state, key, action = carry
+        key, key_step, key_action = jax.random.split(key, 3)
+        state = advance(state, action, jax.random.split(key_step, num_envs))
+        observation, reward, terminated, truncated, is_step = read(state)
+        row = Row(observation, action, reward, terminated, truncated, is_step)
+        return (state, key, sample(state, jax.random.split(key_action, num_envs))), row
+
+    return jax_contestant(name, start, step, num_envs, num_steps, store)
+
+
+def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+    """Runs all sides of one id, interleaved, and returns a row of the result file."""
+    env = jaxenv.load(id, num_envs=num_envs, **options)
+    contestants = [ours.rollout("jaxenv", env, num_steps), library(id, num_envs, num_steps, options)]
+    if id in NATIVE:
+        contestants.append(ours.rollout("native", jaxenv.make(NATIVE[id], num_envs=num_envs), num_steps))
+    samples = measure.sample_interleaved(contestants, repeats)
+    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
+    theirs = id.partition(":")[0]
+    return {
+        "id": id,
+        "options": options,
+        "num_envs": num_envs,
+        "num_steps": num_steps,
+        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
+        "ratios": {name: rate / rates[theirs] for name, rate in rates.items() if name != theirs},
+        "notes": [],
+    }
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table, with geometric means of the ratios."""
+    header = ["id", "lanes", "library", "jaxenv", "ratio", "native", "ratio", "compile s: library", "jaxenv"]
+    lines = []
+    for row in rows:
+        results, ratios, theirs = row["contestants"], row["ratios"], row["id"].partition(":")[0]
+        given = ", ".join(f"{name}={value}" for name, value in row["options"].items())
+        line = [row["id"] + (f" ({given})" if given else ""), str(row["num_envs"])]
+        line += [_thousands(results[theirs]), _thousands(results["jaxenv"]), f"{ratios['jaxenv']:.2f}x"]
+        line += [_thousands(results["native"]), f"{ratios['native']:.1f}x"] if "native" in results else ["-", "-"]
+        line += [f"{results[name]['compile_seconds']:.1f}" for name in (theirs, "jaxenv")]
+        lines.append(line)
+    title = (
+        "Thousand environment steps per second; ratio: how many times faster than the library with its own wrappers."
+    )
+    text = [title, measure.table(header, lines)]
+    if len(rows) > 1:
+        mean = statistics.geometric_mean(row["ratios"]["jaxenv"] for row in rows)
+        text.append(f"geometric mean of {len(rows)} rows: {mean:.2f}x")
+    return "\n".join(text)
+
+
+def _thousands(result: dict[str, Any]) -> str:
+    return f"{result['steps_per_second'] / 1e3:.3g}"
+
+
+# --- command line ----------------------------------------------------------------------------------------------------
+
+
+def suite_id(text: str) -> str:
+    """Checks that an id names a suite that has a loop here."""
+    if text.partition(":")[0] not in SUITES or ":" not in text:
+        raise argparse.ArgumentTypeError(f"must be SUITE:ID with one of {', '.join(SUITES)}, got {text!r}")
+    return text
+
+
+def option(text: str) -> tuple[str, str]:
+    """Parses ``NAME=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("libraries", __doc__ or "")
+    parser.add_argument("--ids", nargs="+", type=suite_id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
+    parser.add_argument(
+        "--options", nargs="*", type=option, default=[], metavar="NAME=VALUE", help="strings for the constructor"
+    )
+    parser.add_sizes(num_envs=[64], num_steps=256)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison, prints the table and writes the file."""
+    args = parse(arguments)
+    rows, notes = [], []
+    for id in args.ids:
+        for num_envs in args.num_envs:
+            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            try:
+                rows.append(compare(id, dict(args.options), num_envs, args.num_steps, args.repeats))
+            except (ImportError, Unavailable, ValueError) as error:
+                notes.append(f"note: {id}: {one_line(error)}")
+    print(*notes, sep="\n", end="", file=sys.stderr)
+    return command.finish("libraries", args, rows, report, repeats=args.repeats, policy="random")

@@ -1,0 +1,33 @@
+"""Environments of other libraries: both sides play the same task, and count the same steps."""
+
+import pytest
+
+from benchmarks import libraries
+from tests.benchmarks.sizes import LANES, STEPS
+
+
+def test_a_suite_is_compared_with_its_own_wrappers_and_a_native_id(run, capsys):
+    (row,) = run("libraries", "--ids", "gymnax:CartPole-v1")["rows"]
+    assert row["contestants"].keys() == {"jaxenv", "gymnax", "native"}
+    assert row["ratios"].keys() == {"jaxenv", "native"}
+    for name, found in row["contestants"].items():
+        # gymnax restarts lanes within a step, so every one of its rows is a step; random episodes last about 20 steps.
+        expected = LANES * STEPS - (0 if name == "gymnax" else found["episodes"][0])
+        assert abs(found["steps"][0] - expected) <= LANES
+        assert 5 <= found["episodes"][0] <= 40
+    assert "gymnax:CartPole-v1" in capsys.readouterr().out
+
+
+def test_a_library_that_is_missing_is_a_note(run, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jumanji", None)
+    assert run("libraries", "--ids", "jumanji:Snake-v1")["rows"] == []
+    assert "note: jumanji:Snake-v1: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bad", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_an_id_without_a_loop_is_refused(bad, capsys):
+    with pytest.raises(SystemExit):
+        libraries.parse(["--ids", bad])
+    assert f"must be SUITE:ID with one of gymnax, craftax, jumanji, brax, xminigrid, navix, got '{bad}'" in (
+        capsys.readouterr().err
+    )
