@@ -1,8 +1,8 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
-All seeds are one compiled function under `jax.vmap`. After every iteration a folder holds all results so far. A run
-that was killed, at whatever moment, resumes from its last checkpoint, bit for bit as if it had never stopped: every
-file is written under another name and then moved.
+All seeds are one compiled function under `jax.vmap`, on the devices of one or of several processes. After every
+iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
+checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved.
 """
 
 import csv
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import data, plot, tree
+from jaxenv import _processes, data, plot, tree
 from jaxenv._checks import check_integer
 from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _run_films, lanes
@@ -72,7 +72,7 @@ def train(
             it.
         checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the run. If they divide ``num_seeds`` they share the seeds, without
+        devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds`` they share the seeds, without
             communication; otherwise several devices share the lanes of each seed, and average gradients. On a CPU,
             ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
 
@@ -89,6 +89,8 @@ def train(
     check_integer("train", "seed", seed, 0)
     check_integer("train", "checkpoint_every", checkpoint_every, 1)
     check_integer("train", "devices", devices, 1)
+    if jax.process_count() > 1 and devices != len(jax.devices()):
+        raise ValueError(f"train: devices must be {len(jax.devices())}, those of all processes, got {devices}")
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
     algorithm = _algorithms.name_of("train", config)
@@ -109,6 +111,7 @@ def train(
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     files = _Files(pathlib.Path(folder), json.loads(json.dumps(named)), threshold, checkpoint_every)
     files.check(resume)
+    _processes.by_the_first(lambda: None)  # no process makes files before all have checked
     if (files.folder / CHECKPOINT).exists() and not can_resume(config):
         raise ValueError(
             f"train: a run on {config.env_id} cannot be resumed: its lanes live outside JAX, no checkpoint has them"
@@ -145,16 +148,18 @@ def _train(
     learners, evaluations = advance.eval_shape(start.eval_shape(keys))  # the calls below trace nothing again
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)
     if files is not None:
-        files.claim()
+        _processes.by_the_first(files.claim)
     if files is not None and (files.folder / CHECKPOINT).exists():
         shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
         run = data.restore(files.folder / CHECKPOINT, shapes)
+        run = dataclasses.replace(run, learner=_processes.spread(run.learner))
     else:
         run = Run(start(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
     if int(run.iterations) == config.num_evaluations:
         yield run
     for number in range(int(run.iterations), config.num_evaluations):
         learner, evaluation = advance(run.learner)
+        evaluation = _processes.gathered(evaluation)
         _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
         curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
         run = Run(learner, curve, run.iterations + np.int32(1))
@@ -170,7 +175,7 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
         for path, x in tree.flatten_with_path(learned)[0]
         if jnp.issubdtype(x.dtype, jnp.floating)
     ]
-    finite = np.array(jax.device_get(_all_finite([x for _, x in floats])))  # [leaves, N]
+    finite = np.array(jax.device_get(_processes.gathered(_all_finite([x for _, x in floats]))))  # [leaves, N]
     if finite.all():
         return
     seed = int(np.argmin(finite.all(axis=0)))
@@ -231,6 +236,10 @@ class _Files:
 
     def save(self, run: Run, num_evaluations: int) -> None:
         """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
+        whole = _processes.gathered(run)
+        _processes.by_the_first(lambda: self._write(whole, num_evaluations))
+
+    def _write(self, run: Run, num_evaluations: int) -> None:
         number = int(run.iterations)
         try:
             write_curve(self.folder / CURVE, run)

@@ -1,0 +1,62 @@
+"""Several processes of ``jax.distributed``: what they hold together, and what the first of them does for all."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+
+T = TypeVar("T")
+
+
+def gathered(values: T) -> T:
+    """The arrays of a tree, each whole in every process. All processes call it together.
+
+    Arrays that one process holds already are returned as they are.
+    """
+    return values if jax.process_count() == 1 else jax.tree.map(_gathered, values)
+
+
+def _gathered(x: Any) -> Any:
+    if not isinstance(x, jax.Array) or x.is_fully_addressable:
+        return x
+    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_gathered(jax.random.key_data(x)), impl=jax.random.key_impl(x))
+    return jnp.asarray(multihost_utils.process_allgather(x, tiled=True))
+
+
+def spread(values: T) -> T:
+    """The arrays of a tree, which every process holds whole, as arrays of the devices of all processes."""
+    return values if jax.process_count() == 1 else jax.tree.map(_spread, values)
+
+
+def _spread(x: Any) -> jax.Array:
+    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_spread(jax.random.key_data(x)), impl=jax.random.key_impl(x))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    whole = np.asarray(x)
+    return jax.make_array_from_callback(whole.shape, everywhere, lambda index: whole[index])
+
+
+def by_the_first(action: Callable[[], None]) -> None:
+    """Calls ``action`` in the first process; the others wait until it is done. All processes call it together.
+
+    Raises:
+        OSError: that of the action, in every process.
+    """
+    fault = None
+    if jax.process_index() == 0:
+        try:
+            action()
+        except OSError as error:
+            fault = error
+    if jax.process_count() > 1:
+        number = int(multihost_utils.broadcast_one_to_all(np.int32(fault.errno or -1 if fault else 0)))
+        if number and fault is None:
+            fault = OSError(number, f"the first process could not write: {os.strerror(abs(number))}")
+    if fault is not None:
+        raise fault
