@@ -103,7 +103,7 @@ def train(
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
     groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
-    init, iteration = make_iteration(config, mesh=mesh if groups < devices else None)
+    init, iteration = make_iteration(config, mesh=mesh) if groups < devices else make_iteration(config)
     init_and_iteration = tuple(_over_seeds(function, num_seeds, mesh) for function in (init, iteration))
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:

@@ -40,11 +40,13 @@ def check_shared(run, devices):
 
 def assert_close(a, b):
     a, b = (jax.device_get((dataclasses.replace(run, key=()), curve)) for run, curve in (a, b))
-    assert_equal(a, b, rtol=2e-3)
+    assert_equal(a[0].params, b[0].params, rtol=1e-5)  # a gradient step changes them by 1e-3
+    assert_equal(a, b, rtol=1e-3)
 
 
-# One minibatch, so that the shuffle changes nothing.
+# One minibatch, so that the shuffle changes nothing; short episodes, so that devices have other numbers of valid rows.
 config = ppo.Config(
+    env_options={"force": 40.0},
     num_steps=8, num_epochs=2, num_minibatches=1, total_steps=256, recurrent=3,
     normalize_observation=True, wrappers=("NormalizeReward",), **SHORT
 )
