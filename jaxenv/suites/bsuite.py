@@ -18,7 +18,6 @@ from jaxenv._make import make
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
 from jaxenv.tree import Tree
-from jaxenv.wrappers import RewardNoise, TransformReward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +40,8 @@ class Experiment:
 
 _LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, *range(30, 101, 10))
 _SIZES = range(10, 51, 2)
-_NOISE_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
-_REWARD_SCALES = (0.001, 0.03, 1.0, 30.0, 1000.0)
-_ALIKE = ({},) * 20  # bsuite's differ in their seed, which is drawn anew for every run
+_SCALES = {"noise_scale": (0.1, 0.3, 1.0, 3.0, 10.0), "reward_scale": (0.001, 0.03, 1.0, 30.0, 1000.0)}
+_ALIKE: tuple[dict[str, Any], ...] = ({},) * 20  # bsuite's differ in their seed, which is drawn anew for every run
 
 
 def _swept(**settings: Any) -> tuple[dict[str, Any], ...]:
@@ -84,7 +82,8 @@ EXPERIMENTS = {
 }
 # Each of the basic experiments once more, with noisy and with scaled rewards.
 for _name, _basic in list(EXPERIMENTS.items())[:5]:
-    for _kind, _setting, _scales in (("noise", "noise_scale", _NOISE_SCALES), ("scale", "reward_scale", _REWARD_SCALES)):
+    for _setting, _scales in _SCALES.items():
+        _kind = "noise" if _setting == "noise_scale" else "scale"
         EXPERIMENTS[f"{_name}_{_kind}"] = dataclasses.replace(
             _basic,
             settings=tuple({**rest, _setting: scale} for scale in _scales for rest in _basic.settings[:4]),
@@ -109,7 +108,8 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
         raise ValueError(f"bsuite: no experiment {title!r}, {hint}")
     found = EXPERIMENTS[title]
     if not (index.isdecimal() and str(int(index)) == index and int(index) < len(found.settings)):
-        raise ValueError(f"bsuite: {title!r} has the settings {title}/0 to {title}/{len(found.settings) - 1}, got {name!r}")
+        last = len(found.settings) - 1
+        raise ValueError(f"bsuite: {title!r} has the settings {title}/0 to {title}/{last}, got {name!r}")
     return found, found.settings[int(index)]
 
 
@@ -148,13 +148,13 @@ def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
         raise ValueError(
             f"bsuite:{name}: {fixed[0]} is {setting[fixed[0]]!r} in this setting, load {found.env_id!r} to choose it"
         )
-    setting, wrappers = dict(setting), []
+    setting, own = dict(setting), []
     if (scale := setting.pop("noise_scale", None)) is not None:
-        wrappers.append(functools.partial(RewardNoise, scale=scale))
+        own.append(("RewardNoise", {"scale": scale}))
     if (scale := setting.pop("reward_scale", None)) is not None:
-        wrappers.append(functools.partial(TransformReward, fn=functools.partial(operator.mul, np.float32(scale))))
+        own.append(("TransformReward", {"fn": functools.partial(operator.mul, np.float32(scale))}))
     given = kwargs.pop("wrappers", ())
     if not isinstance(given, str):  # otherwise `make` says what it has to be
-        given = [*wrappers, *given]
+        given = [*own, *given]
     spec = dataclasses.replace(registry.spec(found.env_id), id=f"bsuite:{name}")
     return make(spec, num_envs, wrappers=given, **setting, **kwargs)

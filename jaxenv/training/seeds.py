@@ -72,9 +72,10 @@ def train(
             it.
         checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds`` they share the seeds, without
-            communication; otherwise several devices share the lanes of each seed, and average gradients. On a CPU,
-            ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
+        devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds``
+            they share the seeds, without communication; otherwise several devices share the lanes of each seed, and
+            average gradients. On a CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two
+            devices, a core each.
 
     Raises:
         ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
@@ -104,7 +105,7 @@ def train(
     groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
     init, iteration = make_iteration(config, mesh=mesh) if groups < devices else make_iteration(config)
-    init_and_iteration = tuple(_over_seeds(function, num_seeds, mesh) for function in (init, iteration))
+    init_and_iteration = _over_seeds(init, num_seeds, mesh), _over_seeds(iteration, num_seeds, mesh)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)

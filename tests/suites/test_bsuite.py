@@ -106,10 +106,10 @@ def test_wrappers_of_the_caller_stand_around_those_of_the_setting():
         ("catch/20", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch/20'"),
         ("catch", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch'"),
         ("catch/01", {}, "got 'catch/01'"),
-        ("deep_sea/0", {"size": 4}, "bsuite:deep_sea/0: size is 10 in this setting, load 'DeepSea-bsuite' to choose it"),
+        ("deep_sea/0", {"size": 4}, "bsuite:deep_sea/0: size is 10 in this setting, load 'DeepSea-bsuite' to"),
         ("catch/0", {"wrappers": "ClipReward"}, "make: wrappers must be a sequence of wrappers"),
     ],
 )
 def test_bad_ids_and_options_are_refused(id, options, message):
-    with pytest.raises(ValueError, match=message.replace("'", "['‘]").replace("(", r"\(")):
+    with pytest.raises(ValueError, match=message):
         jaxenv.load(f"bsuite:{id}", **options)
