@@ -3,10 +3,12 @@
 import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import tree
 from jaxenv.suites import craftax as suite
 from tests.suites.comparison import compare
 
@@ -47,15 +49,30 @@ def test_episodes_equal_those_of_craftax_with_its_limit_as_truncation():
 
 @pytest.fixture(scope="module")
 def two_episodes():
-    """An environment whose lanes have days of different lengths, and the rows of two of its episodes of one step."""
+    """An environment whose lanes have days of different lengths, and the rows of two of its episodes of one step.
+
+    The last step comes after Craftax's own time limit.
+    """
     env = load(num_envs=2, max_episode_steps=1, day_length=[300, 2])
     env = pickle.loads(pickle.dumps(env))
     state, row = jax.jit(env.reset)(jax.random.key(0))
     step, rows = jax.jit(env.step), [row]
-    for _ in range(3):
+    for number in range(3):
+        if number == 2:
+            state = jax.tree_util.tree_map_with_path(_after_the_limit, state)
         state, row = step(state, np.zeros(2, np.int32))
         rows.append(row)
     return env, jax.device_get(rows)
+
+
+def _after_the_limit(path, leaf):
+    return jnp.full_like(leaf, 20_000) if tree.path_name(path).endswith("env_state.timestep") else leaf
+
+
+def test_craftaxs_own_limit_is_out_of_reach(two_episodes):
+    _, rows = two_episodes
+    assert rows[3].is_last().all()
+    assert rows[3].truncated.all()
 
 
 def test_every_episode_starts_in_a_world_of_its_own_under_its_declared_bounds(two_episodes):
