@@ -1,6 +1,7 @@
 """Suites of other libraries: their versions, which ids load, and which pass the conformance kit.
 
-``python -m benchmarks suites --suites brax jumanji``. See README.md.
+``python -m benchmarks suites --suites brax jumanji``. See README.md. The checks of all suites take an hour or more, so
+``--update`` makes the table in parts: ``python -m benchmarks suites --suites brax --json suites.json --update``.
 """
 
 import argparse
@@ -23,9 +24,11 @@ from jaxenv.cli._arguments import one_line
 # The ids of each suite that are checked by default: quick ones that differ in what they exercise.
 CHECKED = {
     "brax": ("fast", "inverted_pendulum"),
+    "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Pixels-v1"),
     "gymnasium": ("CartPole-v1", "Blackjack-v1"),
     "gymnax": ("CartPole-v1", "Catch-bsuite"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),
+    "navix": ("Navix-Empty-Random-5x5-v0", "Navix-DoorKey-5x5-v0"),
     "pgx": ("tic_tac_toe", "connect_four"),
     "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),
 }
@@ -41,7 +44,8 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
     failed = {}
     for id in known if ids is None else ids:
         try:
-            env = jaxenv.load(f"{suite}:{id}", num_envs=2)
+            # Without restarts, which trace the start several times; the checks have them.
+            env = jaxenv.load(f"{suite}:{id}", num_envs=2, autoreset=None)
             state, _ = jax.eval_shape(env.reset, jax.random.key(0))
             jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
         except Exception as error:  # whatever another library raises belongs in the table
@@ -86,6 +90,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             cells = [*first, f"`{id}`", str(len(found.get("passed", ()))), *names]
             lines.append(f"| {' | '.join(cells)} |")
             first = ["", "", ""]
+        if not row["checked"]:
+            lines.append(f"| {' | '.join([*first, '-', '-', '-', '-'])} |")
     notes = [f"note: {note}" for row in rows for note in row["notes"]]
     return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
 
@@ -97,7 +103,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", metavar="ID", help="load these only, of one suite")
     parser.add_argument("--check", nargs="*", metavar="ID", help="check these, of one suite (default: two of each)")
     parser.add_json()
+    parser.add_argument("--update", action="store_true", help="keep the other suites' rows in the file of --json")
     args = parser.parse_args(arguments)
+    if args.update and args.json is None:
+        parser.error("argument --update: needs --json, the file to update")
     if len(args.suites) > 1 and (args.ids is not None or args.check):
         parser.error("argument --suites: --ids and --check are those of one suite, give it alone")
     return args
@@ -105,8 +114,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Surveys the suites, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+    args = parse(arguments)
+    kept = json.loads(args.json.read_text())["rows"] if args.update and args.json.is_file() else []
+    rows = {row["suite"]: row for row in kept}
     for suite in args.suites:
         print(f"{suite} ...", file=sys.stderr)
-        rows.append(survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check))
-    return command.finish("suites", args, rows, report)
+        rows[suite] = survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check)
+    return command.finish("suites", args, [rows[suite] for suite in sorted(rows)], report)

@@ -12,8 +12,10 @@ A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks
 
 from jaxenv.suites import brax as brax
 from jaxenv.suites import bsuite as bsuite
+from jaxenv.suites import craftax as craftax
 from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji
+from jaxenv.suites import navix as navix
 from jaxenv.suites import pgx as pgx
 from jaxenv.suites import xminigrid as xminigrid

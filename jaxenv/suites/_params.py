@@ -58,4 +58,7 @@ def map_lanes(function: Callable, values: Mapping[str, Any], ranks: Mapping[str,
     def one_lane(of_lane: dict, *arguments):
         return function({**values, **of_lane}, *arguments)
 
+    if jax.config.jax_debug_key_reuse:  # type: ignore[attr-defined]
+        # Under vmap a branch becomes a selection, which this check counts as a use of the keys that pass through.
+        return jax.lax.map(lambda given: one_lane(*given), (per_lane, *arguments))
     return jax.vmap(one_lane)(per_lane, *arguments)

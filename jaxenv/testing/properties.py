@@ -117,7 +117,7 @@ PROPERTIES: dict[str, Property] = {p.name: p for p in _ALL}
 # ``no_callback`` may opt out of them.
 HOST_OPT_OUTS = (
     *("cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop", "checkpoint_invariant"),
-    *("donation_safe", "no_word_reused", "step_repeatable", "inputs_unmodified", "immutable", "stays_finite"),
+    *("donation_safe", "step_repeatable", "inputs_unmodified", "immutable", "stays_finite"),
     *("actions_clipped", "restart_is_reset", "specs_at_boundaries", "unroll_in_halves"),
 )
 
@@ -127,8 +127,8 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "no_callback": "environments computed on the host, and films",
     "vmap_equals_loop": "environments computed on the host",
     "gradients_sound": "functions without a gradient",
-    "sharding_invariant": "state shared by the batch, films of one lane, or third-party loops that run until the last "
-    "lane has finished",
+    "sharding_invariant": "state shared by the batch, films of one lane, third-party loops that run until the last "
+    "lane has finished, or third-party branches and loops that shard_map cannot type",
     "batch_equals_single_lanes": "state shared by the batch",
     "permutation_equivariant": "state shared by the batch",
     "lane_independent": "state shared by the batch",
@@ -137,6 +137,7 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "growth_invariant": "state shared by the batch",
     "lanes_differ": "third-party code that starts all episodes alike",
     "episodes_differ": "third-party code that starts all episodes alike",
+    "no_word_reused": "environments computed on the host, or third-party code that uses a key twice",
     "within_specs": "third-party code whose bounds do not hold",
     "discount_zero_only_at_last": "discounts that mark more than the end of an episode",
     **dict.fromkeys(HOST_OPT_OUTS, "environments computed on the host"),

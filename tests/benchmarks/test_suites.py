@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from benchmarks import suites
 from jaxenv._make import SUITES
 
@@ -19,6 +21,26 @@ def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_
     assert lines[-1].startswith("note: gymnax:NoSuch-v0: ValueError: gymnax: no environment")
     (row,) = json.loads(path.read_text())["rows"]
     assert row["checked"]["CartPole-v1"]["id"] == "gymnax:CartPole-v1"
+
+
+def test_a_table_is_made_in_parts(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(suites, "survey", lambda suite, ids, checked: row(suite, 1))
+    path = tmp_path / "suites.json"
+    path.write_text(json.dumps({"rows": [row("pgx", 7), row("brax", 7)]}))
+    assert suites.main(["--suites", "gymnax", "pgx", "--json", str(path), "--update"]) == 0
+    assert [(r["suite"], r["ids"]) for r in json.loads(path.read_text())["rows"]] == [
+        ("brax", 7),
+        ("gymnax", 1),
+        ("pgx", 1),
+    ]
+    assert "| brax | 1.0 | 7 of 7 | - | - | - | - |" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        suites.main(["--update"])
+    assert "needs --json, the file to update" in capsys.readouterr().err
+
+
+def row(suite, ids):
+    return {"suite": suite, "version": "1.0", "ids": ids, "failed": {}, "checked": {}, "notes": []}
 
 
 def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys):

@@ -1,17 +1,19 @@
 """Episodes of a suite's environment, played here and by the suite's own functions from the same states and actions."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _typed_keys, rollout
+from jaxenv import _typed_keys, random, rollout
 from jaxenv._library import default_types
 from jaxenv.timestep import StepType
 from tests.suites.gymnax_rollouts import task_of
 
 
-def compare(env, num_steps, own_step, tolerance=1e-5, key=0):
+def compare(env, num_steps, own_step, tolerance=1e-5, key=0, keyed=False):
     """Plays ``num_steps`` random steps and asserts that the suite's own loop gives the same rows up to each end.
 
     Args:
@@ -22,6 +24,7 @@ def compare(env, num_steps, own_step, tolerance=1e-5, key=0):
             terminated and that the episode is over.
         tolerance: of observations and rewards, for rounding errors of two programs.
         key: the seed.
+        keyed: whether ``own_step`` takes a third argument, the key that the suite's step gets here.
 
     Returns:
         The trajectory ``[T, B]`` played here, and the number of its terminations and truncations.
@@ -31,17 +34,21 @@ def compare(env, num_steps, own_step, tolerance=1e-5, key=0):
     _, rows = jax.jit(lambda state, first: jaxenv.unroll(env, policy, state, first, num_steps))(state, first)
     single = env.unwrapped._single
     start = _typed_keys.from_words(single.shapes.key_kinds.value, task_of(state).env_state)
-    actions = jnp.moveaxis(rows.action, 0, 1)
+    given = [jnp.moveaxis(rows.action, 0, 1)]
+    if keyed:
+        clock = env.clock(state)
+        later = [dataclasses.replace(clock, step=clock.step + 1 + step) for step in range(num_steps)]
+        given.append(jnp.stack([random.jax_keys(clock.stream()) for clock in later], axis=1))
 
-    def one_lane(state, actions):
-        def step(state, action):
-            state, *row = own_step(state, action)
+    def one_lane(state, *given):
+        def step(state, given):
+            state, *row = own_step(state, *given)
             return _like(start, state), row
 
-        return jax.lax.scan(step, state, actions)[1]
+        return jax.lax.scan(step, state, given)[1]
 
     with default_types():
-        theirs = jax.device_get(jax.jit(jax.vmap(one_lane))(start, actions))
+        theirs = jax.device_get(jax.jit(jax.vmap(one_lane))(start, *given))
     observation, reward, terminated, over = jax.tree.map(lambda x: np.moveaxis(x, 1, 0), theirs)
     # Row t of an unroll is the one before action t.
     ours = jax.device_get(jax.tree.map(lambda x: x[1:], rows.timestep))

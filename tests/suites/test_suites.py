@@ -6,16 +6,19 @@ import pathlib
 import re
 import sys
 
+import jax
+import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv._make import SUITES
 from jaxenv.suites import _options
+from jaxenv.suites._params import map_lanes
 
 FOREIGN = sorted(SUITES.keys() - {"bsuite"})  # bsuite's experiments run on this library's own environments
 ROOT = pathlib.Path(__file__).parents[2]
 # The module that each suite imports.
-LIBRARIES = {"brax": "brax.envs"}
+LIBRARIES = {"brax": "brax.envs", "craftax": "craftax.craftax_env"}
 
 
 @pytest.mark.parametrize("suite", FOREIGN)
@@ -50,3 +53,22 @@ def test_options_are_frozen_and_thawed_to_equal_values():
     frozen = _options.freeze(value)
     assert hash(frozen) is not None
     assert _options.thaw(frozen) == ((1, 2), (3.5, "text"))
+
+
+def draws_one_number(values, key, again):
+    key = jax.lax.cond(again, lambda key: jax.random.fold_in(key, 1), lambda key: key, key)
+    return jax.random.uniform(key)
+
+
+def draws_a_number_twice(values, key, again):
+    return jax.lax.cond(again, lambda key: jax.random.uniform(key), lambda key: 0.0, key) + jax.random.uniform(key)
+
+
+def test_the_check_of_keys_follows_branches_in_which_a_key_is_used_once():
+    # Under vmap these branches are selections, and each of them counts as a use.
+    given = jax.random.split(jax.random.key(0), 2), np.array([False, True])
+    expected = map_lanes(draws_one_number, {}, {}, *given)
+    with jax.debug_key_reuse(True):
+        np.testing.assert_array_equal(map_lanes(draws_one_number, {}, {}, *given), expected)
+        with pytest.raises(jax.errors.KeyReuseError):
+            map_lanes(draws_a_number_twice, {}, {}, *given)

@@ -199,7 +199,7 @@ def starts_distribution(subject: Subject) -> str:
     If the environment declares ``initial_bounds``, that distribution is uniform between these bounds.
     """
     _require_random_start(subject)
-    task = subject.original.unwrapped.take(jnp.zeros(_NUM_STARTS, jnp.int32))
+    task = subject.original.unwrapped.take(jnp.zeros(_START_BLOCK, jnp.int32))
     words = jax.random.bits(subject.key, (2, _NUM_STARTS), jnp.uint32)
     numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
 
@@ -208,7 +208,10 @@ def starts_distribution(subject: Subject) -> str:
         state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
         return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
 
-    starts = to_numpy(two_starts(task, words, numbers))
+    # In blocks: 10,000 large worlds at once would take more memory than many machines have.
+    blocks = [slice(start, start + _START_BLOCK) for start in range(0, _NUM_STARTS, _START_BLOCK)]
+    parts = [to_numpy(two_starts(task, words[:, block], numbers[block])) for block in blocks]
+    starts = jax.tree.map(lambda *part: part[0] if is_key(part[0]) else np.concatenate(part), *parts)
     first, second = map(_columns, starts)
     stated = task.initial_bounds() if isinstance(task, Task) else None
     bounds = None if stated is None else [_columns(_as_state(side, starts[0])) for side in stated]
@@ -228,6 +231,7 @@ def starts_distribution(subject: Subject) -> str:
 
 
 _NUM_STARTS = 10_000
+_START_BLOCK = 1000
 _KS_LIMIT = 2.5  # exceeded by chance once in 100,000 tests
 _CORRELATION_LIMIT = 5.0  # in standard errors
 

@@ -1,0 +1,145 @@
+"""Craftax's environments as batched environments: ``jaxenv.load("craftax:Craftax-Symbolic-v1", num_envs=8)``.
+
+Worlds, rules, observations and rewards are computed by Craftax, written for one lane. Time limits and restarts are
+those of this library: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
+
+``tests/suites/test_craftax.py`` compares episodes with Craftax's own loop; ``docs/suites/craftax.md`` lists the
+mapping.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._checks import INT32_MAX
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._params import is_numeric, params_struct
+from jaxenv.suites._single import Single
+from jaxenv.suites._spaces import spec_of
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# Craftax has no registry. The rules of the two tasks are the same for symbols and pixels.
+_IDS = ("Craftax-Classic-Pixels-v1", "Craftax-Classic-Symbolic-v1", "Craftax-Pixels-v1", "Craftax-Symbolic-v1")
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: those of Craftax without auto-reset."""
+    _craftax()
+    return list(_IDS)
+
+
+def docstring(name: str) -> str:
+    """What Craftax says about one of its environments: nothing."""
+    check_known("craftax", name, ids())
+    return ""
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step or loading textures."""
+    check_known("craftax", name, ids())
+    built = single(name.replace("Pixels", "Symbolic"), ())
+    return built.action_spec.value, built.limit
+
+
+def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+    """Builds an environment of Craftax with its stack of wrappers, as `jaxenv.make` does for this library's own.
+
+    Args:
+        name: an id of Craftax.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        **kwargs: keywords of `jaxenv.make`; fields of Craftax's ``EnvParams``, which are params; fields of its
+            ``StaticEnvParams`` and ``fractal_noise_angles``, which are options. ``max_episode_steps`` is Craftax's
+            ``max_timesteps``.
+
+    Raises:
+        ImportError: if Craftax is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
+    """
+    check_known("craftax", name, ids())
+    if "max_timesteps" in kwargs:
+        rule = "max_timesteps is the time limit, pass max_episode_steps to load"
+        raise ValueError(f"craftax:{name}: {rule}, got {kwargs['max_timesteps']!r}")
+    built = single(name, ())
+    constructor = _fields(built.env.static_env_params) | {"fractal_noise_angles": None}
+    return load_task("craftax", single, name, num_envs, constructor, kwargs)
+
+
+class CraftaxSingle(Single):
+    """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once.
+
+    Attributes:
+        env: Craftax's object.
+        env_params: its ``EnvParams``.
+    """
+
+    reset_strategy = "compact"
+    opt_outs = {
+        "no_word_reused": "the world generator splits a key from which it has drawn",
+        "sharding_invariant": "Craftax's loops fail the type check of shard_map, they need check_vma=False",
+    }
+
+    def __init__(self, id: str, options: tuple):
+        self.owner = f"craftax:{id}"
+        arguments = {name: thaw(value) for name, value in options}
+        angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
+        # Craftax prints that it loads its textures.
+        with outside_traces(), reporting(self.owner, arguments), contextlib.redirect_stdout(sys.stderr):
+            self.env = _craftax().make_craftax_env_from_name(id, auto_reset=False)
+            if arguments:
+                self.env = type(self.env)(self.env.static_env_params.replace(**arguments))
+            self.env_params = self.env.default_params.replace(**angles)
+        self.limit = int(self.env_params.max_timesteps)
+        numbers = {name: np.asarray(value) for name, value in _fields(self.env_params).items() if is_numeric(value)}
+        del numbers["max_timesteps"]
+        self.params = params_struct(f"The params of {self.owner}.", numbers, _restore, (id, options))
+
+    def reset(self, values, key):
+        observation, state = self.env.reset_env(key, self._env_params(values))
+        return state, observation
+
+    def step(self, values, key, state, action):
+        observation, state, reward, terminated, _ = self.env.step_env(key, state, action, self._env_params(values))
+        return state, observation, reward, terminated, {}
+
+    def state_info(self, state, observation):
+        return {"achievements": state.achievements}
+
+    def declared_action(self):
+        return specs.discrete(self.env.num_actions, name="action")
+
+    def declared_observation(self):
+        if self.owner == "craftax:Craftax-Symbolic-v1":  # health and experience, in tenths, exceed the bound of 1
+            return None
+        return spec_of(self.env.observation_space(self.env_params), "observation")
+
+    def _env_params(self, values: dict[str, Any]) -> Any:
+        return self.env_params.replace(**values, max_timesteps=INT32_MAX)
+
+
+@functools.cache
+def single(id: str, options: tuple) -> CraftaxSingle:
+    """The environment of an id and its options; the same object for equal arguments."""
+    check_known("craftax", id, ids())
+    return CraftaxSingle(id, options)
+
+
+def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+    """Rebuilds pickled params."""
+    return dataclasses.replace(single(id, options).params, **values)
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    return {field.name: getattr(struct, field.name) for field in dataclasses.fields(struct)}
+
+
+def _craftax() -> Any:
+    return import_library("craftax.craftax_env", install_command("craftax"))

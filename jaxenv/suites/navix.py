@@ -1,0 +1,130 @@
+"""NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``.
+
+Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. Time limits and restarts are
+those of this library.
+
+``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
+"""
+
+import functools
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# Keywords of navix.make and of the environments' constructors. None stands for the value that the id registers.
+_ARGUMENTS: dict[str, Any] = dict.fromkeys(
+    ("observation_fn", "reward_fn", "termination_fn", "transitions_fn", "action_set")
+)
+_ARGUMENTS |= {"max_steps": 100, "gamma": 0.99, "penality_coeff": 0.0}
+# Families of ids whose starts draw several times from one key.
+_KEYS_REUSED = tuple(
+    f"Navix-{family}" for family in ("DoorKey-Random", "FourRooms", "GoToDoor", "KeyCorridor", "SimpleCrossing")
+)
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with NAVIX."""
+    return sorted(_navix().registry())
+
+
+def docstring(name: str) -> str:
+    """What NAVIX says about one of its environments; dataclasses without a text of their own show their signature."""
+    cls = type(single(name, ()).env)
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    return "" if text.startswith(f"{cls.__name__}(") else text
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    built = single(name, ())
+    return built.action_spec.value, built.limit
+
+
+def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+    """Builds an environment of NAVIX with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+
+    Args:
+        name: an id of NAVIX.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        **kwargs: keywords of `jaxenv.make`; keywords of ``navix.make``, such as ``observation_fn``. ``max_steps``, 100
+            by default, is the time limit unless ``max_episode_steps`` is given.
+
+    Raises:
+        ImportError: if NAVIX is not installed.
+        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
+    """
+    check_known("navix", name, _navix().registry())
+    return load_task("navix", single, name, num_envs, _ARGUMENTS, kwargs)
+
+
+class NavixSingle(Single):
+    """An environment of NAVIX; `single` builds each configuration once.
+
+    Its state is a pair of NAVIX's ``State`` and the number of steps. The state has no rendering cache: this picture of
+    the bare grid takes 12 kB per lane for 8 by 8 cells. A step draws it if the observation needs it.
+
+    Attributes:
+        env: the suite's object.
+    """
+
+    reset_strategy = "compact"
+
+    def __init__(self, id: str, options: tuple):
+        self.owner = f"navix:{id}"
+        self.opt_outs = {
+            "sharding_invariant": "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
+        }
+        if id.startswith(_KEYS_REUSED):
+            self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
+        arguments = {name: thaw(value) for name, value in options}
+        with outside_traces(), reporting(self.owner, arguments):
+            # NAVIX knows the spaces of its own observation functions only; the spec is that of the actual observations.
+            self.env = _navix().make(id, observation_space=(), **arguments)
+        self.limit = int(self.env.max_steps)
+
+    def reset(self, values, key):
+        timestep = self.env.reset(key)
+        return self._without_cache(timestep), timestep.observation
+
+    def step(self, values, key, state, action):
+        timestep = self.env._step(self.timestep(state), action)  # step also restarts episodes
+        return self._without_cache(timestep), timestep.observation, timestep.reward, timestep.is_termination(), {}
+
+    def timestep(self, state: tuple[Any, jax.Array]) -> Any:
+        """NAVIX's Timestep of a state; a step reads the state and the number of steps only."""
+        inner, steps = state
+        inner = inner.replace(cache=_navix().rendering.cache.RenderingCache.init(inner.grid))
+        fields = dict.fromkeys(("observation", "action", "reward", "step_type"), ())
+        return _navix().environments.environment.Timestep(t=steps, state=inner, **fields)
+
+    def declared_action(self):
+        return specs.discrete(int(self.env.action_space.n), name="action")
+
+    def declared_observation(self):
+        observed = self.shapes.observation
+        return specs.Bounded(observed.shape, np.uint8, 0, 255, "observation") if observed.dtype == np.uint8 else None
+
+    def _without_cache(self, timestep: Any) -> tuple[Any, jax.Array]:
+        return timestep.state.replace(cache=()), timestep.t
+
+
+@functools.cache
+def single(id: str, options: tuple) -> NavixSingle:
+    """The environment of an id and its options; the same object for equal arguments."""
+    check_known("navix", id, _navix().registry())
+    return NavixSingle(id, options)
+
+
+def _navix() -> Any:
+    return import_library("navix", install_command("navix"))
