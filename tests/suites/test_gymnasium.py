@@ -17,7 +17,7 @@ import pytest
 import jaxenv
 from jaxenv._library import default_types
 from jaxenv.suites import gymnasium as suite
-from jaxenv.suites._gymnasium_engine import _distinct
+from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError
 from jaxenv.testing import check_env
 from jaxenv.training import ppo
@@ -122,7 +122,8 @@ def test_seeds_differ_between_lanes_and_resets_and_follow_the_key(load):
 
 def test_equal_seeds_of_different_keys_are_replaced():
     seeds, keys = np.array([5, 2**32 - 1, 5, 2**32 - 1, 5], np.uint32), np.array([0, 1, 2, 3, 0], np.uint32)
-    assert _distinct(seeds, keys, np.zeros_like(keys)) == [5, 2**32 - 1, 6, 0, 5]
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**32) == [5, 2**32 - 1, 6, 0, 5]
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**31) == [5, 2**31 - 1, 6, 0, 5]
 
 
 def test_episodes_of_a_lane_differ(load):
