@@ -23,6 +23,7 @@ from jaxenv.cli._arguments import one_line
 # The ids of each suite that are checked by default: quick ones that differ in what they exercise.
 CHECKED = {
     "brax": ("fast", "inverted_pendulum"),
+    "envpool": ("CartPole-v1", "LunarLander-v3"),
     "gymnasium": ("CartPole-v1", "Blackjack-v1"),
     "gymnax": ("CartPole-v1", "Catch-bsuite"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),

@@ -34,6 +34,7 @@ SHOWN_ONLY = {
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
     "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
     "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/envpool.md": (1, "EnvPool is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/gymnasium.md": (1, "it needs Gymnasium 1.3: tests/suites/test_pages.py runs it"),
     "suites/jumanji.md": (1, "Jumanji is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/pgx.md": (1, "Pgx is not in the extra `test`: tests/suites/test_pages.py runs it"),
