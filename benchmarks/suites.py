@@ -28,6 +28,7 @@ CHECKED = {
     "gymnax": ("CartPole-v1", "Catch-bsuite"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),
     "pgx": ("tic_tac_toe", "connect_four"),
+    "playground": ("PendulumSwingup", "CartpoleBalance"),
     "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),
 }
 

@@ -17,4 +17,5 @@ from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji
 from jaxenv.suites import pgx as pgx
+from jaxenv.suites import playground as playground
 from jaxenv.suites import xminigrid as xminigrid

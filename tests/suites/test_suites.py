@@ -14,7 +14,7 @@ from jaxenv.suites import _options
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The module that each suite imports.
-LIBRARIES = {"brax": "brax.envs"}
+LIBRARIES = {"brax": "brax.envs", "playground": "mujoco_playground"}
 
 
 @pytest.mark.parametrize("suite", SUITES)
