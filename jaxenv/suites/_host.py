@@ -1,6 +1,7 @@
 """The environment whose lanes run outside JAX, in an engine that steps and restarts them."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -122,9 +123,15 @@ class HostEnvironment(Environment):
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):
             return jax.tree.map(jnp.array, function(*arguments))
-        arguments = jax.lax.stop_gradient(arguments)
+        leaves, structure = jax.tree.flatten(jax.lax.stop_gradient(arguments))
+        of_lane = [(x.shape[1:], np.dtype(x.dtype)) for x in leaves]
+
+        def unpacked(rows):
+            return function(*jax.tree.unflatten(structure, _from_bytes(np.asarray(rows), of_lane)))
+
         try:
-            return io_callback(function, shapes, *arguments, ordered=True)
+            # One array, since JAX takes 40 microseconds for each that it gives to a callback.
+            return io_callback(unpacked, shapes, _to_bytes(leaves), ordered=True)
         except ValueError as error:
             if "vmap" not in str(error):
                 raise
@@ -200,3 +207,23 @@ class HostEnvironment(Environment):
 
     def __repr__(self) -> str:
         return f"<{self}>"
+
+
+def _to_bytes(leaves: list[jax.Array]) -> jax.Array:
+    """Arrays ``[B, ...]`` as one array of bytes, uint8 ``[B, N]``."""
+
+    def rows(x: jax.Array) -> jax.Array:
+        x = x.astype(np.uint8) if x.dtype == bool else x
+        return jax.lax.bitcast_convert_type(x, np.uint8).reshape(len(x), -1)
+
+    return jnp.concatenate([rows(x) for x in leaves], axis=1)
+
+
+def _from_bytes(rows: np.ndarray, of_lane: list[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
+    """The arrays of `_to_bytes`, whose lanes have these shapes and dtypes."""
+    ends = np.cumsum([math.prod(shape) * dtype.itemsize for shape, dtype in of_lane])
+    parts = np.split(rows, ends[:-1], axis=1)
+    return [
+        np.ascontiguousarray(part).view(dtype).reshape(len(rows), *shape)
+        for part, (shape, dtype) in zip(parts, of_lane, strict=True)
+    ]

@@ -8,6 +8,7 @@ lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered 
 
 import inspect
 import math
+import warnings
 from typing import Any, Literal
 
 from jaxenv._checks import check_choice, is_real
@@ -16,6 +17,7 @@ from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
 from jaxenv.suites._host_stack import check_keywords, stack_around
 from jaxenv.suites._options import check_known, reporting
+from jaxenv.tree import Tree
 
 Vectorization = Literal["async", "sync", "native"]
 
@@ -37,9 +39,19 @@ def docstring(name: str) -> str:
     return text.removeprefix("## Description").strip()
 
 
-def action_and_limit(name: str) -> tuple[None, int | None]:
-    """The time limit of an environment; its action spec is left out, since one has to make the environment to know."""
-    return None, _spec(name).max_episode_steps
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment.
+
+    The environment is made and closed for that. The spec is ``None`` if this fails, as where its package is missing.
+    """
+    limit = _spec(name).max_episode_steps
+    engine = GymnasiumEngine(name, {}, 1, vectorization="sync", timeout=60.0, context="forkserver")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
+        try:
+            return engine.specs[1], limit
+        except Exception:  # of the environment's own code
+            return None, limit
 
 
 def load(

@@ -120,7 +120,7 @@ def test_an_environment_whose_models_would_be_downloaded_is_refused(monkeypatch)
         (
             "CartpoleBalance",
             {"simdt": 1.0},
-            "playground:CartpoleBalance: unknown keyword 'simdt', did you mean 'sim_dt'",
+            "CartpoleBalance: unknown keyword 'simdt', did you mean 'sim_dt'",
         ),
         ("CartpoleBalance", {"impl": "c"}, r"playground:CartpoleBalance: playground rejects \{'impl': 'c'\}"),
         ("CartpoleBalance", {"episode_length": 5}, "episode_length must be left out, it is the time limit, pass max_"),
