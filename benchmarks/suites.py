@@ -25,11 +25,13 @@ from jaxenv.cli._arguments import one_line
 CHECKED = {
     "brax": ("fast", "inverted_pendulum"),
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Pixels-v1"),
+    "envpool": ("CartPole-v1", "LunarLander-v3"),
     "gymnasium": ("CartPole-v1", "Blackjack-v1"),
     "gymnax": ("CartPole-v1", "Catch-bsuite"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),
     "navix": ("Navix-Empty-Random-5x5-v0", "Navix-DoorKey-5x5-v0"),
     "pgx": ("tic_tac_toe", "connect_four"),
+    "playground": ("PendulumSwingup", "CartpoleBalance"),
     "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),
 }
 

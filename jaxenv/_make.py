@@ -77,7 +77,10 @@ def make(
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
-_SUITES = ("brax", "bsuite", "craftax", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "xminigrid")
+_SUITES = (
+    *("brax", "bsuite", "craftax", "envpool", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "playground"),
+    "xminigrid",
+)
 SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
 
 

@@ -35,10 +35,12 @@ SHOWN_ONLY = {
     "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
     "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/craftax.md": (2, "Craftax is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/envpool.md": (1, "EnvPool is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/gymnasium.md": (1, "it needs Gymnasium 1.3: tests/suites/test_pages.py runs it"),
     "suites/jumanji.md": (1, "Jumanji is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/navix.md": (1, "NAVIX is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/pgx.md": (1, "Pgx is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/playground.md": (1, "Playground is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/xminigrid.md": (2, "XLand-MiniGrid is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "guides/interop.md": (6, "torch, stable-baselines3 and Brax are not in the extra `test`: see tests/clients"),
 }

@@ -2,20 +2,23 @@
 
 A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. A module has ``load``,
 ``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
-``gymnasium`` has no ``single``: its environments run outside JAX, as a ``_host.HostEnvironment``. Below all others are
+``envpool`` and ``gymnasium`` have no ``single``: their environments run outside JAX. Below all others are
 
 - ``_single``: the functions of one lane that a suite implements, with shapes and specs;
 - ``_task``: the task that maps them over lanes, and how its stack is built;
 - ``_options``: constructor arguments as keywords of ``load``;
-- ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces.
+- ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces;
+- ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
 """
 
 from jaxenv.suites import brax as brax
 from jaxenv.suites import bsuite as bsuite
 from jaxenv.suites import craftax as craftax
+from jaxenv.suites import envpool as envpool
 from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jumanji as jumanji
 from jaxenv.suites import navix as navix
 from jaxenv.suites import pgx as pgx
+from jaxenv.suites import playground as playground
 from jaxenv.suites import xminigrid as xminigrid

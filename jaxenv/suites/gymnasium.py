@@ -8,26 +8,18 @@ lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered 
 
 import inspect
 import math
+import warnings
 from typing import Any, Literal
 
-import jax
-
-from jaxenv import _make, specs, stack
-from jaxenv._checks import check_bool, check_choice, check_integer, is_integer, is_real
-from jaxenv._make import OPTIONS
+from jaxenv._checks import check_choice, is_real
 from jaxenv.environment import Environment
-from jaxenv.suites._gymnasium_engine import Engine, gymnasium
-from jaxenv.suites._gymnasium_engine import HostEnvironmentError as HostEnvironmentError
-from jaxenv.suites._host import HostEnvironment
+from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
+from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
+from jaxenv.suites._host_stack import check_keywords, stack_around
 from jaxenv.suites._options import check_known, reporting
-from jaxenv.wrappers import ClipAction
+from jaxenv.tree import Tree
 
 Vectorization = Literal["async", "sync", "native"]
-# What Gymnasium's engines do themselves.
-_OWN = {
-    "reset_strategy": "the engine restarts lanes",
-    "fixed_reset_key": "the engine seeds a lane once, at a reset",
-}
 
 
 def ids() -> list[str]:
@@ -47,9 +39,19 @@ def docstring(name: str) -> str:
     return text.removeprefix("## Description").strip()
 
 
-def action_and_limit(name: str) -> tuple[None, int | None]:
-    """The time limit of an environment; its action spec is left out, since one has to make the environment to know."""
-    return None, _spec(name).max_episode_steps
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment.
+
+    The environment is made and closed for that. The spec is ``None`` if this fails, as where its package is missing.
+    """
+    limit = _spec(name).max_episode_steps
+    engine = GymnasiumEngine(name, {}, 1, vectorization="sync", timeout=60.0, context="forkserver")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
+        try:
+            return engine.specs[1], limit
+        except Exception:  # of the environment's own code
+            return None, limit
 
 
 def load(
@@ -90,43 +92,23 @@ def load(
     """
     owner = f"gymnasium:{name}"
     spec = _spec(name)
-    check_integer(owner, "num_envs", num_envs, 1)
+    check_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
     check_choice(owner, "vectorization", vectorization, ("async", "sync", "native"))
     check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
-    check_choice(owner, "mode", mode, ("train", "eval"))
-    check_bool(owner, "clip_action", clip_action)
     if not (is_real(timeout) and 0 < timeout < math.inf):
         raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
-    if autoreset != "next_step":
-        rule = "autoreset must be 'next_step', since the engine restarts lanes and does not keep the last observation"
-        raise ValueError(f"{owner}: {rule} of another mode, got {autoreset!r}")
-    for option in sorted(kwargs.keys() & set(OPTIONS)):
-        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
     if vectorization == "native" and spec.vector_entry_point is None:
         raise ValueError(f"{owner}: vectorization must be 'async' or 'sync', it has no vector_entry_point")
-    arguments = {**kwargs, **_limit(owner, max_episode_steps, vectorization)}
-    engine = Engine(name, arguments, vectorization, int(num_envs), float(timeout), context)
-    with reporting(owner, arguments):
-        actions = jax.tree.leaves(engine.specs[1])  # wrong arguments fail here
-    env: Environment = HostEnvironment(engine, num_envs=int(num_envs), name=owner)
-    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded and s.is_continuous for s in actions):
-        env = ClipAction(env)
-    wrapped = _make.wrapped(env, wrappers, "load")
-    base, added = stack.split(wrapped, env)
-    return stack.assemble(base, stack.for_evaluation(added) if mode == "eval" else added, autoreset=None)
-
-
-def _limit(owner: str, limit: int | None, vectorization: str) -> dict[str, int]:
-    """The time limit as a keyword of Gymnasium's."""
-    if limit is None:
-        return {}
-    if not is_integer(limit) or limit < 0:
-        raise ValueError(
-            f"{owner}: max_episode_steps must be a number of steps for all lanes, 0 for none, got {limit!r}"
-        )
-    if limit == 0 and vectorization == "native":
+    if vectorization == "native" and max_episode_steps == 0:
         raise ValueError(f"{owner}: max_episode_steps must be at least 1 with vectorization='native', got 0")
-    return {"max_episode_steps": int(limit) or -1}
+    limit = {} if max_episode_steps is None else {"max_episode_steps": int(max_episode_steps) or -1}
+    arguments = {**kwargs, **limit}
+    engine = GymnasiumEngine(
+        name, arguments, int(num_envs), vectorization=vectorization, timeout=float(timeout), context=context
+    )
+    with reporting(owner, arguments):
+        engine.specs  # noqa: B018 (wrong arguments fail here)
+    return stack_around(engine, wrappers, clip_action, mode)
 
 
 def _spec(name: str) -> Any:

@@ -17,7 +17,7 @@ import pytest
 import jaxenv
 from jaxenv._library import default_types
 from jaxenv.suites import gymnasium as suite
-from jaxenv.suites._gymnasium_engine import _distinct
+from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError
 from jaxenv.testing import check_env
 from jaxenv.training import ppo
@@ -68,16 +68,18 @@ def rows_of(env, num_steps, key=0):
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def assert_equals_bare_engine(env, rows, seeds):
+def assert_equals_bare_engine(name, env, rows, **kwargs):
     """Plays the actions of a trajectory on Gymnasium's own engine and compares whole episodes."""
-    bare = gymnasium.make_vec("CartPole-v1", env.num_envs, vectorization_mode="sync", max_episode_steps=15)
+    clock = env.clock(env.reset(jax.random.key(0))[0])
+    seeds = [int(word) for word in jaxenv.random.bits(clock.stream("seed"))]
+    bare = gymnasium.make_vec(name, env.num_envs, vectorization_mode="sync", **kwargs)
     observation, _ = bare.reset(seed=seeds)
     ended, ours = np.zeros(env.num_envs, bool), rows.timestep
     np.testing.assert_array_equal(ours.observation[0], observation)
     for t, action in enumerate(rows.action[:-1], start=1):
         observation, reward, terminated, truncated, _ = bare.step(action)
         np.testing.assert_array_equal(ours.observation[t], observation)
-        np.testing.assert_array_equal(ours.reward[t], reward)
+        np.testing.assert_array_equal(ours.reward[t], reward.astype(np.float32))
         last = terminated | truncated
         np.testing.assert_array_equal(ours.step_type[t], np.where(ended, 0, np.where(last, 2, 1)))
         np.testing.assert_array_equal(ours.discount[t], np.where(terminated, 0, 1))
@@ -94,8 +96,17 @@ def test_whole_episodes_equal_those_of_the_bare_engine(load, vectorization, monk
     assert (last & (ours.discount == 0)).any()
     assert (last & (ours.discount == 1)).any()
     np.testing.assert_array_equal(ours.prev_action[1:], np.where(ours.step_type[1:] == 0, 0, rows.action[:-1]))
-    clock = env.clock(env.reset(jax.random.key(0))[0])
-    assert_equals_bare_engine(env, rows, [int(x) for x in jaxenv.random.bits(clock.stream("seed"))])
+    assert_equals_bare_engine("CartPole-v1", env, rows, max_episode_steps=15)
+
+
+@pytest.mark.parametrize(("name", "num_steps"), [("LunarLander-v3", 150), ("BipedalWalker-v3", 120)])
+@pytest.mark.filterwarnings("ignore:.*[Ss]wig.*:DeprecationWarning", "ignore:.*precision lowered:UserWarning")
+def test_episodes_of_box2d_equal_those_of_the_bare_engine(load, name, num_steps):
+    pytest.importorskip("Box2D")
+    env = load(name, max_episode_steps=60)
+    rows = rows_of(env, num_steps)
+    assert (rows.timestep.step_type == 2).any()
+    assert_equals_bare_engine(name, env, rows, max_episode_steps=60)
 
 
 def test_spaces_become_specs_and_actions_arrive_in_them(load):
@@ -122,7 +133,8 @@ def test_seeds_differ_between_lanes_and_resets_and_follow_the_key(load):
 
 def test_equal_seeds_of_different_keys_are_replaced():
     seeds, keys = np.array([5, 2**32 - 1, 5, 2**32 - 1, 5], np.uint32), np.array([0, 1, 2, 3, 0], np.uint32)
-    assert _distinct(seeds, keys, np.zeros_like(keys)) == [5, 2**32 - 1, 6, 0, 5]
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**32) == [5, 2**32 - 1, 6, 0, 5]
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**31) == [5, 2**31 - 1, 6, 0, 5]
 
 
 def test_episodes_of_a_lane_differ(load):
@@ -332,9 +344,10 @@ def test_wrong_arguments_are_refused(load, name, kwargs, message):
         load(name, **kwargs)
 
 
-def test_ids_are_listed_without_making_an_environment():
+def test_ids_are_listed_with_their_actions_where_these_can_be_known():
     assert {"CartPole-v1", "HostCounter-v0"} <= set(suite.ids())
-    assert suite.action_and_limit("CartPole-v1") == (None, 500)
+    assert suite.action_and_limit("CartPole-v1") == (jaxenv.specs.Bounded((), np.int32, 0, 1), 500)
+    assert suite.action_and_limit("HostText-v0") == (None, 100)
     assert "pole" in suite.docstring("CartPole-v1")
 
 

@@ -1,0 +1,223 @@
+"""Engines that hold the lanes of a `HostEnvironment` outside JAX: what all of them share."""
+
+import abc
+import contextlib
+import functools
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxenv.tree import Tree
+
+
+class HostEnvironmentError(RuntimeError):
+    """A failure of an environment outside JAX: an exception in its code, or a worker that died or did not answer."""
+
+
+class Engine(abc.ABC):
+    """Lanes of one environment of another library, for one number of lanes, started by the first reset.
+
+    It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
+    seed and of its actions since the reset, and their number. A step is refused unless its tickets are those of the
+    engine: otherwise the lanes are in another state than the one that is meant. After a failure all workers are gone,
+    and the next reset starts new ones. Copies and unpickled engines start workers of their own.
+
+    Args:
+        id: the library's id.
+        arguments: keywords of the library's ``make``.
+        num_envs: the number of lanes.
+        **options: how the engine runs them.
+    """
+
+    suite: ClassVar[str]
+    seeds_below: ClassVar[int] = 2**32
+
+    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int, **options: Any):
+        self.id, self.arguments, self.num_envs, self.options = id, arguments, num_envs, options
+        self._lock = threading.Lock()
+        self._closed = False
+        self._ticket = np.zeros((num_envs, 2), np.uint32)
+        self._others: dict[int, Engine] = {}
+
+    def __reduce__(self):
+        return functools.partial(type(self), **self.options), (self.id, self.arguments, self.num_envs)
+
+    def with_lanes(self, num_envs: int) -> "Engine":
+        """The engine of the same environment for another number of lanes, which is closed together with this one."""
+        if num_envs == self.num_envs:
+            return self
+        if num_envs not in self._others:
+            self._others[num_envs] = type(self)(self.id, self.arguments, num_envs, **self.options)
+        return self._others[num_envs]
+
+    @property
+    def owner(self) -> str:
+        return f"{self.suite}:{self.id}"
+
+    @functools.cached_property
+    def specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+        """Specs of one lane's observation, action and entries of ``env_info``."""
+        return self._find_specs()
+
+    # --- what a library implements -----------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+        """The specs, without starting the lanes."""
+
+    @property
+    @abc.abstractmethod
+    def _running(self) -> bool:
+        """Whether there are lanes to step."""
+
+    @abc.abstractmethod
+    def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
+        """Starts an episode in every lane from its seed: observation and info."""
+
+    @abc.abstractmethod
+    def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
+        """Steps every lane, or restarts one that ended: observation, reward, terminated, truncated and info."""
+
+    @abc.abstractmethod
+    def _pictures(self) -> Any:
+        """A picture of each lane, uint8 ``[H, W, 3]`` of any size."""
+
+    @abc.abstractmethod
+    def _stop(self) -> None:
+        """Frees the workers, whatever they are doing; nothing if there are none."""
+
+    def _reason(self, error: Exception) -> str:
+        """What went wrong, for an error that the library raised; workers still exist."""
+        return f"{type(error).__name__}: {error}"
+
+    # --- calls from the JAX side -------------------------------------------------------------------------------------
+
+    def reset(self, seeds: Any, *keys: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
+        """Starts an episode in every lane.
+
+        Args:
+            seeds: random words, ``uint32[B]``.
+            *keys: the key words of the lanes, two ``uint32[B]``; lanes of different keys get different seeds.
+
+        Returns:
+            The tickets ``uint32[B, 2]``, the observations and the entries of ``env_info``.
+        """
+        with self._lock:
+            seeds = distinct(np.asarray(seeds), *map(np.asarray, keys), below=self.seeds_below)
+            if self._closed:
+                raise HostEnvironmentError(f"{self.owner}: the environment is closed, load it again")
+            with self._failing("reset"):
+                observation, info = self._restart(seeds)
+                observation, info = self._batch(observation, info)
+            self._ticket = np.stack([np.array(seeds, np.uint32), np.zeros(self.num_envs, np.uint32)], axis=1)
+            return self._ticket, observation, info
+
+    def step(self, ticket: Any, action: Tree) -> tuple[Any, ...]:
+        """Steps every lane.
+
+        Returns:
+            The tickets ``uint32[B, 2]``, the observations, the entries of ``env_info``, the rewards ``float32[B]``,
+            terminated and truncated ``bool[B]``.
+        """
+        with self._lock:
+            self._check_newest("step", np.asarray(ticket))
+            action = jax.tree.map(np.asarray, action)
+            ticket = _stamped(self._ticket, jax.tree.leaves(action))
+            with self._failing("step"):
+                observation, reward, terminated, truncated, info = self._advance(action)
+                observation, info = self._batch(observation, info)
+            self._ticket = ticket
+            ends = np.array(terminated, bool), np.array(truncated, bool)
+            return ticket, observation, info, np.array(reward, np.float32), *ends
+
+    def render(self, size: tuple[int, int], ticket: Any) -> np.ndarray:
+        """The library's own pictures of all lanes, scaled to ``size``: uint8 ``[B, H, W, 3]``."""
+        with self._lock:
+            self._check_newest("render", np.asarray(ticket))
+            with self._failing("render"):
+                return np.stack([_scaled(np.asarray(frame), size) for frame in self._pictures()])
+
+    def close(self) -> None:
+        """Ends all workers for good; more calls do nothing."""
+        with self._lock:
+            self._closed = True
+            self._stop()
+        for other in self._others.values():
+            other.close()
+
+    def _batch(self, observation: Any, info: Any) -> tuple[Tree, dict[str, Tree]]:
+        return _batch(self.specs[0], observation), _batch(self.specs[2], info)
+
+    def _check_newest(self, what: str, ticket: np.ndarray) -> None:
+        """Raises a `HostEnvironmentError` unless the lanes are in the state that is meant."""
+        if not self._running:
+            raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
+        if np.array_equal(ticket, self._ticket):
+            return
+        steps, newest = ticket[:, 1].max(), self._ticket[:, 1].max()
+        if sorted(ticket.tolist()) == sorted(self._ticket.tolist()):
+            reason = "has its lanes in another order"
+        elif steps < newest:
+            reason = f"is {newest - steps} steps old, or of an earlier reset"
+        else:
+            reason = "is that of an earlier reset, of another environment or of another process"
+        only = "the lanes live outside JAX, which holds no state of theirs but the newest"
+        raise HostEnvironmentError(f"{self.owner}: {what}: the state {reason}: {only}")
+
+    @contextlib.contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Ends all workers if the block fails, and says why it did."""
+        try:
+            yield
+        except Exception as error:
+            reason = self._reason(error)
+            self._stop()
+            raise HostEnvironmentError(f"{self.owner}: {what} failed, all workers were ended: {reason}") from error
+        except BaseException:  # an interrupt leaves the workers in the middle of a step
+            self._stop()
+            raise
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
+    """The seeds as Python numbers; one that a lane of another key has already is replaced by the next free one."""
+    owners: dict[int, tuple] = {}
+    chosen = []
+    for seed, *key in zip(seeds.tolist(), *keys, strict=True):
+        seed %= below
+        while owners.setdefault(seed, tuple(key)) != tuple(key):
+            seed = (seed + 1) % below
+        chosen.append(seed)
+    return chosen
+
+
+def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
+    """The tickets after a step with these actions, each ``[B, ...]``."""
+    lanes = len(ticket)
+    rows = np.concatenate([np.ascontiguousarray(x).reshape(lanes, -1).view(np.uint8) for x in actions], axis=1)
+    checksums = [zlib.crc32(row, before) for row, before in zip(rows, ticket[:, 0].tolist(), strict=True)]
+    return np.stack([np.array(checksums, np.uint32), ticket[:, 1] + np.uint32(1)], axis=1)
+
+
+def _batch(spec: Tree, values: Any) -> Tree:
+    """A batch of values in the structure and dtypes of the spec, copied out of the engine's buffers."""
+    if isinstance(spec, dict):
+        return {name: _batch(inner, values[name]) for name, inner in spec.items()}
+    if isinstance(spec, tuple):
+        return tuple(_batch(inner, part) for inner, part in zip(spec, values, strict=True))
+    with np.errstate(over="ignore"):  # the largest numbers of float64 are infinite in float32
+        return np.array(values, spec.dtype)
+
+
+def _scaled(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """A picture at another size, by nearest neighbours."""
+    if frame.ndim != 3 or frame.shape[-1] != 3:
+        raise ValueError('render needs pictures, load with render_mode="rgb_array"')
+    rows, columns = (np.arange(n) * have // n for n, have in zip(size, frame.shape[:2], strict=True))
+    return frame[rows][:, columns].astype(np.uint8)

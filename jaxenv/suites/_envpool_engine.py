@@ -1,0 +1,92 @@
+"""EnvPool's pools, which hold the lanes of a `HostEnvironment` outside JAX in threads of C++."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library
+from jaxenv._source import install_command
+from jaxenv.interop._spaces import spec_of
+from jaxenv.suites._engine import Engine
+from jaxenv.tree import Tree
+
+# Entries of infos that number lanes and players.
+_NUMBERING = ("env_id", "players.")
+
+
+def envpool() -> Any:
+    return import_library("envpool", install_command("envpool"))
+
+
+class EnvPoolEngine(Engine):
+    """A pool of EnvPool that steps all lanes together; its workers are threads.
+
+    EnvPool takes seeds when a pool is made, so a reset makes a pool.
+
+    Args:
+        id: an id of EnvPool.
+        arguments: keywords of ``envpool.make``.
+        num_envs: the number of lanes.
+    """
+
+    suite = "envpool"
+    seeds_below = 2**31  # the generators take int32, and -1 is the clock for those of Atari
+
+    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int):
+        super().__init__(id, arguments, num_envs)
+        self._pool: Any = None
+
+    def __str__(self) -> str:
+        return "'envpool'"
+
+    @property
+    def _running(self) -> bool:
+        return self._pool is not None
+
+    def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+        spec = envpool().make_spec(self.id, **self.arguments)
+        spaces = import_library("gymnasium", install_command("envpool")).spaces
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, about bounds that lose digits in float32
+            observation = spec_of(spec.observation_space, spaces, f"{self.owner}: observation")
+            action = spec_of(spec.action_space, spaces, f"{self.owner}: action")
+        info = {
+            name.removeprefix("info:"): specs.Array(
+                [n for n in array.shape if n != -1], jax.dtypes.canonicalize_dtype(array.dtype)
+            )
+            for name, array in spec.state_array_spec.items()
+            if name.startswith("info:") and not name.removeprefix("info:").startswith(_NUMBERING)
+        }
+        info["elapsed_step"] = specs.Array((), np.int32)
+        return jax.tree.map(_without_false_bound, observation), action, info
+
+    def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
+        self._stop()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pool = envpool().make_gymnasium(self.id, num_envs=self.num_envs, env_seed=seeds, **self.arguments)
+            row = pool.reset()
+        self._pool = pool
+        return row
+
+    def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
+        return self._pool.step(action)
+
+    def _pictures(self) -> Any:
+        return self._pool.render(env_ids=np.arange(self.num_envs))
+
+    def _stop(self) -> None:
+        self._pool = None  # its destructor joins the threads
+
+
+def _without_false_bound(spec: specs.Array) -> specs.Array:
+    """The spec of an observation; EnvPool shows the smallest positive float where it means "no bound"."""
+    if isinstance(spec, specs.Bounded) and spec.dtype.kind == "f":
+        tiny = np.finfo(spec.dtype).tiny
+        if np.all((spec.minimum >= 0) & (spec.minimum <= tiny) & (spec.maximum >= np.finfo(spec.dtype).max)):
+            return specs.Array(spec.shape, spec.dtype, spec.name)
+    return spec

@@ -1,0 +1,47 @@
+"""What ``load`` shares in the suites outside JAX: checks of its keywords, and the stack around an engine."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from jaxenv import _make, specs, stack
+from jaxenv._checks import check_bool, check_choice, check_integer, is_integer
+from jaxenv._make import OPTIONS
+from jaxenv.environment import Environment
+from jaxenv.suites._engine import Engine
+from jaxenv.suites._host import HostEnvironment
+from jaxenv.wrappers import ClipAction
+
+# What engines do themselves.
+_OWN = {
+    "reset_strategy": "the engine restarts lanes",
+    "fixed_reset_key": "the engine seeds a lane once, at a reset",
+}
+
+
+def check_keywords(
+    owner: str, num_envs: Any, limit: Any, autoreset: Any, clip_action: Any, mode: Any, further: Mapping[str, Any]
+) -> None:
+    """Raises a ``ValueError`` for options that an engine cannot follow; ``further`` holds all other keywords."""
+    check_integer(owner, "num_envs", num_envs, 1)
+    check_choice(owner, "mode", mode, ("train", "eval"))
+    check_bool(owner, "clip_action", clip_action)
+    if autoreset != "next_step":
+        rule = "autoreset must be 'next_step', since the engine restarts lanes and does not keep the last observation"
+        raise ValueError(f"{owner}: {rule} of another mode, got {autoreset!r}")
+    for option in sorted(further.keys() & set(OPTIONS)):
+        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {further[option]!r}")
+    if limit is not None and (not is_integer(limit) or limit < 0):
+        rule = "max_episode_steps must be a number of steps for all lanes, 0 for none"
+        raise ValueError(f"{owner}: {rule}, got {limit!r}")
+
+
+def stack_around(engine: Engine, wrappers: Any, clip_action: bool, mode: str) -> Environment:
+    """The environment of an engine with the wrappers of ``load``; specs of the engine have been found."""
+    env: Environment = HostEnvironment(engine, num_envs=engine.num_envs, name=engine.owner)
+    actions = jax.tree.leaves(env.action_spec())
+    if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded and s.is_continuous for s in actions):
+        env = ClipAction(env)
+    base, added = stack.split(_make.wrapped(env, wrappers, "load"), env)
+    return stack.assemble(base, stack.for_evaluation(added) if mode == "eval" else added, autoreset=None)

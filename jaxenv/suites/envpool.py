@@ -1,0 +1,94 @@
+"""EnvPool's environments as batched environments: ``jaxenv.load("envpool:Pong-v5", num_envs=8)``.
+
+They run outside JAX, in a pool of C++ threads that steps all lanes together. Under ``jit`` a step is one ordered
+``io_callback`` for the whole batch.
+
+``tests/suites/test_envpool.py`` compares episodes with EnvPool's own loop; ``docs/suites/envpool.md`` has the mapping.
+"""
+
+from typing import Any, Literal
+
+from jaxenv.environment import Environment
+from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
+from jaxenv.suites._envpool_engine import EnvPoolEngine, envpool
+from jaxenv.suites._host_stack import check_keywords, stack_around
+from jaxenv.suites._options import check_known
+from jaxenv.tree import Tree
+
+# EnvPool counts steps in int32, and has no "no limit".
+_NO_LIMIT = 2**31 - 1
+# Arguments of EnvPool that would move what is decided here.
+_OWN = {
+    "batch_size": "all lanes are stepped together",
+    "env_seed": "lanes are seeded by the key of reset",
+    "seed": "lanes are seeded by the key of reset",
+}
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with EnvPool."""
+    return sorted(envpool().list_all_envs())
+
+
+def docstring(name: str) -> str:
+    """The family that an environment belongs to, such as ``"atari"``: EnvPool says no more in Python."""
+    check_known("envpool", name, envpool().list_all_envs())
+    return envpool().registration.registry.specs[name][0].removeprefix("envpool.")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without making it."""
+    action = _engine(name, 1, {}).specs[1]
+    limit = envpool().make_spec(name).config.max_episode_steps
+    return action, limit if 0 < limit < _NO_LIMIT else None
+
+
+def load(
+    name: str,
+    /,
+    num_envs: int = 1,
+    *,
+    max_episode_steps: int | None = None,
+    autoreset: Literal["next_step"] = "next_step",
+    wrappers: Any = (),
+    clip_action: bool = True,
+    mode: Literal["train", "eval"] = "train",
+    **kwargs,
+) -> Environment:
+    """Builds an EnvPool environment with its stack of wrappers. Every reset starts a pool.
+
+    Args:
+        name: an id that is registered with EnvPool, of an environment with one agent.
+        num_envs: the number of lanes, fixed: ``reset`` makes this many.
+        max_episode_steps: EnvPool's time limit; ``None`` for the id's, 0 for none.
+        autoreset: ``"next_step"``, the only mode.
+        wrappers: as for `jaxenv.make`; they stand outside the restarts.
+        clip_action: clip continuous actions to finite bounds.
+        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        **kwargs: keywords of ``envpool.make``, such as ``num_threads`` and the environment's own.
+
+    Raises:
+        ImportError: if EnvPool is not installed.
+        ValueError: for an unknown id, a keyword or a value that is refused, an environment of several agents, or a
+            wrapper that must stand inside the restarts.
+    """
+    owner = f"envpool:{name}"
+    check_known("envpool", name, envpool().list_all_envs())
+    check_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
+    for option in sorted(kwargs.keys() & _OWN.keys()):
+        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
+    limit = {} if max_episode_steps is None else {"max_episode_steps": int(max_episode_steps) or _NO_LIMIT}
+    return stack_around(_engine(name, int(num_envs), {**kwargs, **limit}), wrappers, clip_action, mode)
+
+
+def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngine:
+    """An engine whose specs have been found."""
+    engine = EnvPoolEngine(name, arguments, num_envs)
+    try:
+        players = envpool().make_spec(name, **arguments).config.max_num_players
+        engine.specs  # noqa: B018
+    except Exception as error:  # of EnvPool's C++ code, and of libraries that it misses
+        raise ValueError(f"{engine.owner}: envpool rejects {arguments}: {str(error) or type(error).__name__}") from None
+    if players > 1:
+        raise ValueError(f"{engine.owner}: environments of several agents are not supported, it has {players}")
+    return engine

@@ -1,0 +1,140 @@
+"""MuJoCo Playground's environments as batched environments: ``jaxenv.load("playground:CartpoleBalance", num_envs=8)``.
+
+Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are taken
+without its wrappers for training: the time limit, restarts and discounts are those of this library. Nothing is
+downloaded.
+
+``tests/suites/test_playground.py`` compares episodes with Playground's own loop; ``docs/suites/playground.md`` lists
+the mapping.
+"""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._library import import_library, outside_traces
+from jaxenv._source import install_command
+from jaxenv.environment import Environment
+from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._single import Single
+from jaxenv.suites._task import load_task
+from jaxenv.tree import Tree
+
+# Entries of a config for trainers, which do not change the environment.
+_OF_TRAINERS = {
+    "episode_length": "it is the time limit, pass max_episode_steps to load",
+    "action_repeat": "pass wrappers=[('ActionRepeat', {'num': ...})] to load",
+}
+
+
+def ids() -> list[str]:
+    """The ids that ``load`` accepts: all that are registered with Playground."""
+    registry = _registry()
+    parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
+    return sorted(name for part in parts for name in part.ALL_ENVS)
+
+
+def docstring(name: str) -> str:
+    """What Playground says about one of its environments."""
+    check_known("playground", name, ids())
+    entry = _part(name)._envs[name]
+    return inspect.cleandoc(vars(getattr(entry, "func", entry)).get("__doc__") or "")
+
+
+def action_and_limit(name: str) -> tuple[Tree, int | None]:
+    """The action spec and the time limit of an environment, found without tracing a step."""
+    built = single(name, ())
+    return built.action_spec.value, built.limit
+
+
+def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for those of this library.
+
+    Args:
+        name: a name that is registered with Playground.
+        num_envs: the number of lanes that ``reset(key)`` makes.
+        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, those of
+            inner configs with dots: ``**{"reward_config.scales.energy": 0.0}``. ``impl`` is ``"jax"`` by default.
+            ``max_episode_steps`` is the config's ``episode_length``.
+
+    Raises:
+        ImportError: if Playground is not installed.
+        ValueError: for an unknown name or keyword, listing the valid ones, for an invalid value, or for an environment
+            whose models would have to be downloaded.
+    """
+    check_known("playground", name, ids())
+    for entry in sorted(kwargs.keys() & _OF_TRAINERS.keys()):
+        rule = f"{entry} must be left out, {_OF_TRAINERS[entry]}"
+        raise ValueError(f"playground:{name}: {rule}, got {kwargs[entry]!r}")
+    return load_task("playground", single, name, num_envs, _flat(_part(name).get_default_config(name)), kwargs)
+
+
+class PlaygroundSingle(Single):
+    """A Playground environment without wrappers; `single` builds each configuration once.
+
+    Attributes:
+        env: Playground's object.
+    """
+
+    reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
+
+    def __init__(self, name: str, options: tuple):
+        self.owner = f"playground:{name}"
+        _check_models(name)
+        # Playground's default, Warp, runs on GPUs of NVIDIA alone.
+        backend = {"impl": "jax"} if "impl" in _part(name).get_default_config(name) else {}
+        overrides = {**backend, **{key: thaw(value) for key, value in options}}
+        with outside_traces(), reporting(self.owner, overrides):
+            self.env = _registry().load(name, config_overrides=overrides)
+        self.limit = int(self.env._config.episode_length)
+
+    def reset(self, values, key):
+        state = self.env.reset(key)
+        return state, state.obs
+
+    def step(self, values, key, state, action):
+        state = self.env.step(state, action)
+        return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
+
+    def declared_action(self):
+        return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
+
+
+@functools.cache
+def single(id: str, options: tuple) -> PlaygroundSingle:
+    """The Playground environment of a name and its options; the same object for equal arguments."""
+    check_known("playground", id, ids())
+    return PlaygroundSingle(id, options)
+
+
+def _check_models(name: str) -> None:
+    """Raises a ``ValueError`` if Playground would download models to load an environment."""
+    path = _registry().mjx_env.MENAGERIE_PATH
+    if _part(name) is not _registry().dm_control_suite and not path.exists():
+        rule = "its models are those of mujoco_menagerie, which jaxenv does not download"
+        fetch = f'python -c "from mujoco_playground import registry; registry.load({name!r})" does'
+        raise ValueError(f"playground:{name}: {rule}: {fetch}, to {path}")
+
+
+def _part(name: str) -> Any:
+    """The module of Playground with the environment's entry."""
+    registry = _registry()
+    parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
+    return next(part for part in parts if name in part.ALL_ENVS)
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The entries of a config by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        inner = isinstance(value, Mapping) or hasattr(value, "items")
+        found |= _flat(value, f"{prefix}{name}.") if inner else {prefix + name: value}
+    return {name: value for name, value in found.items() if name not in _OF_TRAINERS}
+
+
+def _registry() -> Any:
+    return import_library("mujoco_playground", install_command("playground")).registry
