@@ -38,13 +38,15 @@ class Lanes:
         mesh: a mesh with an axis ``"lanes"``, or ``None``.
 
     Raises:
-        ValueError: if the devices cannot share lanes and episodes of evaluations equally.
+        ValueError: if the mesh has no such axis, or its devices cannot share lanes and episodes of evaluations equally.
     """
 
     config: RunConfig
     mesh: Mesh | None
 
     def __post_init__(self):
+        if self.mesh is not None and AXIS not in self.mesh.shape:
+            raise ValueError(f"{self.config.owner}: the mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
         self.share("num_envs")
         self.share("num_eval_episodes")
 

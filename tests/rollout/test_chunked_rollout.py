@@ -132,6 +132,8 @@ def test_ten_million_steps_per_lane_are_cut_into_equal_chunks_of_moderate_size()
         ({"num_steps": True}, "num_steps must be an integer, got True"),
         ({"num_steps": 10, "chunk_steps": 0}, "chunk_steps must be at least 1, got 0"),
         ({"num_steps": 10, "chunk_steps": 2.5}, "chunk_steps must be an integer, got 2.5"),
+        ({"num_steps": 10, "devices": 0}, "devices must be at least 1, got 0"),
+        ({"num_steps": 10, "devices": 64}, r"devices must be at most \d+, got 64"),
         ({"num_steps": 10, "metrics": 0.9}, "metrics must be a Metrics, got 0.9"),
         ({"num_steps": 10, "metrics": Metrics(env_info=("speed",))}, "no 'speed' here"),
     ],

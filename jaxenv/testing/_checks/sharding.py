@@ -8,9 +8,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxenv import tree
-from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
+from jaxenv.partition_specs import partition_specs
 from jaxenv.testing._compare import ROUNDING, require_equal, take_lanes, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LANES, with_strategy
@@ -60,15 +59,7 @@ def sharding_invariant(subject: Subject) -> str:
 
 def _placement(env: Environment, inputs: Tree) -> tuple[Tree, Tree]:
     """The arguments of `replay` and their partition specs: leaves per lane are sharded, all others replicated."""
-    return (env, *inputs), (_partition(env), *jax.tree.map(lambda _: P(None, "lanes"), inputs))
-
-
-def _partition(env: Environment) -> Tree:
-    """The partition spec of every leaf of an environment."""
-    per_lane = [d.per_lane for d in declared_leaves(env)]
-    values, structure = tree.flatten(env)
-    assert len(per_lane) == len(values), "every leaf of an environment is declared"
-    return structure.unflatten([P("lanes") if own else P() for own in per_lane])
+    return (env, *inputs), (partition_specs(env), *jax.tree.map(lambda _: P(None, "lanes"), inputs))
 
 
 def _by_jit(mesh: Mesh, env: Environment) -> Any:
@@ -77,4 +68,4 @@ def _by_jit(mesh: Mesh, env: Environment) -> Any:
 
 def _by_shard_map(mesh: Mesh, env: Environment) -> Any:
     steps = P(None, "lanes")
-    return jax.jit(jax.shard_map(replay, mesh=mesh, in_specs=(_partition(env), steps, steps), out_specs=steps))
+    return jax.jit(jax.shard_map(replay, mesh=mesh, in_specs=(partition_specs(env), steps, steps), out_specs=steps))
