@@ -1,0 +1,14 @@
+"""Tasks with rigid-body physics, as in Gymnasium's Box2D environments."""
+
+from jaxenv.registry import register
+
+_LANDER = f"{__name__}.lunar_lander:LunarLander"
+
+register("LunarLander-v3", _LANDER, max_episode_steps=1000, reward_threshold=200.0)
+register(
+    "LunarLanderContinuous-v3",
+    _LANDER,
+    max_episode_steps=1000,
+    reward_threshold=200.0,
+    kwargs={"continuous": True},
+)

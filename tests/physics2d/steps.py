@@ -1,0 +1,110 @@
+"""Recorded steps of Box2D next to ours: worlds made of recorded arrays, one step from each, and the differences.
+
+    python -m tests.physics2d.steps FILE     # prints the table for a file of tests.physics2d.record
+"""
+
+import dataclasses
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import physics2d, tree
+from jaxenv.envs.box2d import lunar_lander
+from jaxenv.physics2d._broad import Contacts
+from jaxenv.physics2d._contact import Impulses
+from jaxenv.physics2d._revolute import JointImpulses
+
+FILE = pathlib.Path(__file__).parent / "steps.npz"
+FREE, GROUND, IMPACT = 0, 1, 2
+
+
+def load(file=FILE):
+    with np.load(file) as data:
+        return dict(data)
+
+
+def world_before(data):
+    """The recorded states before the step, lanes last."""
+    lanes = len(data["kind"])
+    world = physics2d.start(lunar_lander.SCENE, lunar_lander._ORIGINS, lanes, lunar_lander.NEARBY)
+    last = {name[7:]: jnp.asarray(np.moveaxis(x, 0, -1)) for name, x in data.items() if name.startswith("before_")}
+    bodies, joints = last["bodies"], last["joints"]
+    edge = last["edge"]
+    contacts = Contacts(
+        edge=edge,
+        age=jnp.broadcast_to(jnp.arange(edge.shape[1], dtype=jnp.int32)[None, :, None], edge.shape),
+        count=last["count"],
+        keys=(last["keys"][:, :, 0], last["keys"][:, :, 1]),
+        impulses=Impulses(*((last[n][:, :, 0], last[n][:, :, 1]) for n in ("normal", "tangent"))),
+    )
+    everywhere = jax.tree.map(jnp.zeros_like, world.fat)
+    everywhere = type(everywhere)(*(x + s for x, s in zip(jax.tree.leaves(everywhere), (-99, -99, 99, 99), strict=True)))
+    return tree.rebuild(
+        world,
+        pose=tuple(bodies[:, i] for i in range(3)),
+        velocity=tuple(bodies[:, 3 + i] for i in range(3)),
+        joints=JointImpulses(*(joints[:, i] for i in range(4))),
+        contacts=contacts,
+        touched=last["touched"],
+        fat=everywhere,
+    )
+
+
+@dataclasses.dataclass
+class Differences:
+    """Of N rows: numbers ``[N, 3 bodies, 6]``, flags of touching legs and of impacts, bool ``[N, ...]``."""
+
+    numbers: np.ndarray
+    touched: np.ndarray
+    hit: np.ndarray
+    begun: np.ndarray
+    solved: np.ndarray
+
+
+def compare(data, scene=lunar_lander.SCENE, **kwargs):
+    """Differences of one step from the recorded states."""
+
+    def advance(world, heights):
+        chain = physics2d.Chain(heights, lunar_lander.WIDTH / lunar_lander.EDGES)
+        speeds = [np.float32(0.3), np.float32(-0.3)]
+        torques = [lunar_lander._LEG_TORQUE] * 2
+        return physics2d.step(
+            scene, world, chain, gravity=-10.0, motor_speed=speeds, motor_torque=torques, **kwargs
+        )
+
+    world, step = jax.jit(advance)(world_before(data), jnp.asarray(data["heights"].T))
+    ours = np.moveaxis(np.stack([*world.pose, *world.velocity]), (0, 1, 2), (2, 1, 0))
+    return Differences(
+        numbers=np.abs(ours - data["after_bodies"]),
+        touched=np.asarray(world.touched).T[:, 1:] == data["after_touched"][:, 1:],
+        hit=np.asarray(step.hit).T,
+        begun=np.asarray(step.begun).T,
+        solved=np.asarray(step.solved),
+    )
+
+
+def main(file):
+    data = load(file)
+    d = compare(data)
+    for kind, name in ((FREE, "free"), (GROUND, "ground"), (IMPACT, "impact")):
+        rows = data["kind"] == kind
+        print(f"{name}: {rows.sum()} rows")
+        for part, bodies, numbers in (
+            ("hull", slice(0, 1), slice(0, 6)),
+            ("legs, pose", slice(1, 3), slice(0, 3)),
+            ("legs, velocity", slice(1, 3), slice(3, 6)),
+        ):
+            worst = d.numbers[rows, bodies, numbers].max(axis=(1, 2))
+            quantiles = [f"{q:.0%} {np.quantile(worst, q):.1e}" for q in (0.5, 0.95, 0.99, 1)]
+            print(f"  {part}: {', '.join(quantiles)}")
+        print(f"  flags of legs equal {d.touched[rows].mean():.4f}, solved {d.solved[rows].mean():.4f}")
+        equal = d.hit[rows].any(1) == data["hit"][rows].any(1)
+        print(f"  impacts found or absent as recorded {equal.mean():.4f}, per body {(d.hit[rows] == data['hit'][rows]).mean():.4f}")
+        print(f"  hull began to touch: ours {d.begun[rows, 0].sum()}, recorded {(data['after_touched'][rows, 0] & ~data['before_touched'][rows, 0]).sum()}, equal {(d.begun[rows, 0] == (data['after_touched'][rows, 0] & ~data['before_touched'][rows, 0])).mean():.4f}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
