@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._xla import computed_once
 from jaxenv.physics2d._contact import Impulses
 from jaxenv.physics2d._segment import Pair, Segment
 from jaxenv.physics2d._settings import AABB_EXTENSION, AABB_MULTIPLIER, POLYGON_RADIUS
@@ -81,7 +82,7 @@ def newest_first(edge: jax.Array, exists: jax.Array, old: Contacts) -> tuple[jax
     slots = np.arange(edge.shape[1])
     place = (slots[:, None] > slots[None, :])[None, :, :, None]
     before = (other[0] < one[0]) | ((other[0] == one[0]) & ((other[1] > one[1]) | ((other[1] == one[1]) & place)))
-    return age, jnp.sum(before.astype(jnp.int32), axis=2)
+    return computed_once((age, jnp.sum(before.astype(jnp.int32), axis=2)))
 
 
 def reordered(rank: jax.Array, values: Any) -> Any:
@@ -108,11 +109,11 @@ def matched(edge: jax.Array, age: jax.Array, count: jax.Array, keys: Pair, old: 
     for i in range(2):
         # The first old point with the key counts.
         hits = [same & (old.keys[j][:, None] == keys[i][:, :, None]) & (j < old.count)[:, None] for j in range(2)]
-        hits[1] = hits[1] & ~hits[0]
         live = i < count
+        hits = computed_once([hits[0] & live[:, :, None], hits[1] & ~hits[0] & live[:, :, None]])
         for total, source in ((normal, old.impulses.normal), (tangent, old.impulses.tangent)):
             found = sum(jnp.sum(jnp.where(hits[j], source[j][:, None], np.float32(0)), axis=2) for j in range(2))
-            total.append(jnp.where(live, found, np.float32(0)))
+            total.append(found)
     return Contacts(edge, age, count, keys, Impulses(tuple(normal), tuple(tangent))), touched
 
 

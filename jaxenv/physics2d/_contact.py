@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._numeric import clip
+from jaxenv._xla import computed_once
 from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._segment import Manifold, Pair, contact_points, in_world
 from jaxenv.physics2d._settings import LINEAR_SLOP, MAX_CONDITION, MAX_LINEAR_CORRECTION, TOTAL_RADIUS
@@ -59,6 +60,7 @@ def prepare(manifold: Manifold, pose: Triple, transform: Transform, masses: Mass
     """Constraints at the pose at which the manifold was found (InitializeVelocityConstraints)."""
     points, heights, out, normal = in_world(manifold, transform)
     arms = [minus(p, (pose[0], pose[1])) for p in contact_points(points, heights, out)]
+    arms, normal = computed_once((arms, normal))
     tangent = normal[1], -normal[0]
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
     n, t = [cross(r, normal) for r in arms], [cross(r, tangent) for r in arms]
@@ -151,14 +153,15 @@ def solve_position(
     smallest = jnp.zeros_like(pose[0])
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
     for i in range(2):
-        points, heights, _, normal = in_world(manifold, Transform.of_pose(pose, centre))
-        live = i < manifold.count
-        separation = heights[i] - TOTAL_RADIUS
-        smallest = jnp.where(live, jnp.minimum(smallest, separation), smallest)
+        transform = Transform.of_pose(pose, centre)
+        transform = tree.rebuild(transform, **dict(zip(("sin", "cos"), cut((transform.sin, transform.cos)), strict=True)))
+        points, heights, _, normal = in_world(manifold, transform)
+        separation = jnp.where(i < manifold.count, heights[i] - TOTAL_RADIUS, np.float32(1))
+        separation, arm = cut((separation, cross(minus(points[i], (pose[0], pose[1])), normal)))
+        smallest = jnp.minimum(smallest, separation)
         error = clip(baumgarte * (separation + LINEAR_SLOP), -MAX_LINEAR_CORRECTION, np.float32(0))
-        arm = cross(minus(points[i], (pose[0], pose[1])), normal)
-        impulse = jnp.where(live, -error / (mass + inertia * arm * arm), 0)
-        pose, smallest = cut((_pushed(pose, (impulse * normal[0], impulse * normal[1]), arm * impulse, masses), smallest))
+        impulse = -error / (mass + inertia * arm * arm)
+        pose = _pushed(pose, (impulse * normal[0], impulse * normal[1]), arm * impulse, masses)
     return pose, smallest
 
 

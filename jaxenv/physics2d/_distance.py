@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
+from jaxenv._xla import computed_once
 from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._contact import Triple
 from jaxenv.physics2d._segment import Segment
@@ -57,11 +58,11 @@ def time_of_impact(segment: Segment, sweep: Sweep, live: jax.Array) -> tuple[jax
 
     def advance(carry):
         count, active, time, touching, when = carry
-        distance, kind, index_a, index_b = _closest(segment, sweep, time)
+        distance, kind, index_a, index_b = computed_once(_closest(segment, sweep, time))
         overlap = active & (distance <= 0)
         reached = active & ~overlap & (distance < TARGET + TOLERANCE)
         active = active & ~overlap & ~reached
-        axis = _axis(segment, sweep, time, kind, index_a, index_b)
+        axis = computed_once(_axis(segment, sweep, time, kind, index_a, index_b))
         time, found, ended, later = _resolve(segment, sweep, axis, time, active)
         when = jnp.where(reached, time, jnp.where(found, later, when))
         return count + 1, active & ~ended, time, touching | reached | found, when
@@ -77,7 +78,7 @@ def _closest(segment: Segment, sweep: Sweep, time: jax.Array):
     first, second = segment
     edge = minus(second, first)
     transform = jax.tree.map(lambda x: x[None], sweep.transform(time))
-    corners, normals = transform.to_world(sweep.vertex), transform.turn(sweep.normal)
+    corners, normals = computed_once((transform.to_world(sweep.vertex), transform.turn(sweep.normal)))
     size = corners[0].shape[0]
     lifted = [(v[0][None], v[1][None]) for v in (first, second, edge)]
 
@@ -93,10 +94,10 @@ def _closest(segment: Segment, sweep: Sweep, time: jax.Array):
         part = dot(minus(point, corners), sides) / jnp.where(lengths > 0, lengths, np.float32(1))  # type: ignore[arg-type]
         gap = minus(point, (corners[0] + part * sides[0], corners[1] + part * sides[1]))
         squares.append(jnp.where((part > 0) & (part < 1) & (lengths > 0), dot(gap, gap), np.float32(3e38)))
-    every = jnp.concatenate(squares)
-    best = jnp.argmin(every, axis=0).astype(jnp.int32)
+    every, along = computed_once((jnp.concatenate(squares), along))
+    best = computed_once(jnp.argmin(every, axis=0).astype(jnp.int32))
     index_b = jnp.where(best < size, best, jnp.where(best < 2 * size, best - size, best - 2 * size))
-    where_along = _pick(index_b, along)
+    where_along = computed_once(_pick(index_b, along))
     on_corner = best < size
     inner = (where_along > 0) & (where_along < 1)
     kind = jnp.where(on_corner, jnp.where(inner, np.int32(_EDGE), np.int32(_POINTS)), np.int32(_SIDE))
@@ -118,6 +119,7 @@ def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_
     transform = sweep.transform(time)
     on_edge = vector.where(index_a == 0, first, second)
     corner = transform.to_world((_pick(index_b, sweep.vertex[0]), _pick(index_b, sweep.vertex[1])))
+    corner, on_edge = computed_once((corner, on_edge))
     across = minus(corner, on_edge)
     distance = jnp.sqrt(dot(across, across))
     distance = jnp.where(distance > 0, distance, np.float32(1))
@@ -130,6 +132,7 @@ def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_
 
     this = tuple(_pick(index_b, x) for x in sweep.vertex)
     following = tuple(_pick(index_b, jnp.roll(x, -1, axis=0)) for x in sweep.vertex)
+    this, following = computed_once((this, following))
     side = minus(following, this)  # type: ignore[arg-type]
     length = jnp.sqrt(dot(side, side))
     length = jnp.where(length > 0, length, np.float32(1))
@@ -149,12 +152,12 @@ def _resolve(segment: Segment, sweep: Sweep, axis: Axis, time: jax.Array, active
 
     def push_back(carry):
         count, open_, time, later, found, ended, when = carry
-        separation, index_a, index_b = _smallest(segment, sweep, axis, later)
+        separation, index_a, index_b = computed_once(_smallest(segment, sweep, axis, later))
         apart = open_ & (separation > TARGET + TOLERANCE)
         open_ = open_ & ~apart
         advanced = open_ & (separation > TARGET - TOLERANCE)
         open_ = open_ & ~advanced
-        before = _separation(segment, sweep, axis, index_a, index_b, time)
+        before = computed_once(_separation(segment, sweep, axis, index_a, index_b, time))
         failed = open_ & (before < TARGET - TOLERANCE)
         reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
         open_ = open_ & ~failed & ~reached
@@ -185,7 +188,7 @@ def _root(segment, sweep, axis, index_a, index_b, early, late, active) -> jax.Ar
         span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
         secant = low + (TARGET - at_low) * (high - low) / span
         time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
-        value = _separation(segment, sweep, axis, index_a, index_b, time)
+        value = computed_once(_separation(segment, sweep, axis, index_a, index_b, time))
         done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
         open_ = open_ & ~done
         up, down = open_ & (value > TARGET), open_ & (value <= TARGET)
@@ -207,7 +210,7 @@ def _smallest(segment: Segment, sweep: Sweep, axis: Axis, time: jax.Array):
     towards = jnp.where(of_side, np.float32(-1), np.float32(1))
     index_a = (towards * dot(out, second) > towards * dot(out, first)).astype(jnp.int32)
     heights = dot((out[0][None], out[1][None]), sweep.vertices(time))
-    index_b = jnp.argmin(heights, axis=0).astype(jnp.int32)
+    index_a, index_b = computed_once((index_a, jnp.argmin(heights, axis=0).astype(jnp.int32)))
     return _separation(segment, sweep, axis, index_a, index_b, time), index_a, index_b
 
 

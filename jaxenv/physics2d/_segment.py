@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._xla import computed_once
 from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._settings import POLYGON_RADIUS, TOTAL_RADIUS
 from jaxenv.physics2d._vector import Transform, Vector, dot, minus
@@ -52,12 +53,13 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     along = minus(second, first)
     length = jnp.sqrt(dot(along, along))
     normal = along[1] / length, -along[0] / length
-    front = dot(normal, minus(transform.to_world(centre), first)) >= 0
+    front = computed_once(dot(normal, minus(transform.to_world(centre), first)) >= 0)
     normal = vector.where(front, normal, (-normal[0], -normal[1]))
 
     lifted = jax.tree.map(lambda x: x[None], transform)  # broadcasts over corners
     ends = tuple((v[0][None], v[1][None]) for v in segment)
     vertices, normals = lifted.to_world(corners.vertex), lifted.turn(corners.normal)
+    vertices, normals, normal = computed_once((vertices, normals, normal))
     facing = normal[0][None], normal[1][None]
 
     edge_separation = jnp.min(dot(facing, minus(vertices, ends[0])), axis=0)
@@ -67,8 +69,10 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     near = (edge_separation <= TOTAL_RADIUS) & (face_separation <= TOTAL_RADIUS)
     on_body = face_separation > np.float32(0.98) * edge_separation + np.float32(0.001)
 
-    # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
     opposed = jnp.argmin(dot(facing, normals), axis=0).astype(jnp.int32)
+    face, opposed, on_body, near = computed_once((face, opposed, on_body, near))
+
+    # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
     after_opposed, after_face = _following(opposed, corners.count), _following(face, corners.count)
     incident = [
         vector.where(on_body, first, _pick(opposed, vertices)),
@@ -85,11 +89,14 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     end_index = jnp.where(on_body, after_face, jnp.where(front, np.int32(1), np.int32(0)))
     out = vector.where(on_body, _pick(face, normals), normal)
 
+    incident, start, end, out = computed_once((incident, start, end, out))
     side = out[1], -out[0]
     incident, keys, crossed = _clip(incident, keys, side, dot(side, start), start_index)
+    incident, keys = computed_once((incident, keys))
     side = -side[0], -side[1]
     incident, keys, crossed_too = _clip(incident, keys, side, dot(side, end), end_index)
 
+    incident, keys = computed_once((incident, keys))
     local = [vector.where(on_body, p, transform.to_local(p)) for p in incident]
     keys = [jnp.where(on_body, _swapped(key), key) for key in keys]
     kept = [dot(out, minus(p, start)) <= TOTAL_RADIUS for p in incident]
@@ -130,7 +137,7 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
 
 def _clip(points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array):
     """Cuts the segment of two points at a line (b2ClipSegmentToLine); also whether two points are left."""
-    above = [dot(side, p) - offset for p in points]
+    above = computed_once([dot(side, p) - offset for p in points])
     inside = [a <= 0 for a in above]
     cut = above[0] * above[1] < 0
     fraction = above[0] / jnp.where(cut, above[0] - above[1], np.float32(1))
