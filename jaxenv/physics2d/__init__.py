@@ -17,6 +17,7 @@ from jaxenv.physics2d._scene import RevoluteJoint as RevoluteJoint
 from jaxenv.physics2d._scene import Scene as Scene
 from jaxenv.physics2d._world import Step as Step
 from jaxenv.physics2d._world import World as World
+from jaxenv.physics2d._world import corners as corners
 from jaxenv.physics2d._world import lanes_first as lanes_first
 from jaxenv.physics2d._world import lanes_last as lanes_last
 from jaxenv.physics2d._world import start as start

@@ -15,7 +15,7 @@ from jax import lax
 from jaxenv import tree
 from jaxenv._xla import computed_once
 from jaxenv.physics2d import _contact as contact
-from jaxenv.physics2d._broad import Contacts, matched
+from jaxenv.physics2d._broad import Contacts, matched, reordered
 from jaxenv.physics2d._contact import Impulses, Masses, Triple
 from jaxenv.physics2d._distance import TARGET, TOLERANCE, Sweep, time_of_impact
 from jaxenv.physics2d._segment import Corners, Manifold, Segment, collide
@@ -127,11 +127,11 @@ def _advance(row: Row, active, earliest, past, minimal, dt, velocity_iterations:
             touched, begun = jnp.where(begins, True, jnp.where(ends, False, touched)), begun | begins
 
     # Box2D solves the contact of the impact first.
-    order = jnp.argsort(~minimal, axis=0, stable=True)
-    def reorder(x):
-        return jnp.take_along_axis(x, order[None], axis=1)
-
-    manifold = jax.tree.map(reorder, manifold)
+    this, other = minimal[:, None], minimal[None]
+    place = np.arange(minimal.shape[0])
+    earlier = (place[None, :] < place[:, None])[:, :, None]
+    rank = jnp.sum(((other & ~this) | ((this == other) & earlier)).astype(jnp.int32), axis=1)
+    manifold = reordered(computed_once(rank)[None], manifold)
     slots = [jax.tree.map(lambda x, k=k: x[:, k], manifold) for k in range(updated.shape[0])]
     pose = _solve_positions(slots, pose, row, go)
     transform = Transform.of_pose(pose, row.centre)

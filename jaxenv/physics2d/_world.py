@@ -1,6 +1,6 @@
 """One step of the world: b2World::Step. Collide, solve one island, sleep, continuous collision, bounding boxes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -97,6 +97,13 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
         fat=_broad.fattened(box),
         still=fill(zero),
     )
+
+
+def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
+    """The corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
+    centre = scene.centre_x[body], scene.centre_y[body]
+    transform = Transform.of_pose(tuple(x[body] for x in world.pose), centre)  # type: ignore[arg-type]
+    return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
 
 
 def step(
@@ -325,43 +332,83 @@ def _limited(velocity: Triple, dt: np.float32) -> Triple:
 
 def _impacts(scene: Scene, before: World, after: World, begun, segment: Segment, asleep, dt, iterations: int):
     """Continuous collision of the bodies that may need it, a block of rows at a time."""
-    constants = _corners(scene), (scene.centre_x[:, None], scene.centre_y[:, None])
-    masses = Masses(*(x[:, None] for x in (scene.inverse_mass, scene.inverse_inertia, scene.friction)))
     moving = (after.pose, after.velocity, after.contacts, after.touched, begun, jnp.zeros_like(begun))
+    fixed = (before.pose, segment)
 
-    def rows(constants, masses, start, segment, moving):
+    def rows(constants, fixed, moving):
         pose, velocity, *rest = moving
-        return _impact.Row(*constants, masses, start, pose, velocity, segment, *rest)
+        return _impact.Row(*constants, fixed[0], pose, velocity, fixed[1], *rest)
 
-    every = rows(constants, masses, before.pose, segment, moving)
-    live = _impact.may_hit(every, scene.radius[:, None]) & ~asleep[None]
+    masses = Masses(*(x[:, None] for x in (scene.inverse_mass, scene.inverse_inertia, scene.friction)))
+    constants = _corners(scene), (scene.centre_x[:, None], scene.centre_y[:, None]), masses
+    live = _impact.may_hit(rows(constants, fixed, moving), scene.radius[:, None]) & ~asleep[None]
     n, lanes = begun.shape
     num = jnp.sum(live, dtype=jnp.int32)
     size = min(_BLOCK, n * lanes)
     slots = -(-n * lanes // size) * size
     index = jnp.nonzero(live.reshape(-1), size=slots, fill_value=n * lanes)[0].astype(jnp.int32)
+    packed, unpack = _packed(moving)
+    still, unpack_still = _packed(fixed)
 
     def block(carry):
-        done, moving = carry
+        done, packed = carry
         here = lax.dynamic_slice(index, (done,), (size,))
-        body, lane = here // np.int32(lanes), here % np.int32(lanes)
-
-        def gather(x):  # [n, ..., B] to [1, ..., R]
-            return jnp.moveaxis(x.at[body, ..., lane].get(mode="clip"), 0, -1)[None]
-
-        polygons = jax.tree.map(lambda x: jnp.moveaxis(jnp.take(x, body, axis=-3, mode="clip"), -3, -1), constants[0])
-        fixed = polygons, jax.tree.map(lambda x: jnp.take(x[:, 0], body, mode="clip")[None], constants[1])
-        weights = jax.tree.map(lambda x: jnp.take(x[:, 0], body, mode="clip")[None], masses)
-        row = rows(fixed, weights, *jax.tree.map(gather, (before.pose, segment, moving)))
+        body = jnp.minimum(here // np.int32(lanes), np.int32(n - 1))
+        row = rows(
+            _constants_of(scene, body),
+            unpack_still([jnp.take(x, here, axis=1, mode="clip") for x in still]),
+            unpack([jnp.take(x, here, axis=1, mode="clip") for x in packed]),
+        )
         row = _impact.solve(row, dt, iterations)
-        new = (row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit)
+        new, _ = _packed((row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit))
+        packed = [x.at[:, here].set(y, mode="drop") for x, y in zip(packed, new, strict=True)]
+        return done + np.int32(size), packed
 
-        def scatter(x, y):
-            return x.at[body, ..., lane].set(jnp.moveaxis(y[0], -1, 0), mode="drop")
-
-        return done + np.int32(size), jax.tree.map(scatter, moving, new)
-
-    _, moving = lax.while_loop(lambda c: c[0] < num, block, (jnp.int32(0), moving))
-    pose, velocity, contacts, touched, begun, hit = moving
+    _, packed = lax.while_loop(lambda c: c[0] < num, block, (jnp.int32(0), packed))
+    whole = unpack(packed)
+    pose, velocity, contacts, touched, begun, hit = jax.tree.map(lambda x: _unfolded(x, n), whole)
     after = tree.rebuild(after, pose=pose, velocity=velocity, contacts=contacts, touched=touched)
     return after, begun, hit
+
+
+def _packed(values: Any) -> tuple[list[jax.Array], Callable]:
+    """Arrays ``[n, ..., B]`` as one of float32 and one of int32, ``[C, n B]``; and the inverse for some columns.
+
+    The inverse gives arrays ``[1, ..., R]``. Gathers and scatters of two arrays compile and run faster than of many.
+    """
+    leaves, structure = jax.tree.flatten(values)
+    middles = [x.shape[1:-1] for x in leaves]
+    kinds = [x.dtype for x in leaves]
+    real = [jnp.issubdtype(kind, jnp.floating) for kind in kinds]
+    rows = [jnp.moveaxis(x, 0, -2).reshape(-1, x.shape[0] * x.shape[-1]) for x in leaves]
+    floats = [x for x, r in zip(rows, real, strict=True) if r]
+    whole = [x.astype(jnp.int32) for x, r in zip(rows, real, strict=True) if not r]
+
+    def unpack(packed):
+        at, out = [0, 0], []
+        for middle, kind, r in zip(middles, kinds, real, strict=True):
+            source, size = int(not r), int(np.prod(middle, dtype=int))
+            x = packed[source][at[source] : at[source] + size]
+            at[source] += size
+            out.append(x.reshape(1, *middle, x.shape[-1]).astype(kind))
+        return structure.unflatten(out)
+
+    return [jnp.concatenate(x) for x in (floats, whole) if x], unpack
+
+
+def _unfolded(x: jax.Array, n: int) -> jax.Array:
+    """``[1, ..., n B]`` to ``[n, ..., B]``."""
+    return jnp.moveaxis(x[0].reshape(*x.shape[1:-1], n, x.shape[-1] // n), -2, 0)
+
+
+def _constants_of(scene: Scene, body: jax.Array) -> tuple[Corners, Any, Masses]:
+    """Constants of the bodies with these indices, int32 ``[R]``, in the shapes of `_impact.Row`."""
+    p = scene.polygons
+    size = len(p.x)
+    names = (scene.centre_x, scene.centre_y, scene.inverse_mass, scene.inverse_inertia, scene.friction)
+    table = np.concatenate([p.x, p.y, p.normal_x, p.normal_y, np.stack(names), p.count[None]]).astype(np.float32)
+    chosen = jnp.take(table, body, axis=1)[:, None]
+    x, y, normal_x, normal_y = (chosen[i * size : (i + 1) * size, :, None] for i in range(4))
+    centre_x, centre_y, mass, inertia, friction, count = chosen[4 * size :]
+    corners = Corners((x, y), (normal_x, normal_y), count[:, None].astype(jnp.int32))
+    return corners, (centre_x, centre_y), Masses(mass, inertia, friction)

@@ -1,10 +1,10 @@
 """Records steps of Gymnasium's LunarLander as Box2D computes them: states before and after, contacts and impulses.
 
     python -m tests.physics2d.record tests/physics2d/steps.npz     # needs gymnasium[box2d]
-    python -m tests.physics2d.record steps.npz --rows 2000 2000 300
+    python -m tests.physics2d.record steps.npz --rows 2000 2000 300 60
 
 The rows are a sample of all steps of episodes under a random and under Gymnasium's heuristic policy: free flight, a leg
-on the ground, and steps in which continuous collision found an impact.
+on the ground, steps in which continuous collision found an impact, and a leg on two edges.
 """
 
 import argparse
@@ -110,10 +110,11 @@ def record(episodes, heuristic, seed):
 
 
 def kinds(rows):
-    """For each row 0: free, 1: a leg touches, 2: an impact."""
+    """For each row 0: free, 1: a leg touches, 2: an impact, 3: a leg touches two edges."""
     hit = np.array([r["hit"].any() for r in rows])
     touching = np.array([(r["before"]["count"] > 0).any() or (r["after"]["count"] > 0).any() for r in rows])
-    return np.where(hit, 2, np.where(touching, 1, 0))
+    two = np.array([(r["after"]["count"] > 0).all(axis=1).any() for r in rows])
+    return np.where(hit, 2, np.where(two, 3, np.where(touching, 1, 0)))
 
 
 def packed(rows, kind):
@@ -130,7 +131,7 @@ def packed(rows, kind):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file")
-    parser.add_argument("--rows", type=int, nargs=3, default=(400, 400, 120), help="free, on the ground, impacts")
+    parser.add_argument("--rows", type=int, nargs=4, default=(400, 400, 120, 30), help="of each kind")
     args = parser.parse_args()
     rows = []
     enough, seed = False, 0
@@ -140,7 +141,7 @@ def main():
         kind = kinds(rows)
         # The hull's touch ends the episode, so its impulses are not followed.
         crashed = np.array([r["after"]["touched"][0] for r in rows])
-        eligible = [np.flatnonzero((kind == k) & ((k == 2) | ~crashed)) for k in range(3)]
+        eligible = [np.flatnonzero((kind == k) & ((k == 2) | ~crashed)) for k in range(4)]
         enough = all(len(e) >= n for e, n in zip(eligible, args.rows, strict=True))
         print(len(rows), [len(e) for e in eligible], flush=True)
     rng = np.random.default_rng(0)

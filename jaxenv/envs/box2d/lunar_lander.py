@@ -16,7 +16,7 @@ Starts        at the top in the middle, pushed by a force uniform in [-start_for
 Terminates    the hull touches the ground, |x| >= 1, or the craft falls asleep: it has not moved for half a second
 Time limit    1000 (registry)
 
-With ``wind`` a force of up to wind_power N along x and a torque of up to turbulence_power N m act on the hull while no
+With ``enable_wind`` a force of up to wind_power N along x and a torque of up to turbulence_power N m act on the hull while no
 leg touches the ground: each is tanh(sin(0.02 i) + sin(0.01 pi i)) of its maximum, where i counts the steps from its
 random start. As in the original, the flame's dispersion turns the craft, and the side engines push at a point that
 depends on its orientation. Particles of the flames are not simulated; they never affect the craft.
@@ -31,7 +31,8 @@ import numpy as np
 
 from jaxenv import physics2d, random, specs, tree
 from jaxenv._numeric import clip, sin_cos
-from jaxenv.physics2d import Body, Chain, RevoluteJoint, Scene, World
+from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, mix
+from jaxenv.physics2d import Body, Chain, RevoluteJoint, Scene, World, corners
 from jaxenv.task import Task, Transition
 
 FPS = 50
@@ -45,6 +46,7 @@ _HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
 _LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
 _LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
 _MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
+LEG = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
 
 
@@ -94,14 +96,13 @@ class LunarLander(Task):
 
     Attributes:
         continuous: whether the actions are throttles.
-        wind: whether wind and turbulence act on the craft.
+        enable_wind: whether wind and turbulence act on the craft.
     """
 
     reset_strategy = "compact"
-    can_diverge = False
     params: Params = Params()
     continuous: bool = tree.static(default=False)
-    wind: bool = tree.static(default=False)
+    enable_wind: bool = tree.static(default=False)
 
     @property
     def action_names(self):
@@ -174,7 +175,7 @@ class LunarLander(Task):
 
     def _weather(self, wind_index, torque_index, flying):
         """Wind and torque on the hull, float32 ``[B]``, and the next indices."""
-        if not self.wind:
+        if not self.enable_wind:
             calm = jnp.zeros(flying.shape, jnp.float32)
             return calm, calm, wind_index, torque_index
         wind = jnp.where(flying, _gust(wind_index) * self.params.wind_power, 0)
@@ -185,8 +186,22 @@ class LunarLander(Task):
     def observe(self, state):
         return jnp.stack(_observed(state), axis=-1)
 
+    def shapes(self, state):
+        """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        world = physics2d.lanes_last(state.world)
+        colours = (PURPLE, LEG, LEG)
+        return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
+
     def draw(self, state, canvas):
-        raise NotImplementedError
+        """The moon, the pad between its flags, and the craft."""
+        canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
+        canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
+        for x in (WIDTH / 2 - WIDTH / EDGES, WIDTH / 2 + WIDTH / EDGES):
+            canvas = canvas.line(x, PAD, x, PAD + 1.6, 0.12, WHITE)
+            canvas = canvas.polygon([(x, PAD + 1.6), (x, PAD + 1.0), (x + 0.9, PAD + 1.3)], GOLD)
+        for colour, points in self.shapes(state):
+            canvas = canvas.polygon(points, colour)
+        return canvas
 
     def observation_spec(self):
         high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
@@ -210,6 +225,13 @@ def smoothed(heights: jax.Array) -> jax.Array:
     left = jnp.roll(heights, 1, axis=1)
     right = jnp.roll(heights, -1, axis=1)
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
+
+
+def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
+    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
+    place = x * np.float32(EDGES / WIDTH)
+    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
+    return sum(parts[1:], parts[0])
 
 
 def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
