@@ -4,8 +4,8 @@ The names are those of Box2D 2.3 (Erin Catto): sequential impulses with warm sta
 points, position correction, continuous collision (time of impact) and sleep, in Box2D's order. One step agrees with
 Box2D's ``World.Step`` to the rounding of float32; tests/physics2d holds it to recorded steps.
 
-Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[m, K, B]``. Neighbouring lanes then fill
-a vector register whatever the number of bodies. `lanes_first` and `lanes_last` convert states.
+Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[n, K, B]``. Neighbouring lanes fill a
+vector register, whatever the number of bodies. `lanes_first` and `lanes_last` convert states.
 
 Not covered, because no task here needs it: contacts between moving bodies, restitution, circles, bullets, and motion of
 the ground.

@@ -105,7 +105,8 @@ def matched(edge: jax.Array, age: jax.Array, count: jax.Array, keys: Pair, old: 
     """
     same = _same(edge, old)
     touched = jnp.any(same & (old.count > 0)[:, None], axis=2)
-    normal, tangent = [], []
+    normal: list[jax.Array] = []
+    tangent: list[jax.Array] = []
     for i in range(2):
         # The first old point with the key counts.
         hits = [same & (old.keys[j][:, None] == keys[i][:, :, None]) & (j < old.count)[:, None] for j in range(2)]
@@ -113,8 +114,8 @@ def matched(edge: jax.Array, age: jax.Array, count: jax.Array, keys: Pair, old: 
         hits = computed_once([hits[0] & live[:, :, None], hits[1] & ~hits[0] & live[:, :, None]])
         for total, source in ((normal, old.impulses.normal), (tangent, old.impulses.tangent)):
             found = sum(jnp.sum(jnp.where(hits[j], source[j][:, None], np.float32(0)), axis=2) for j in range(2))
-            total.append(found)
-    return Contacts(edge, age, count, keys, Impulses(tuple(normal), tuple(tangent))), touched
+            total.append(jnp.asarray(found))
+    return Contacts(edge, age, count, keys, Impulses((normal[0], normal[1]), (tangent[0], tangent[1]))), touched
 
 
 def _same(edge: jax.Array, old: Contacts) -> jax.Array:

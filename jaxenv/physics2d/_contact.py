@@ -14,12 +14,11 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._numeric import clip
 from jaxenv._xla import computed_once
-from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._segment import Manifold, Pair, contact_points, in_world
 from jaxenv.physics2d._settings import LINEAR_SLOP, MAX_CONDITION, MAX_LINEAR_CORRECTION, TOTAL_RADIUS
 from jaxenv.physics2d._vector import Transform, Vector, cross, dot, minus, point_velocity
 
-Triple = tuple[Any, Any, Any]  # x, y and angle, of poses or velocities
+Triple = tuple[Any, ...]  # x, y and angle, of poses or velocities
 
 
 @tree.struct
@@ -135,9 +134,7 @@ def _block_solution(c: Constraint, old: Pair, speeds: list[jax.Array]) -> Pair:
     first = (only1 >= 0) & (k12 * only1 + b2 >= 0)
     both = (x1 >= 0) & (x2 >= 0)
     of_first = jnp.where(both, x1, jnp.where(first, only1, jnp.where(second | neither, 0, old[0])))
-    of_second = jnp.where(
-        both, x2, jnp.where(first, 0, jnp.where(second, only2, jnp.where(neither, 0, old[1])))
-    )
+    of_second = jnp.where(both, x2, jnp.where(first, 0, jnp.where(second, only2, jnp.where(neither, 0, old[1]))))
     return of_first, of_second
 
 
@@ -154,7 +151,9 @@ def solve_position(
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
     for i in range(2):
         transform = Transform.of_pose(pose, centre)
-        transform = tree.rebuild(transform, **dict(zip(("sin", "cos"), cut((transform.sin, transform.cos)), strict=True)))
+        transform = tree.rebuild(
+            transform, **dict(zip(("sin", "cos"), cut((transform.sin, transform.cos)), strict=True))
+        )
         points, heights, _, normal = in_world(manifold, transform)
         separation = jnp.where(i < manifold.count, heights[i] - TOTAL_RADIUS, np.float32(1))
         separation, arm = cut((separation, cross(minus(points[i], (pose[0], pose[1])), normal)))

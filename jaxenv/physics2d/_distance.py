@@ -38,7 +38,7 @@ class Sweep:
     def transform(self, time: jax.Array) -> Transform:
         """At a fraction of the motion, ``[K, R]``."""
         pose = tuple((1 - time) * a + time * b for a, b in zip(self.start, self.end, strict=True))
-        return Transform.of_pose(pose, self.centre)  # type: ignore[arg-type]
+        return Transform.of_pose(pose, self.centre)
 
     def vertices(self, time: jax.Array) -> Vector:
         return jax.tree.map(lambda x: x[None], self.transform(time)).to_world(self.vertex)
@@ -89,9 +89,9 @@ def _closest(segment: Segment, sweep: Sweep, time: jax.Array):
     squares = [dot(gap, gap)]
     # Ends of the edge against the sides. Padding gives sides of no length, which are never closest.
     sides = tuple(jnp.roll(x, -1, axis=0) - x for x in corners)
-    lengths = dot(sides, sides)  # type: ignore[arg-type]
+    lengths = dot(sides, sides)
     for point in lifted[:2]:
-        part = dot(minus(point, corners), sides) / jnp.where(lengths > 0, lengths, np.float32(1))  # type: ignore[arg-type]
+        part = dot(minus(point, corners), sides) / jnp.where(lengths > 0, lengths, np.float32(1))
         gap = minus(point, (corners[0] + part * sides[0], corners[1] + part * sides[1]))
         squares.append(jnp.where((part > 0) & (part < 1) & (lengths > 0), dot(gap, gap), np.float32(3e38)))
     every, along = computed_once((jnp.concatenate(squares), along))
@@ -133,7 +133,7 @@ def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_
     this = tuple(_pick(index_b, x) for x in sweep.vertex)
     following = tuple(_pick(index_b, jnp.roll(x, -1, axis=0)) for x in sweep.vertex)
     this, following = computed_once((this, following))
-    side = minus(following, this)  # type: ignore[arg-type]
+    side = minus(following, this)
     length = jnp.sqrt(dot(side, side))
     length = jnp.where(length > 0, length, np.float32(1))
     outward = side[1] / length, -side[0] / length

@@ -54,7 +54,7 @@ def may_hit(row: Row, radius: Any) -> jax.Array:
     normal = along[1] / length, -along[0] / length
     heights = []
     for pose in (row.start, row.end):
-        transform = Transform.of_pose(tuple(x[:, None] for x in pose), _expanded(row.centre))  # type: ignore[arg-type]
+        transform = Transform.of_pose(tuple(x[:, None] for x in pose), _expanded(row.centre))
         x, y = jax.tree.map(lambda t: t[None], transform).to_world(row.corners.vertex)
         heights.append((x - first[0][None]) * normal[0][None] + (y - first[1][None]) * normal[1][None])
     below, above = (f(jnp.stack([f(h, axis=0) for h in heights]), axis=0) for f in (jnp.min, jnp.max))
@@ -83,7 +83,7 @@ def solve(row: Row, dt: np.float32, velocity_iterations: int) -> Row:
         vertex, normal = (tuple(x[:, 0] for x in v) for v in (row.corners.vertex, row.corners.normal))
         sweep = Sweep(row.start, row.end, row.centre, vertex, normal)
         live = active & (row.contacts.edge[0] >= 0) & enabled & (events <= MAX_SUB_STEPS)
-        meets, when = time_of_impact(first, sweep, live)  # type: ignore[arg-type]
+        meets, when = time_of_impact(first, sweep, live)
         time = jnp.where(live & meets, jnp.minimum(past + (1 - past) * when, 1), 1)
         earliest = jnp.min(time, axis=0, keepdims=True)
         slots = np.arange(shape[0], dtype=np.int32)[:, None]
@@ -107,7 +107,7 @@ def _advance(row: Row, active, earliest, past, minimal, dt, velocity_iterations:
     """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one."""
     part = (earliest - past) / jnp.where(past < 1, 1 - past, np.float32(1))
     pose = tuple((1 - part) * a + part * b for a, b in zip(row.start, row.end, strict=True))
-    transform = Transform.of_pose(tuple(x[:, None] for x in pose), _expanded(row.centre))  # type: ignore[arg-type]
+    transform = Transform.of_pose(tuple(x[:, None] for x in pose), _expanded(row.centre))
     manifold = collide(row.segment, transform, row.corners, _expanded(row.centre))
     count = jnp.where(row.contacts.edge >= 0, manifold.count, 0)
     manifold = tree.rebuild(manifold, count=count)

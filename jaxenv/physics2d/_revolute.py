@@ -52,7 +52,8 @@ class Solver:
         self.inertias = tuple(scene.inverse_inertia[[self.a, self.b]])
         centres = [np.array([scene.centre_x[i], scene.centre_y[i]]) for i in (self.a, self.b)]
         self.anchors = [
-            np.float32(anchor) - centre for anchor, centre in zip((joint.anchor_a, joint.anchor_b), centres, strict=True)
+            np.array(anchor, np.float32) - centre
+            for anchor, centre in zip((joint.anchor_a, joint.anchor_b), centres, strict=True)
         ]
         self.lower, self.upper = np.float32(joint.lower), np.float32(joint.upper)
         self.reference = np.float32(joint.reference_angle)

@@ -85,7 +85,7 @@ class Scene:
         self.inverse_mass = (1 / np.array(mass)).astype(np.float32)
         self.inverse_inertia = (1 / np.array(inertia)).astype(np.float32)
         self.centre_x, self.centre_y = np.array(centre, np.float32).T
-        self.friction = np.sqrt(np.float32([b.friction for b in bodies]) * np.float32(ground_friction))
+        self.friction = np.sqrt(np.array([b.friction for b in bodies], np.float32) * np.float32(ground_friction))
         self.polygons = _padded([np.array(b.vertices, np.float64) for b in bodies])
         reach = np.hypot(self.polygons.x - self.centre_x, self.polygons.y - self.centre_y)
         self.radius = reach.max(axis=0).astype(np.float32)
@@ -112,5 +112,7 @@ def _padded(polygons: Sequence[np.ndarray]) -> Polygons:
     sides = [np.roll(p, -1, axis=0) - p for p in polygons]
     outward = [np.stack([s[:, 1], -s[:, 0]], axis=1) / np.hypot(*s.T)[:, None] for s in sides]
     normals = np.stack([pad(n) for n in outward], axis=1)
-    x, y, normal_x, normal_y = (a.astype(np.float32) for a in (*np.moveaxis(corners, 2, 0), *np.moveaxis(normals, 2, 0)))
+    x, y, normal_x, normal_y = (
+        a.astype(np.float32) for a in (*np.moveaxis(corners, 2, 0), *np.moveaxis(normals, 2, 0))
+    )
     return Polygons(x, y, normal_x, normal_y, np.array([len(p) for p in polygons], np.int32))

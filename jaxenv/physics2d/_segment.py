@@ -12,6 +12,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._xla import computed_once
 from jaxenv.physics2d import _vector as vector
+from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._settings import POLYGON_RADIUS, TOTAL_RADIUS
 from jaxenv.physics2d._vector import Transform, Vector, dot, minus
 
@@ -41,6 +42,13 @@ class Manifold:
     origin: Vector  # a point of the reference face, in the same coordinates
     points: tuple[Vector, Vector]  # in the coordinates of the other shape
     keys: Pair  # int32: which features meet in the point
+
+
+def corners_of(scene: Scene) -> Corners:
+    """Corners of all bodies of a scene, in the shapes that `collide` takes."""
+    p = scene.polygons
+    x, y, normal_x, normal_y = (a[:, :, None, None] for a in (p.x, p.y, p.normal_x, p.normal_y))
+    return Corners((x, y), (normal_x, normal_y), p.count[:, None, None])
 
 
 def collide(segment: Segment, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
@@ -113,8 +121,9 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
 
 
 def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Vector], Pair, Vector, Vector]:
-    """The manifold at a pose: incident points, their heights above the reference face, its normal, and the
-    normal from the edge towards the body. Heights do not include the shapes' radii."""
+    """The manifold at a pose: incident points, their heights above the reference face without the shapes' radii, the
+    face's normal, and the normal from the edge towards the body.
+    """
     on_body = manifold.on_body
     out = vector.where(on_body, transform.turn(manifold.normal), manifold.normal)
     origin = vector.where(on_body, transform.to_world(manifold.origin), manifold.origin)
@@ -165,8 +174,8 @@ def _following(index: jax.Array, count: Any) -> jax.Array:
 def _pick(index: jax.Array, of: Vector) -> Vector:
     """The entry ``index`` (``[m, K, B]``) of each array ``[V, m, 1 or K, B]``."""
     chosen = np.arange(of[0].shape[0], dtype=np.int32).reshape(-1, 1, 1, 1) == index[None]
-    return tuple(jnp.sum(jnp.where(chosen, v, np.float32(0)), axis=0) for v in of)  # type: ignore[return-value]
+    return tuple(jnp.sum(jnp.where(chosen, v, np.float32(0)), axis=0) for v in of)
 
 
 def _broadcast(v: Vector, shape: tuple[int, ...]) -> Vector:
-    return tuple(jnp.broadcast_to(x, (x.shape[0], *shape)) for x in v)  # type: ignore[return-value]
+    return tuple(jnp.broadcast_to(x, (x.shape[0], *shape)) for x in v)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv._numeric import sin_cos
 
-Vector: TypeAlias = tuple[Any, Any]
+Vector: TypeAlias = tuple[Any, ...]  # x and y
 
 
 def dot(a: Vector, b: Vector) -> Any:

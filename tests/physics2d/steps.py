@@ -1,6 +1,6 @@
 """Recorded steps of Box2D next to ours: worlds made of recorded arrays, one step from each, and the differences.
 
-    python -m tests.physics2d.steps FILE     # prints the table for a file of tests.physics2d.record
+python -m tests.physics2d.steps FILE     # prints the table for a file of tests.physics2d.record
 """
 
 import dataclasses
@@ -18,6 +18,8 @@ from jaxenv.physics2d._contact import Impulses
 from jaxenv.physics2d._revolute import JointImpulses
 
 FILE = pathlib.Path(__file__).parent / "steps.npz"
+# Compiling takes most of the time.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FREE, GROUND, IMPACT, TWO_EDGES = 0, 1, 2, 3
 
 
@@ -41,7 +43,9 @@ def world_before(data):
         impulses=Impulses(*((last[n][:, :, 0], last[n][:, :, 1]) for n in ("normal", "tangent"))),
     )
     everywhere = jax.tree.map(jnp.zeros_like, world.fat)
-    everywhere = type(everywhere)(*(x + s for x, s in zip(jax.tree.leaves(everywhere), (-99, -99, 99, 99), strict=True)))
+    everywhere = type(everywhere)(
+        *(x + s for x, s in zip(jax.tree.leaves(everywhere), (-99, -99, 99, 99), strict=True))
+    )
     return tree.rebuild(
         world,
         pose=tuple(bodies[:, i] for i in range(3)),
@@ -71,13 +75,9 @@ def compare(data, scene=lunar_lander.SCENE, **kwargs):
         chain = physics2d.Chain(heights, lunar_lander.WIDTH / lunar_lander.EDGES)
         speeds = [np.float32(0.3), np.float32(-0.3)]
         torques = [lunar_lander._LEG_TORQUE] * 2
-        return physics2d.step(
-            scene, world, chain, gravity=-10.0, motor_speed=speeds, motor_torque=torques, **kwargs
-        )
+        return physics2d.step(scene, world, chain, gravity=-10.0, motor_speed=speeds, motor_torque=torques, **kwargs)
 
-    # Compiling takes most of the time.
-    quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    world, step = jax.jit(advance, compiler_options=quick)(world_before(data), jnp.asarray(data["heights"].T))
+    world, step = jax.jit(advance, compiler_options=QUICK)(world_before(data), jnp.asarray(data["heights"].T))
     ours = np.moveaxis(np.stack([*world.pose, *world.velocity]), (0, 1, 2), (2, 1, 0))
     return Differences(
         numbers=np.abs(ours - data["after_bodies"]),

@@ -87,14 +87,13 @@ def pilot(observation, continuous):
     return jnp.where(fire, 2, jnp.where(turn < -0.05, 3, jnp.where(turn > 0.05, 1, 0))).astype(jnp.int32)
 
 
-def replay(env: LunarLander, seeds, policy, steps=LIMIT):
+def replay(env: LunarLander, seeds, policy, steps=LIMIT, compiler_options=None):
     """The same as ``record`` for our environment; episodes longer than ``steps`` have no outcome."""
     heights, force, indices, noise = draws(seeds, env.enable_wind)
     kept = jnp.asarray(np.array([random_actions(s, env.continuous) for s in seeds]))
     if not env.continuous:
         kept = kept.astype(jnp.int32)
 
-    @jax.jit
     def run(noise, kept, state):
         def advance(carry):
             t, state, ended, length, total, lost, asleep = carry
@@ -118,8 +117,8 @@ def replay(env: LunarLander, seeds, policy, steps=LIMIT):
         carry = (np.int32(0), state, no, no.astype(jnp.int32), zero, no, no)
         return jax.lax.while_loop(lambda c: (c[0] < steps) & ~jnp.all(c[2]), advance, carry)[3:]
 
-    state = jax.jit(env._started)(heights, force, indices, noise[:, 0])
-    found = run(noise, kept, state)
+    state = jax.jit(env._started, compiler_options=compiler_options)(heights, force, indices, noise[:, 0])
+    found = jax.jit(run, compiler_options=compiler_options)(noise, kept, state)
     return dict(zip(("length", "return", "lost", "asleep"), map(np.asarray, found), strict=True))
 
 
@@ -153,7 +152,9 @@ def distributions(kind, num):
     for name in ("return", "length", "lost", "asleep"):
         a, b = (np.asarray(x[name], np.float64) for x in (ours, theirs))
         error = np.sqrt(a.var() / num + b.var() / num)
-        print(f"  {name}: {a.mean():.4g}, Gymnasium {b.mean():.4g}, {abs(a.mean() - b.mean()) / error:.1f} se", flush=True)
+        print(
+            f"  {name}: {a.mean():.4g}, Gymnasium {b.mean():.4g}, {abs(a.mean() - b.mean()) / error:.1f} se", flush=True
+        )
 
 
 def played(env):
