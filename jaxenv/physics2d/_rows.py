@@ -42,9 +42,12 @@ def solve(
     live = _impact.may_hit(rows(constants, fixed, moving), scene.radius[:, None]) & awake[None]
     n, lanes = live.shape
     num = jnp.sum(live, dtype=jnp.int32)
-    size = min(_BLOCK, n * lanes)
-    slots = -(-n * lanes // size) * size
-    index = jnp.nonzero(live.reshape(-1), size=slots, fill_value=n * lanes)[0].astype(jnp.int32)
+    total = n * lanes
+    size = min(_BLOCK, total) if isinstance(lanes, int) else _BLOCK  # an exported program may leave lanes open
+    slots = -(-total // size) * size
+    flags = live.reshape(total)
+    slot = jnp.where(flags, jnp.cumsum(flags, dtype=jnp.int32) - 1, jnp.asarray(slots, jnp.int32))
+    index = jnp.full(slots, total, jnp.int32).at[slot].set(jnp.arange(total, dtype=jnp.int32), mode="drop")
     packed, unpack = _packed(moving)
     still, unpack_still = _packed(fixed)
 

@@ -18,8 +18,8 @@ Time limit    1000 (registry)
 
 With ``enable_wind`` a force of up to wind_power N along x and a torque of up to turbulence_power N m act on the hull
 while no leg touches the ground: each is tanh(sin(0.02 i) + sin(0.01 pi i)) of its maximum, where i counts the steps
-from its random start. As in the original, the flame's dispersion turns the craft, and the side engines push at a point that
-depends on its orientation. Particles of the flames are not simulated; they never affect the craft.
+from its random start. As in the original, the flame's dispersion turns the craft, and the side engines push at a point
+that depends on its orientation. Particles of the flames are not simulated; they never affect the craft.
 """
 
 import math
