@@ -17,6 +17,8 @@ from jaxenv.physics2d._segment import Pair, Segment
 from jaxenv.physics2d._settings import AABB_EXTENSION, AABB_MULTIPLIER, POLYGON_RADIUS
 from jaxenv.physics2d._vector import Transform
 
+_FAR = 2**30  # the age of no contact
+
 
 @tree.struct
 class Chain:
@@ -38,10 +40,10 @@ class Box:
 
 @tree.struct
 class Contacts:
-    """The contacts of m bodies with K edges near each, ``[m, K, B]``; unused slots have edge -1."""
+    """The contacts of m bodies with the K edges near each, ``[m, K, B]``."""
 
-    edge: jax.Array  # int32
-    age: jax.Array  # int32, steps since the contact was made
+    edge: jax.Array  # int32, -1 beyond the ends of the chain
+    age: jax.Array  # int32, steps since the contact was made; -1 if the boxes do not overlap
     count: jax.Array  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
     impulses: Impulses
@@ -74,15 +76,15 @@ def overlapping(edge: jax.Array, segment: Segment, fat: Box) -> jax.Array:
 
 def newest_first(edge: jax.Array, exists: jax.Array, old: Contacts) -> tuple[jax.Array, jax.Array]:
     """Ages of the candidates ``edge [m, K, B]``, and their ranks in the list; those that do not exist come last."""
-    known = _same(edge, old)
-    oldest = np.int32(2**30)
+    known = _same(edge, old) & (old.age >= 0)[:, None]
     age = jnp.sum(jnp.where(known, old.age[:, None] + 1, 0), axis=2)
-    age = jnp.where(exists, age, oldest)
+    age = jnp.where(exists, age, np.int32(_FAR))
     one, other = (age[:, :, None], edge[:, :, None]), (age[:, None], edge[:, None])
     slots = np.arange(edge.shape[1])
     place = (slots[:, None] > slots[None, :])[None, :, :, None]
     before = (other[0] < one[0]) | ((other[0] == one[0]) & ((other[1] > one[1]) | ((other[1] == one[1]) & place)))
-    return computed_once((age, jnp.sum(before.astype(jnp.int32), axis=2)))
+    rank = jnp.sum(before.astype(jnp.int32), axis=2)
+    return computed_once((jnp.where(exists, age, np.int32(-1)), rank))
 
 
 def reordered(rank: jax.Array, values: Any) -> Any:

@@ -79,9 +79,8 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     zero, none = np.float32(0), np.int32(0)
     pair = (fill(zero, n, num_edges),) * 2
     keys = (fill(none, n, num_edges),) * 2
-    contacts = Contacts(
-        fill(np.int32(-1), n, num_edges), fill(none, n, num_edges), fill(none, n, num_edges), keys, Impulses(pair, pair)
-    )
+    absent = fill(np.int32(-1), n, num_edges)
+    contacts = Contacts(absent, absent, fill(none, n, num_edges), keys, Impulses(pair, pair))
     corners = scene.polygons.x[:, :, None], scene.polygons.y[:, :, None]
     box = _broad.bounds(corners, jax.tree.map(wide, transform))
     return World(
@@ -175,7 +174,7 @@ def _collide(scene: Scene, world: World, chain: Chain, transform: Transform):
     edge, segment = _broad.window(chain, world.pose[0], world.contacts.edge.shape[1])
     exists = _broad.overlapping(edge, segment, world.fat)
     age, rank = _broad.newest_first(edge, exists, world.contacts)
-    edge, age, segment = _broad.reordered(rank, (jnp.where(exists, edge, np.int32(-1)), age, segment))
+    edge, age, segment = _broad.reordered(rank, (edge, age, segment))
     centre = scene.centre_x[:, None, None], scene.centre_y[:, None, None]
     lifted = jax.tree.map(lambda x: x[:, None], transform)
     manifold = collide(segment, lifted, corners_of(scene), centre)

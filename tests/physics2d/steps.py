@@ -37,7 +37,7 @@ def world_before(data):
     edge = last["edge"]
     contacts = Contacts(
         edge=edge,
-        age=jnp.broadcast_to(jnp.arange(edge.shape[1], dtype=jnp.int32)[None, :, None], edge.shape),
+        age=jnp.where(edge >= 0, jnp.arange(edge.shape[1], dtype=jnp.int32)[None, :, None], -1),
         count=last["count"],
         keys=(last["keys"][:, :, 0], last["keys"][:, :, 1]),
         impulses=Impulses(*((last[n][:, :, 0], last[n][:, :, 1]) for n in ("normal", "tangent"))),
