@@ -135,7 +135,7 @@ def _advance(row: Row, active, earliest, past, minimal, dt, velocity_iterations:
     slots = [jax.tree.map(lambda x, k=k: x[:, k], manifold) for k in range(updated.shape[0])]
     pose = _solve_positions(slots, pose, row, go)
     transform = Transform.of_pose(pose, row.centre)
-    velocity = _solve_velocities(slots, pose, transform, row, velocity_iterations)
+    velocity = _solve_velocities(slots, pose, transform, row, go, velocity_iterations)
     rest = (1 - earliest) * dt
     end = tuple(x + rest * v for x, v in zip(pose, velocity, strict=True))
 
@@ -169,20 +169,26 @@ def _solve_positions(slots: list[Manifold], pose: Triple, row: Row, go: jax.Arra
     return lax.while_loop(lambda c: (c[0] < _POSITION_ITERATIONS) & ~jnp.all(c[1]), iterate, start)[2]
 
 
-def _solve_velocities(slots: list[Manifold], pose: Triple, transform: Transform, row: Row, iterations: int) -> Triple:
+def _solve_velocities(
+    slots: list[Manifold], pose: Triple, transform: Transform, row: Row, go: jax.Array, iterations: int
+) -> Triple:
+    """Iterates until no velocity and no impulse changes: all later iterations would change nothing either."""
     constraints = [contact.prepare(manifold, pose, transform, row.masses) for manifold in slots]
     zero = jnp.zeros_like(pose[0])
 
-    def iterate(_, carry):
-        velocity, impulses = carry
-        after = []
-        for constraint, old in zip(constraints, impulses, strict=True):
-            new, velocity = contact.solve_velocity(constraint, old, velocity, row.masses, computed_once)
+    def iterate(carry):
+        count, _, velocity, impulses = carry
+        old, after = (velocity, impulses), []
+        for constraint, push in zip(constraints, impulses, strict=True):
+            new, velocity = contact.solve_velocity(constraint, push, velocity, row.masses, computed_once)
             after.append(new)
-        return velocity, after
+        pairs = zip(jax.tree.leaves((velocity, after)), jax.tree.leaves(old), strict=True)
+        changed = jnp.any(jnp.stack([x != y for x, y in pairs]) & go[None])
+        return count + 1, changed, velocity, after
 
     impulses = [Impulses((zero, zero), (zero, zero)) for _ in constraints]
-    return lax.fori_loop(0, iterations, iterate, (row.velocity, impulses))[0]
+    start = (np.int32(0), jnp.bool_(True), row.velocity, impulses)
+    return lax.while_loop(lambda c: (c[0] < iterations) & c[1], iterate, start)[2]
 
 
 def _expanded(v: Vector) -> Vector:
