@@ -1,3 +1,3 @@
 """Where the tests are that compare floats with references; their code is compiled as users compile it."""
 
-PATHS = ("tests/envs/", "tests/test_lane_law.py", "tests/test_moments.py", "tests/test_numeric.py")
+PATHS = ("tests/envs/", "tests/test_lane_law.py", "tests/test_moments.py", "tests/test_numeric.py", "tests/physics2d/")

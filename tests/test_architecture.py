@@ -20,7 +20,7 @@ LEVELS = [
     {"tree"},
     {"_declared", "_xla", "_count", "_structure", "_sum"},
     {"random", "_module", "canvas", "_rows_html", "_films"},
-    {"specs", "timestep", "_moments", "_describe"},
+    {"specs", "timestep", "_moments", "_describe", "physics2d"},
     {"_describe_html", "_actions", "_bounds", "_fields", "_observation", "_state_checks"},
     {"_reward"},
     {"_task_checks"},

@@ -1,0 +1,311 @@
+"""Land a spacecraft between two flags with one main engine and two side engines.
+
+Reference: Gymnasium ``LunarLander-v3`` and ``LunarLanderContinuous-v3`` (tests/envs/box2d/test_lunar_lander.py). The
+physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
+
+Observation   float32[8]   x and y relative to the pad, velocity along x and y, angle (rad), angular velocity, contact
+              of the first and of the second leg (0 or 1); lengths relative to half the width and height of the picture,
+              angular velocity in units of 2.5 rad/s
+Action        int32        0 nothing, 1 left engine, 2 main engine, 3 right engine; or with continuous=True float32[2]:
+              main throttle (off up to 0, then from 50% to 100%) and side throttle (left below -0.5, right above 0.5)
+Reward        increase of the shaping term -100 distance - 100 speed - 100 |angle| + 10 per leg on the ground, minus 0.3
+              for the main and 0.03 for a side engine at full throttle; -100 for a crash, +100 for a landing instead
+Starts        at the top in the middle, pushed by a force uniform in [-start_force, start_force] along x and y for one
+              step; heights of 12 points uniform in [0, 6.67) m, of which the five in the middle are those of the pad,
+              smoothed over three points; wind_index and torque_index uniform in [-9999, 9999)
+Terminates    the hull touches the ground, |x| >= 1, or the craft falls asleep: it has not moved for half a second
+Time limit    1000 (registry)
+
+With ``enable_wind`` a force of up to wind_power N along x and a torque of up to turbulence_power N m act on the hull
+while no leg touches the ground: each is tanh(sin(0.02 i) + sin(0.01 pi i)) of its maximum, where i counts the steps
+from its random start. As in the original, the flame's dispersion turns the craft, and the side engines push at a point
+that depends on its orientation. Particles of the flames are not simulated; they never affect the craft.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import physics2d, random, specs, tree
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, mix
+from jaxenv.physics2d import Body, Chain, RevoluteJoint, Scene, World, corners
+from jaxenv.task import Task, Transition
+
+FPS = 50
+SCALE = 30.0  # pixels per metre of the original's picture
+WIDTH, HEIGHT = 600 / SCALE, 400 / SCALE  # metres
+PAD = HEIGHT / 4
+EDGES = 10  # of the ground
+NEARBY = 2  # edges that a body can touch
+
+_HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
+_LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
+_LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
+_MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
+LEG = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
+_SIDES = (-1, 1)  # of the first and the second leg, which is on the left
+
+
+def _scaled(points):
+    return [(x / SCALE, y / SCALE) for x, y in points]
+
+
+def _hinge(leg: int) -> RevoluteJoint:
+    side = _SIDES[leg]
+    lower, upper = (0.9 - 0.5, 0.9) if side < 0 else (-0.9, -0.9 + 0.5)
+    return RevoluteJoint(0, 1 + leg, (0, 0), (side * _LEG_AWAY, _LEG_DOWN), lower, upper, side * 0.05)
+
+
+SCENE = Scene(
+    [Body(_scaled(_HULL), density=5.0, friction=0.1, solid=False), *[Body(_scaled(_LEG), density=1.0)] * 2],
+    [_hinge(1), _hinge(0)],
+    ground_friction=0.1,
+)
+_ORIGINS = [(WIDTH / 2, HEIGHT, 0.0), *((WIDTH / 2 - side * _LEG_AWAY, HEIGHT, side * 0.05) for side in _SIDES)]
+
+
+@tree.struct
+class Params:
+    """Forces and powers: scalars, or ``[B]`` for one value per lane."""
+
+    gravity: float = tree.leaf(default=-10.0, unit="m/s^2", above=-12, below=0)
+    main_engine_power: float = tree.leaf(default=13.0, low=0)  # impulse of a step per metre from the centre, in N s/m
+    side_engine_power: float = tree.leaf(default=0.6, low=0)
+    start_force: float = tree.leaf(default=1000.0, unit="N", low=0)
+    wind_power: float = tree.leaf(default=15.0, unit="N", low=0)
+    turbulence_power: float = tree.leaf(default=1.5, unit="N m", low=0)
+
+
+@tree.struct
+class State:
+    """The craft, the ground and what the next step needs."""
+
+    world: World  # leaves [B, ...]: the hull, the leg on the right and the leg on the left
+    heights: jax.Array  # float32[B, 11], of the ground in m
+    shaping: jax.Array  # float32[B], the shaping term of the last observation
+    wind_index: jax.Array  # int32[B]
+    torque_index: jax.Array  # int32[B]
+
+
+class LunarLander(Task):
+    """A craft over the moon; the module docstring is the specification.
+
+    Attributes:
+        continuous: whether the actions are throttles.
+        enable_wind: whether wind and turbulence act on the craft.
+    """
+
+    reset_strategy = "compact"
+    params: Params = Params()
+    continuous: bool = tree.static(default=False)
+    enable_wind: bool = tree.static(default=False)
+
+    @property
+    def action_names(self):
+        return ("main", "side") if self.continuous else ("nothing", "left engine", "main engine", "right engine")
+
+    play_fps = 25
+
+    def initial(self, stream):
+        heights = random.uniform(random.fold_in(stream, "ground"), (EDGES + 2,), 0.0, HEIGHT / 2)
+        force = random.uniform(random.fold_in(stream, "force"), (2,), -1.0, 1.0)
+        indices = random.integers(random.fold_in(stream, "wind"), (2,), -9999, 9999)
+        noise = random.uniform(stream, (2,), -1.0, 1.0)
+        return self._started(smoothed(heights), force, indices, noise)
+
+    def _started(self, heights, force, indices, noise):
+        """The state after the first step, which the original takes in ``reset``, with idle engines."""
+        lanes = heights.shape[0]
+        strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
+        world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
+        wind, torque, wind_index, torque_index = self._weather(indices[:, 0], indices[:, 1], jnp.ones(lanes, bool))
+        push = _on_hull(strength * force[:, 0] + wind, strength * force[:, 1], torque)
+        # Bodies start far above the ground.
+        world, _ = self._step(world, heights, push, collide_with_ground=False)
+        state = State(physics2d.lanes_first(world), heights, jnp.zeros(lanes, jnp.float32), wind_index, torque_index)
+        return tree.rebuild(state, shaping=_shaping(_observed(state)))
+
+    def transition(self, state, action, stream):
+        noise = random.uniform(stream, (2,), -1.0, 1.0)
+        return self._advanced(state, action, noise)
+
+    def _advanced(self, state, action, noise):
+        """The transition for given numbers ``noise [B, 2]`` in [-1, 1), which disperse the flames."""
+        main, side, direction = self._throttles(action)
+        world = physics2d.lanes_last(state.world)
+        flying = ~(world.touched[1] | world.touched[2])
+        wind, torque, wind_index, torque_index = self._weather(state.wind_index, state.torque_index, flying)
+        world = _fired(world, main, side, direction, noise, self.params)
+        world, step = self._step(world, state.heights, _on_hull(wind, jnp.zeros_like(wind), torque))
+        state = State(physics2d.lanes_first(world), state.heights, state.shaping, wind_index, torque_index)
+        observation = _observed(state)
+        shaping = _shaping(observation)
+        lost = step.begun[0] | (jnp.abs(observation[0]) >= 1)
+        reward = shaping - state.shaping - np.float32(0.3) * main - np.float32(0.03) * side
+        reward = jnp.where(step.asleep, np.float32(100), jnp.where(lost, np.float32(-100), reward))
+        return Transition(tree.rebuild(state, shaping=shaping), reward, lost | step.asleep)
+
+    def _step(self, world, heights, push, **kwargs):
+        return physics2d.step(
+            SCENE,
+            world,
+            Chain(heights.T, WIDTH / EDGES),
+            gravity=self.params.gravity,
+            motor_speed=[np.float32(0.3 * _SIDES[joint.body_b - 1]) for joint in SCENE.joints],
+            motor_torque=[_LEG_TORQUE] * 2,
+            force=push,
+            dt=1 / FPS,
+            **kwargs,
+        )
+
+    def _throttles(self, action):
+        """Power of the main and the side engine in [0, 1], and the side engine's direction, float32 ``[B]``."""
+        if not self.continuous:
+            main = (action == 2).astype(jnp.float32)
+            side = ((action == 1) | (action == 3)).astype(jnp.float32)
+            return main, side, (action - 2).astype(jnp.float32)
+        action = clip(action, -1, 1)
+        main = jnp.where(action[:, 0] > 0, np.float32(0.5) * (action[:, 0] + 1), 0)
+        size = jnp.abs(action[:, 1])
+        return main, jnp.where(size > np.float32(0.5), size, 0), jnp.sign(action[:, 1])
+
+    def _weather(self, wind_index, torque_index, flying):
+        """Wind and torque on the hull, float32 ``[B]``, and the next indices."""
+        if not self.enable_wind:
+            calm = jnp.zeros(flying.shape, jnp.float32)
+            return calm, calm, wind_index, torque_index
+        wind = jnp.where(flying, _gust(wind_index) * self.params.wind_power, 0)
+        torque = jnp.where(flying, _gust(torque_index) * self.params.turbulence_power, 0)
+        one = flying.astype(jnp.int32)
+        return wind, torque, wind_index + one, torque_index + one
+
+    def observe(self, state):
+        return jnp.stack(_observed(state), axis=-1)
+
+    def shapes(self, state):
+        """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        world = physics2d.lanes_last(state.world)
+        colours = (PURPLE, LEG, LEG)
+        return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
+
+    def draw(self, state, canvas):
+        """The moon, the pad between its flags, and the craft."""
+        canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
+        canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
+        for x in (WIDTH / 2 - WIDTH / EDGES, WIDTH / 2 + WIDTH / EDGES):
+            canvas = canvas.line(x, PAD, x, PAD + 1.6, 0.12, WHITE)
+            canvas = canvas.polygon([(x, PAD + 1.6), (x, PAD + 1.0), (x + 0.9, PAD + 1.3)], GOLD)
+        for colour, points in self.shapes(state):
+            canvas = canvas.polygon(points, colour)
+        return canvas
+
+    def observation_spec(self):
+        high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
+        low = np.concatenate([-high[:6], np.zeros(2, np.float32)])
+        return specs.Bounded((8,), np.float32, low, high, "observation")
+
+    def action_spec(self):
+        if self.continuous:
+            return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
+        return specs.discrete(4, name="action")
+
+
+def smoothed(heights: jax.Array) -> jax.Array:
+    """The ground, float32 ``[B, 11]``, from 12 random heights: a flat pad in the middle, means of three elsewhere.
+
+    As in the original, the neighbour on the left of the first point is the last of the 12.
+    """
+    middle = EDGES // 2
+    is_pad = np.abs(np.arange(EDGES + 2) - (middle)) <= 2
+    heights = jnp.where(is_pad[None], np.float32(PAD), heights)
+    left = jnp.roll(heights, 1, axis=1)
+    right = jnp.roll(heights, -1, axis=1)
+    return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
+
+
+def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
+    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
+    place = x * np.float32(EDGES / WIDTH)
+    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
+    return sum(parts[1:], parts[0])
+
+
+def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
+    """Force and torque on all bodies, float32 ``[3, B]`` each."""
+    zero = jnp.zeros_like(x)
+    return tuple(jnp.stack([value, zero, zero]) for value in (x, y, torque))
+
+
+def _gust(index: jax.Array) -> jax.Array:
+    """tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
+    turn = (index % 200).astype(jnp.float32)  # the second sine has a period of 200 steps
+    slow = index.astype(jnp.float32) * np.float32(0.02)
+    return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
+
+
+def _fired(world: World, main, side, direction, noise, params: Params) -> World:
+    """The world after the engines' impulses on the hull."""
+    first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
+    s, c = sin_cos(world.pose[2][0])
+    # Along the craft and across it; the original's signs make both mirror images.
+    along = np.float32(_MAIN_BELOW) + 2 * first
+    off = s * along - c * second, -c * along - s * second
+    velocity = tuple(v[0] for v in world.velocity)
+    hull = world.pose[0][0], world.pose[1][0]
+    origin = _origin(world)
+    power = main * params.main_engine_power
+    point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
+    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    across = 3 * second + direction * np.float32(_SIDE_AWAY)
+    off = s * first - c * across, -c * first - s * across
+    power = side * params.side_engine_power
+    point = (
+        origin[0] + off[0] - s * np.float32(_SIDE_LEVER) - hull[0],
+        origin[1] + off[1] + c * np.float32(_SIDE_HEIGHT) - hull[1],
+    )
+    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, velocity, strict=True))
+    return tree.rebuild(world, velocity=velocity)
+
+
+def _struck(velocity, impulse, arm):
+    """Velocity of the hull after an impulse at ``arm`` from its centre of mass."""
+    vx, vy, w = velocity
+    mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
+    turn = arm[0] * impulse[1] - arm[1] * impulse[0]
+    return vx + mass * impulse[0], vy + mass * impulse[1], w + inertia * turn
+
+
+def _origin(world: World) -> tuple[jax.Array, jax.Array]:
+    """Position of the hull's origin, float32 ``[B]`` each; lanes last."""
+    s, c = sin_cos(world.pose[2][0])
+    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
+    return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
+
+
+def _observed(state: State) -> tuple[jax.Array, ...]:
+    """The eight numbers of the observation, float32 ``[B]`` each."""
+    world = physics2d.lanes_last(state.world)
+    x, y = _origin(world)
+    vx, vy, w = (v[0] for v in world.velocity)
+    half_width, half_height = np.float32(WIDTH / 2), np.float32(HEIGHT / 2)
+    return (
+        (x - half_width) / half_width,
+        (y - np.float32(PAD + _LEG_DOWN)) / half_height,
+        vx * (half_width / FPS),
+        vy * (half_height / FPS),
+        world.pose[2][0],
+        w * np.float32(20 / FPS),
+        world.touched[1].astype(jnp.float32),
+        world.touched[2].astype(jnp.float32),
+    )
+
+
+def _shaping(observation: tuple[jax.Array, ...]) -> Any:
+    x, y, vx, vy, angle, _, first, second = observation
+    distance, speed = jnp.sqrt(x * x + y * y), jnp.sqrt(vx * vx + vy * vy)
+    return -100 * distance - 100 * speed - 100 * jnp.abs(angle) + 10 * first + 10 * second

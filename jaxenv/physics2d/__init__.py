@@ -1,0 +1,24 @@
+"""Jointed rigid bodies on a chain of static edges, as Box2D computes them, for a batch of lanes.
+
+The names are those of Box2D 2.3 (Erin Catto): sequential impulses with warm starting, a block solver for two contact
+points, position correction, continuous collision (time of impact) and sleep, in Box2D's order. One step agrees with
+Box2D's ``World.Step`` to the rounding of float32; tests/physics2d holds it to recorded steps.
+
+Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[n, K, B]``. Neighbouring lanes fill a
+vector register, whatever the number of bodies. `lanes_first` and `lanes_last` convert states.
+
+Not covered, because no task here needs it: contacts between moving bodies, restitution, circles, bullets, and motion of
+the ground.
+"""
+
+from jaxenv.physics2d._broad import Chain as Chain
+from jaxenv.physics2d._scene import Body as Body
+from jaxenv.physics2d._scene import RevoluteJoint as RevoluteJoint
+from jaxenv.physics2d._scene import Scene as Scene
+from jaxenv.physics2d._world import Step as Step
+from jaxenv.physics2d._world import World as World
+from jaxenv.physics2d._world import corners as corners
+from jaxenv.physics2d._world import lanes_first as lanes_first
+from jaxenv.physics2d._world import lanes_last as lanes_last
+from jaxenv.physics2d._world import start as start
+from jaxenv.physics2d._world import step as step

@@ -1,0 +1,100 @@
+"""LunarLander compared with Gymnasium's, by recorded episodes: the same ground, draws and actions.
+
+``episodes.npz`` is made by ``tests.envs.box2d.episodes``. The physics of single steps is compared in
+tests/physics2d/test_world.py.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import random
+from jaxenv.canvas import PURPLE
+from jaxenv.envs.box2d import LUNAR_LANDER, LUNAR_LANDER_CONTINUOUS
+from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, PAD, LunarLander, smoothed
+from tests.envs.box2d import episodes
+from tests.physics2d.steps import QUICK
+from tests.pictures import centre, picture
+
+SPECS = {False: LUNAR_LANDER, True: LUNAR_LANDER_CONTINUOUS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "num", "steps", "share"),
+    [("random", 60, 200, 0.95), ("heuristic", 30, 320, 0.7), ("heuristic continuous", 30, 250, 0.7)],
+)
+def test_replayed_episodes_equal_gymnasiums(kind, num, steps, share):
+    theirs = episodes.load(kind)
+    seeds = np.flatnonzero(theirs["length"] < steps)[:num]
+    ours = episodes.replay(episodes.environment(kind), seeds, kind.split()[0], steps, QUICK)
+    theirs = {name: x[seeds] for name, x in theirs.items()}
+    # The physics is chaotic on the ground: Gymnasium's own episodes differ if they start 1e-6 apart.
+    assert np.mean(ours["length"] == theirs["length"]) >= share
+    assert np.mean(np.abs(ours["return"] - theirs["return"]) < 1) >= share
+    for outcome in ("lost", "asleep"):
+        assert np.mean(ours[outcome] == theirs[outcome]) >= 0.9
+
+
+def test_wind_blows_in_gymnasiums_pattern_until_a_leg_touches_the_ground():
+    # A few steps: in turbulence rounding grows until the engines of the pilot fire at other steps.
+    env = LunarLander(enable_wind=True)
+    indices = jnp.array([[3, -7], [-9999, 9998]], jnp.int32)
+    wind, torque, next_wind, next_torque = env._weather(indices[:, 0], indices[:, 1], jnp.array([True, False]))
+    angle = np.array([3, -7]) * 0.01
+    gusts = np.tanh(np.sin(2 * angle) + np.sin(np.pi * angle)) * [15, 1.5]
+    np.testing.assert_allclose([wind[0], torque[0]], gusts, rtol=1e-5)
+    assert (wind[1], torque[1]) == (0, 0)
+    np.testing.assert_array_equal(next_wind, [4, -9999])
+    np.testing.assert_array_equal(next_torque, [-6, 9998])
+
+
+def test_the_ground_is_flat_around_the_pad_and_smoothed_over_three_points_elsewhere():
+    heights = np.random.default_rng(0).uniform(0, HEIGHT / 2, (5, EDGES + 2)).astype(np.float32)
+    found = np.asarray(smoothed(jnp.asarray(heights)))
+    heights[:, 3:8] = PAD
+    expected = [0.33 * (heights[:, i - 1] + heights[:, i] + heights[:, i + 1]) for i in range(EDGES + 1)]
+    np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=1e-6)
+
+
+def test_heights_and_winds_are_uniform():
+    env = LunarLander(enable_wind=True)
+    state = jax.jit(env.initial)(random.stream(jax.random.split(jax.random.key(0), 4000)))
+    # The sum of three independent uniform heights, at the left end of the ground.
+    for column in (state.heights[:, 1], state.heights[:, 9]):
+        column = np.asarray(column) / 0.33
+        assert column.min() >= 0
+        assert column.max() <= 1.5 * HEIGHT
+        assert abs(column.mean() / (0.75 * HEIGHT) - 1) < 0.03
+    for index in (state.wind_index, state.torque_index):
+        assert -9999 <= np.min(index) < -9900
+        assert 9900 < np.max(index) - 1 < 9999
+
+
+def test_params_differ_by_lane():
+    env = jaxenv.make(LUNAR_LANDER, 2, gravity=jnp.array([-10.0, -2.0]), start_force=0.0)
+    _, timestep = env.reset(jax.random.key(0))
+    speeds = np.asarray(timestep.observation[:, 3])
+    np.testing.assert_allclose(speeds[0] / speeds[1], 5, rtol=1e-3)
+
+
+def test_specs_equal_gymnasiums():
+    gymnasium = pytest.importorskip("gymnasium")
+    for continuous, ours in SPECS.items():
+        theirs = gymnasium.spec(ours.id)
+        assert ours.max_episode_steps == theirs.max_episode_steps
+        assert ours.reward_threshold == theirs.reward_threshold
+        assert jaxenv.make(ours).unwrapped.continuous == continuous
+    high = np.array([2.5, 2.5, 10, 10, 2 * np.pi, 10, 1, 1], np.float32)
+    spec = jaxenv.make(LUNAR_LANDER).observation_spec()
+    np.testing.assert_allclose(spec.maximum, high)
+    np.testing.assert_allclose(spec.minimum, np.where(np.arange(8) < 6, -high, 0))
+
+
+def test_the_picture_shows_the_craft_at_the_top_in_the_middle():
+    env = LunarLander(params=type(LunarLander().params)(start_force=0.0))
+    state = env.initial(random.stream(jax.random.split(jax.random.key(0), 1)))
+    x, y = centre(picture(env, state, 1)[0], PURPLE)
+    assert abs(x - 0.5) < 0.02
+    assert y < 0.3
