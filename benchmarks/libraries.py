@@ -113,7 +113,12 @@ def brax(name: str, options: dict[str, Any]) -> Loop:
     def sample(state, keys):
         return jax.vmap(lambda key: jax.random.uniform(key, (env.action_size,), minval=-1.0, maxval=1.0))(keys)
 
-    return env.reset, lambda state, action, keys: env.step(state, action), read, sample
+    return (
+        lambda keys: env.reset(jax.random.key_data(keys)),  # Brax takes the number of lanes from the shape of the words
+        lambda state, action, keys: env.step(state, action),
+        read,
+        sample,
+    )
 
 
 def xminigrid(name: str, options: dict[str, Any]) -> Loop:
