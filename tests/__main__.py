@@ -1,7 +1,7 @@
 """Run the tests: ``python -m tests -n 2``; arguments are passed to pytest.
 
 These are the tests of environments, wrappers, rollouts and data. ``python -m tests --rest -n 2`` runs the others:
-learners, the command line, plots, adapters to other libraries, the conformance kit.
+learners, the command line, plots, adapters to other libraries, rigid-body physics, the conformance kit.
 
 Tests that are not marked ``numeric`` run with the older code generators of XLA:CPU, which compile small programs in
 two thirds of the time. XLA reads its flags once per process, so this takes two runs of pytest. Plain ``pytest`` runs

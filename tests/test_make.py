@@ -299,7 +299,7 @@ def test_several_tasks_are_guarded_once_each():
             r"Multitask: observation specs of tasks 0 \(Chain-v0\) and 1 \(CartPole-v1\)",
         ),
         (["CartPole-v0", "CartPole-v1"], {"mass": 1}, "CartPole-v0: unknown keyword 'mass'"),
-        (["Chain-v0", "elsewhere:Chain-v0"], {}, "load: no suite 'nosuite'"),
+        (["Chain-v0", "elsewhere:Chain-v0"], {}, "load: no suite 'elsewhere'"),
         (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, "make: wrappers must be a sequence of wrappers"),
         (["Chain-v0", "Chain-v0"], {"task": 2}, "Multitask: task must be -1 or one of 2 tasks, got 2"),
         ([], {}, r"load: id must be an id or a sequence of ids, got \[\]"),
