@@ -17,7 +17,7 @@ import jaxenv
 from benchmarks import command, measure, ours
 from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.peers import Unavailable
-from jaxenv.cli._arguments import one_line
+from jaxenv.cli._arguments import add_assignments, assignment, one_line
 
 DEFAULT_IDS = (
     *("gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"),
@@ -247,23 +247,15 @@ def suite_id(text: str) -> str:
     return text
 
 
-def option(text: str) -> tuple[str, str]:
-    """Parses ``NAME=VALUE``."""
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
-    return name, value
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("libraries", __doc__ or "")
     parser.add_argument("--ids", nargs="+", type=suite_id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
-    parser.add_argument(
-        "--options", nargs="*", type=option, default=[], metavar="NAME=VALUE", help="strings for the constructor"
-    )
+    add_assignments(parser, "--options", "arguments of the library's constructor")
     parser.add_sizes(num_envs=[64], num_steps=256)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    args.options = dict(assignment(text, parser, "--options") for text in args.options)
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -274,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
             try:
-                rows.append(compare(id, dict(args.options), num_envs, args.num_steps, args.repeats))
+                rows.append(compare(id, args.options, num_envs, args.num_steps, args.repeats))
             except (ImportError, Unavailable, ValueError) as error:
                 notes.append(f"note: {id}: {one_line(error)}")
     print(*notes, sep="\n", end="", file=sys.stderr)

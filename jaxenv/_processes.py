@@ -1,5 +1,6 @@
 """Several processes of ``jax.distributed``: what they hold together, and what the first of them does for all."""
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -55,8 +56,9 @@ def by_the_first(action: Callable[[], None]) -> None:
         except OSError as error:
             fault = error
     if jax.process_count() > 1:
-        number = int(multihost_utils.broadcast_one_to_all(np.int32(fault.errno or -1 if fault else 0)))
+        number = 0 if fault is None else fault.errno or errno.EIO
+        number = int(multihost_utils.broadcast_one_to_all(np.int32(number)))
         if number and fault is None:
-            fault = OSError(number, f"the first process could not write: {os.strerror(abs(number))}")
+            fault = OSError(number, f"the first process could not write: {os.strerror(number)}")
     if fault is not None:
         raise fault
