@@ -52,6 +52,7 @@ from jaxenv.wrappers.normalize_observation import NormalizeObservation as Normal
 from jaxenv.wrappers.normalize_reward import NormalizeReward as NormalizeReward
 from jaxenv.wrappers.obstruct_view import ObstructView as ObstructView
 from jaxenv.wrappers.one_hot_action import OneHotAction as OneHotAction
+from jaxenv.wrappers.one_hot_observation import OneHotObservation as OneHotObservation
 from jaxenv.wrappers.pixel_observation import PixelObservation as PixelObservation
 from jaxenv.wrappers.preset import preset as preset
 from jaxenv.wrappers.previous_action_and_reward import PreviousActionAndReward as PreviousActionAndReward

@@ -152,6 +152,14 @@ class Bandit(Task):
         return specs.discrete(3, name="action")
 
 
+class NamesItsDevice(Bandit):
+    """Puts its rewards on a device by name, which compiled code ignores."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, reward=jax.device_put(out.reward, jax.devices()[0]))
+
+
 class Sum(wrappers.BatchWrapper):
     """Keeps the sum of the rewards of all lanes."""
 
@@ -206,6 +214,7 @@ def thorough(name, make):
         thorough("TicTacToe-v0", lambda: jaxenv.make("TicTacToe-v0")),
         thorough("dict spaces", dict_spaces),
         thorough("episodes of one step", Bandit),
+        pytest.param(NamesItsDevice, id="a device by name"),
         pytest.param(lambda: wrappers.AutoReset(Walk(), "same_step", "compact"), id="AutoReset same_step"),
         thorough("FixedResetKey", lambda: wrappers.FixedResetKey(Walk(), jax.random.key(3))),
         thorough("ObservationWrapper", lambda: Shifted(Walk())),

@@ -97,6 +97,7 @@ WRAPPERS: dict[str, Entry] = {
     "ReshapeObservation": Entry(bound("ReshapeObservation", (1, 1))),
     "DtypeObservation": Entry(bound("DtypeObservation", "int32")),
     "DiscretizeObservation": Entry(bound("DiscretizeObservation", 10)),
+    "OneHotObservation": Entry(bound("OneHotObservation", 4, fields="camera"), seeing),
     "StandardizeObservation": Entry(bound("StandardizeObservation", 0.1, 0.7)),
     "ChannelFirst": Entry(bound("ChannelFirst"), seeing),
     "ResizeObservation": Entry(bound("ResizeObservation", (3, 4)), seeing),

@@ -1,6 +1,6 @@
 """Stateless observation wrappers: values, specs and bounds, field paths, and both observations of a same-step row.
 
-Covers ClipObservation, DiscretizeObservation, DtypeObservation, FilterObservation, FlattenObservation,
+Covers ClipObservation, DiscretizeObservation, DtypeObservation, FilterObservation, FlattenObservation, OneHotObservation,
 RescaleObservation, ReshapeObservation, StandardizeObservation, TransformObservation and custom wrappers. The file
 is long because one table holds the cases of all of them.
 """
@@ -25,6 +25,7 @@ from jaxenv.wrappers import (
     FlattenObservation,
     LeafObservationWrapper,
     ObservationWrapper,
+    OneHotObservation,
     RescaleObservation,
     ReshapeObservation,
     StandardizeObservation,
@@ -47,6 +48,10 @@ def f32(*values):
 
 def i32(*values):
     return np.array(values, I32)
+
+
+def u8(*values):
+    return np.array(values, U8)
 
 
 BOX = Bounded((2,), F32, [-1, -2], [1, 6])
@@ -238,6 +243,27 @@ TABLE = {
         {"box": f32([-0.5, 0], [9, -9]), "free": f32([1, 2], [3, 4])},
         {"box": i32([1, 1], [3, 0]), "free": f32([1, 2], [3, 4])},
         {"box": Bounded((2,), I32, 0, 3), "free": FREE},
+    ),
+    "one-hot, counted from the minimum": (
+        lambda e: OneHotObservation(e, fields="robot.gear"),
+        ROBOT,
+        {"goal": f32([5, 1]), "robot": {"gear": i32(2), "pose": f32([1, 4])}},
+        {"goal": f32([5, 1]), "robot": {"gear": u8([0, 1, 0, 0, 0, 0]), "pose": f32([1, 4])}},
+        {"goal": FREE, "robot": {"gear": Bounded((6,), U8, 0, 1), "pose": BOX}},
+    ),
+    "one-hot, a number of values for each entry": (
+        lambda e: OneHotObservation(e, (3, 2)),
+        Bounded((1, 2), U8, 0, 255),
+        u8([[2, 0]], [[3, 1]]),
+        u8([[0, 0, 1, 1, 0]], [[0, 0, 0, 0, 1]]),
+        Bounded((1, 5), U8, 0, 1),
+    ),
+    "one-hot, more values than the dtype has": (
+        lambda e: OneHotObservation(e, 300),
+        Array((), np.int8),
+        np.array([-1, 127], np.int8),
+        np.stack([np.zeros(300, U8), np.eye(300, dtype=U8)[127]]),
+        Bounded((300,), U8, 0, 1),
     ),
     "standardize": (
         lambda e: StandardizeObservation(e, (0, 2), np.array([0.25, 2])),
@@ -432,6 +458,12 @@ BAD = [
     (DiscretizeObservation, BOX, {"bins": (1, 2, 3)}, r"observation must have the shape of bins, \(3,\), got"),
     (DiscretizeObservation, FREE, {"bins": 2}, "observation must have finite bounds"),
     (DiscretizeObservation, BOX, {"bins": 50_000}, "have at most .* bins in total to fit int32"),
+    (OneHotObservation, DIE, {"num_values": 0}, "num_values must be an integer of at least 1, .*, got 0"),
+    (OneHotObservation, DIE, {"num_values": (2, 2.5)}, "num_values must be an integer of at least 1"),
+    (OneHotObservation, DIE, {"num_values": (2, 3)}, "observation must have a last axis as long as num_values, 2"),
+    (OneHotObservation, Array((2,), I32), {}, "observation must have bounds of one range, unless num_values is given"),
+    (OneHotObservation, Bounded((2,), I32, 0, (1, 2)), {}, "observation must have bounds of one range"),
+    (OneHotObservation, BOX, {}, "observation"),
     (StandardizeObservation, BOX, {"mean": INF}, "mean must be finite, got inf"),
     (StandardizeObservation, BOX, {"std": (1, 0)}, r"std must be finite and above 0, got \(1, 0\)"),
     (StandardizeObservation, BOX, {"limit": 0}, "limit must be above 0, got 0"),

@@ -79,6 +79,11 @@ class ComputesOnHost(Paying):
         return jax.pure_callback(np.zeros_like, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
 
+class UsesTheHostsMemory(Paying):
+    def extra(self, x, action):
+        return jnp.zeros_like(jax.device_put(x, jax.memory.Space.Host))
+
+
 def _do_nothing(x):
     pass
 
@@ -111,5 +116,6 @@ TWINS: dict[str, Twin] = {
     ),
     "host callback": Twin(HostCallback, walk, ("no_callback",)),
     "computed on the host": Twin(ComputesOnHost, walk, ("no_callback", "vmap_equals_loop")),
+    "stored in the memory of the host": Twin(UsesTheHostsMemory, walk, ("no_callback",)),
     "one array in state and TimeStep": Twin(SharedLeaf, restarted, ("donation_safe",)),
 }
