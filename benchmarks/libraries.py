@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure, ours
+from benchmarks import command, measure, ours, peers
 from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.peers import Unavailable
 from jaxenv.cli._arguments import add_assignments, assignment, one_line
@@ -26,6 +26,7 @@ DEFAULT_IDS = (
     *("xminigrid:MiniGrid-EmptyRandom-5x5", "xminigrid:MiniGrid-DoorKey-5x5"),
     *("navix:Navix-Empty-Random-5x5-v0", "navix:Navix-DoorKey-5x5-v0"),
     "craftax:Craftax-Classic-Symbolic-v1",
+    *("gymnasium:HalfCheetah-v5", "envpool:HalfCheetah-v5"),
 )
 # Native ids of the same task.
 NATIVE = {
@@ -154,7 +155,60 @@ def navix(name: str, options: dict[str, Any]) -> Loop:
     )
 
 
+def gymnasium(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
+    """A Python loop over ``AsyncVectorEnv``, or over the engine that ``vectorization`` names."""
+    import gymnasium
+
+    env = gymnasium.make_vec(name, num_envs, **_mode_and_arguments(options))
+
+    def start(seed):
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+
+    return peers.in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, close=env.close)
+
+
+def _mode_and_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of ``gymnasium.make_vec`` for the options of ``load``."""
+    arguments = {"vectorization": "async", **options}
+    mode = arguments.pop("vectorization")
+    return {"vectorization_mode": "vector_entry_point" if mode == "native" else mode, **arguments}
+
+
+def envpool(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
+    """A Python loop over EnvPool's synchronous mode."""
+    import envpool
+
+    env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, **options)
+    return peers.envpool_loop(env, num_envs, num_steps)
+
+
+def gxm(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
+    """gxm's adapter for Gymnasium: ``vmap`` of a ``pure_callback``, whose calls JAX joins to one per step."""
+    import gxm
+
+    env = gxm.make(f"Gymnasium/{name}", **_mode_and_arguments(options))
+    sample = jax.vmap(env.action_space.sample)
+
+    def start(key):
+        key, key_reset, key_action = jax.random.split(key, 3)
+        state, _ = jax.vmap(env.init)(jax.random.split(key_reset, num_envs))
+        ended = jnp.zeros(num_envs, bool)
+        return state, key, sample(jax.random.split(key_action, num_envs)), ended
+
+    def step(carry):
+        state, key, action, ended = carry
+        key, key_step, key_action = jax.random.split(key, 3)
+        state, t = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, action)
+        row = Row(t.next_obs, action, t.reward, t.terminated, t.truncated, ~ended)
+        return (state, key, sample(jax.random.split(key_action, num_envs)), t.terminated | t.truncated), row
+
+    return jax_contestant("gxm", start, step, num_envs, num_steps, False)
+
+
 SUITES = {f.__name__: f for f in (gymnax, craftax, jumanji, brax, xminigrid, navix)}
+# Suites outside JAX.
+HOSTS = {f.__name__: f for f in (gymnasium, envpool)}
 
 
 def _all_steps(state: Any) -> jax.Array:
@@ -170,6 +224,8 @@ def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], sto
     """
     name, _, own = id.partition(":")
     try:
+        if name in HOSTS:
+            return HOSTS[name](own, options, num_envs, num_steps)
         reset, advance, read, sample = SUITES[name](own, options)
     except ImportError as error:
         raise Unavailable(f"{name} cannot be imported: {one_line(error)}") from None
@@ -193,13 +249,22 @@ def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], sto
 
 def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs all sides of one id, interleaved, and returns a row of the result file."""
+    theirs, _, own = id.partition(":")
     env = jaxenv.load(id, num_envs=num_envs, **options)
     contestants = [ours.rollout("jaxenv", env, num_steps), library(id, num_envs, num_steps, options)]
+    notes = []
     if id in NATIVE:
         contestants.append(ours.rollout("native", jaxenv.make(NATIVE[id], num_envs=num_envs), num_steps))
+    elif theirs == "gymnasium":
+        try:
+            contestants.append(gxm(own, options, num_envs, num_steps))
+        except ImportError as error:
+            notes.append(f"gxm cannot be imported: {one_line(error)}")
     samples = measure.sample_interleaved(contestants, repeats)
+    for contestant in contestants:
+        contestant.close()
+    env.close()
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    theirs = id.partition(":")[0]
     return {
         "id": id,
         "options": options,
@@ -207,26 +272,30 @@ def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, rep
         "num_steps": num_steps,
         "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
         "ratios": {name: rate / rates[theirs] for name, rate in rates.items() if name != theirs},
-        "notes": [],
+        "notes": notes,
     }
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the results as an aligned table, with geometric means of the ratios."""
-    header = ["id", "lanes", "library", "jaxenv", "ratio", "native", "ratio", "compile s: library", "jaxenv"]
+    header = ["id", "lanes", "library", "jaxenv", "ratio", "other", "", "ratio", "compile s: library", "jaxenv"]
     lines = []
     for row in rows:
         results, ratios, theirs = row["contestants"], row["ratios"], row["id"].partition(":")[0]
         given = ", ".join(f"{name}={value}" for name, value in row["options"].items())
         line = [row["id"] + (f" ({given})" if given else ""), str(row["num_envs"])]
         line += [_thousands(results[theirs]), _thousands(results["jaxenv"]), f"{ratios['jaxenv']:.2f}x"]
-        line += [_thousands(results["native"]), f"{ratios['native']:.1f}x"] if "native" in results else ["-", "-"]
-        line += [f"{results[name]['compile_seconds']:.1f}" for name in (theirs, "jaxenv")]
+        others = [name for name in results if name not in (theirs, "jaxenv")]
+        line += [_thousands(results[others[0]]), others[0], f"{ratios[others[0]]:.1f}x"] if others else ["-", "", "-"]
+        seconds = [results[name]["compile_seconds"] for name in (theirs, "jaxenv")]
+        line += ["-" if x is None else f"{x:.1f}" for x in seconds]
         lines.append(line)
     title = (
-        "Thousand environment steps per second; ratio: how many times faster than the library with its own wrappers."
+        "Thousand environment steps per second; ratio: how many times faster than the library with its own wrappers.\n"
+        "Other: native, this library's environment of the same task; gxm, which runs Gymnasium under JAX."
     )
     text = [title, measure.table(header, lines)]
+    text += [f"note: {row['id']}: {note}" for row in rows for note in row["notes"]]
     if len(rows) > 1:
         mean = statistics.geometric_mean(row["ratios"]["jaxenv"] for row in rows)
         text.append(f"geometric mean of {len(rows)} rows: {mean:.2f}x")
@@ -242,8 +311,8 @@ def _thousands(result: dict[str, Any]) -> str:
 
 def suite_id(text: str) -> str:
     """Checks that an id names a suite that has a loop here."""
-    if text.partition(":")[0] not in SUITES or ":" not in text:
-        raise argparse.ArgumentTypeError(f"must be SUITE:ID with one of {', '.join(SUITES)}, got {text!r}")
+    if text.partition(":")[0] not in {**SUITES, **HOSTS} or ":" not in text:
+        raise argparse.ArgumentTypeError(f"must be SUITE:ID with one of {', '.join([*SUITES, *HOSTS])}, got {text!r}")
     return text
 
 

@@ -44,11 +44,13 @@ class Contestant:
         run: Maps a seed to a dict with ``steps``, ``terminated`` and ``truncated`` (counts or flags of any shape) and
             the other outputs of the rollout. The result is available when the call returns.
         compile_seconds: Time of tracing and compiling; ``None`` if nothing is compiled.
+        close: Ends worker processes.
     """
 
     name: str
     run: Callable[[int], dict[str, Any]]
     compile_seconds: float | None = None
+    close: Callable[[], Any] = lambda: None
 
 
 class Sample(NamedTuple):

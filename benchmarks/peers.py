@@ -101,7 +101,7 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
         env.reset(seed=seed)
         env.action_space.seed(seed)
 
-    return _in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, store)
+    return in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, store)
 
 
 def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
@@ -119,6 +119,11 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     limit = jaxenv.spec(id).max_episode_steps
     settings = {} if limit is None else {"max_episode_steps": limit}
     env = envpool.make(id, env_type="gymnasium", num_envs=num_envs, **settings)
+    return envpool_loop(env, num_envs, num_steps, store)
+
+
+def envpool_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -> Contestant:
+    """Runs an environment of EnvPool under the random policy."""
     # EnvPool has no batched action space and takes its seed in the constructor, so runs differ only in their actions.
     space = env.action_space
     rng = np.random.default_rng()
@@ -133,7 +138,7 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
             return rng.integers(space.n, size=num_envs)
         return rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(space.dtype)
 
-    return _in_python("envpool", start, sample, env.step, num_envs, num_steps, store)
+    return in_python("envpool", start, sample, env.step, num_envs, num_steps, store, env.close)
 
 
 MINATAR_STEPS = 20_000  # steps of one game, long enough to time
@@ -173,14 +178,15 @@ def minatar(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     return Contestant("minatar", run)
 
 
-def _in_python(
+def in_python(
     name: str,
     start: Callable[[int], Any],
     sample: Callable[[], np.ndarray],
     step: Callable[[np.ndarray], tuple],
     num_envs: int,
     num_steps: int,
-    store: bool,
+    store: bool = False,
+    close: Callable[[], Any] = lambda: None,
 ) -> Contestant:
     """Returns the Python loop over a vector environment with Gymnasium's interface and ``next_step`` restarts."""
 
@@ -207,7 +213,7 @@ def _in_python(
         whole = {field: np.stack(values) for field, values in stored.items()}
         return {**whole, "steps": whole.pop("is_step")}
 
-    return Contestant(name, run)
+    return Contestant(name, run, close=close)
 
 
 PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool, "minatar": minatar}

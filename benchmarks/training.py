@@ -63,6 +63,7 @@ PUBLISHED = {
     ("Pendulum-v1", "ppo"): (Published(-172.0, 100_000, "PPO"),),
     ("MiniGrid-Empty-Random-5x5-v0", "ppo"): (Published(0.968, 100_000, "PPO"),),
     ("MiniGrid-DoorKey-5x5-v0", "ppo"): (Published(0.964, 100_000, "PPO"),),
+    ("MiniGrid-FourRooms-v0", "ppo"): (Published(0.57, 5_000_000, "PPO"),),
     ("Breakout-MinAtar", "ppo"): _minatar(22.9, 50.0),
     ("Asterix-MinAtar", "ppo"): _minatar(15.0, 22.0),
     ("Freeway-MinAtar", "ppo"): _minatar(58.8, 63.5, limit=2500),

@@ -22,6 +22,19 @@ _MINATAR = {
 # For the two games in which rewards are dense.
 _LONG_UNROLLS = {"activation": "tanh", "num_steps": 128, "learning_rate": 5e-3}
 
+# The cells of a view are names, not numbers: objects, colours and states.
+_MINIGRID = {
+    "wrappers": (("OneHotObservation", {"num_values": (11, 6, 3), "fields": "image"}),),
+    "num_envs": 64,
+    "num_steps": 128,
+    "num_epochs": 4,
+    "num_minibatches": 16,
+    "learning_rate": 1e-3,
+    "gamma": 0.99,
+    "lambda_": 0.95,
+    "entropy_cost": 0.01,
+}
+
 # Where several learners have a preset for an id, the first is the default.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "sac": {
@@ -85,6 +98,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "normalize_advantage": False,
             "num_evaluations": 6,
         },
+        "MiniGrid-DoorKey-8x8-v0": _MINIGRID | {"total_steps": 1_500_000},
+        "MiniGrid-FourRooms-v0": _MINIGRID | {"recurrent": 64, "total_steps": 5_000_000},
         "UmbrellaChain-bsuite": {
             "env_options": {"chain_length": 20, "n_distractor": 20},
             "total_steps": 1_000_000,

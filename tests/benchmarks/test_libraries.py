@@ -18,16 +18,25 @@ def test_a_suite_is_compared_with_its_own_wrappers_and_a_native_id(run, capsys):
     assert "gymnax:CartPole-v1" in capsys.readouterr().out
 
 
+def test_an_environment_outside_jax_is_compared_with_its_own_loop(run, capsys):
+    (row,) = run("libraries", "--ids", "gymnasium:CartPole-v1", "--options", "vectorization=sync")["rows"]
+    assert {"jaxenv", "gymnasium"} <= row["contestants"].keys()
+    for found in row["contestants"].values():
+        # Every episode but the last of a lane has a row after its end, which is no step.
+        assert abs(found["steps"][0] + found["episodes"][0] - LANES * STEPS) <= LANES
+        assert 5 <= found["episodes"][0] <= 40
+    assert "gymnasium:CartPole-v1 (vectorization=sync)" in capsys.readouterr().out
+
+
 def test_a_library_that_is_missing_is_a_note(run, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jumanji", None)
     assert run("libraries", "--ids", "jumanji:Snake-v1")["rows"] == []
     assert "note: jumanji:Snake-v1: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("bad", ["CartPole-v1", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize("bad", ["CartPole-v1", "bsuite:catch/0"])
 def test_an_id_without_a_loop_is_refused(bad, capsys):
     with pytest.raises(SystemExit):
         libraries.parse(["--ids", bad])
-    assert f"must be SUITE:ID with one of gymnax, craftax, jumanji, brax, xminigrid, navix, got '{bad}'" in (
-        capsys.readouterr().err
-    )
+    suites = "gymnax, craftax, jumanji, brax, xminigrid, navix, gymnasium, envpool"
+    assert f"must be SUITE:ID with one of {suites}, got '{bad}'" in capsys.readouterr().err

@@ -75,6 +75,9 @@ def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatc
             assert action.shape == (LANES,)
             return self.envs.step(action)
 
+        def close(self):
+            self.envs.close()
+
     fake = types.SimpleNamespace(make=Pool, list_all_envs=lambda: ["CartPole-v1"])
     monkeypatch.setitem(sys.modules, "envpool", fake)
     row, other = run("throughput", "--ids", "CartPole-v1", "CardGame-v0", "--peers", "envpool")["rows"]
