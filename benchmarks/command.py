@@ -1,6 +1,7 @@
 """The command line of the parts: argument types, one-line error messages, and the result file."""
 
 import argparse
+import json
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -24,6 +25,12 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=_Help,
         )
+
+    def parse_args(self, args=None, namespace=None):
+        found = super().parse_args(args, namespace)
+        if getattr(found, "update", False) and found.json is None:
+            self.error("argument --update: needs --json, the file to update")
+        return found
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
@@ -49,6 +56,10 @@ class Parser(argparse.ArgumentParser):
     def add_json(self) -> None:
         """Adds ``--json``."""
         self.add_argument("--json", type=new_file, metavar="PATH", help="write all results to this file")
+
+    def add_update(self) -> None:
+        """Adds ``--update``, for parts whose rows take long: `finish` then adds to the file of ``--json``."""
+        self.add_argument("--update", action="store_true", help="replace only these rows in the file of --json")
 
 
 class _Help(argparse.HelpFormatter):
@@ -101,11 +112,26 @@ def finish(
     args: argparse.Namespace,
     rows: Sequence[dict[str, Any]],
     report: Callable[[Sequence[dict[str, Any]]], str],
+    *,
+    names: Sequence[str] = (),
     **settings: Any,
 ) -> int:
-    """Prints the table, writes the result file if ``--json`` is given, and returns exit status 0."""
+    """Prints the table, writes the result file if ``--json`` is given, and returns exit status 0.
+
+    With ``--update`` both hold the rows of the file too, but those with the same entries under ``names`` as a new row.
+    """
+    if names and args.update and args.json.is_file():
+        old = json.loads(args.json.read_text())["rows"]
+        rows = sorted(
+            [*rows, *(row for row in old if _names(row, names) not in [_names(r, names) for r in rows])],
+            key=lambda row: _names(row, names),
+        )
     print(report(rows))
     if args.json is not None:
         content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}
         measure.write_json(args.json, content)
     return 0
+
+
+def _names(row: dict[str, Any], names: Sequence[str]) -> str:
+    return json.dumps([row[name] for name in names])

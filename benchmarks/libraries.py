@@ -184,7 +184,7 @@ def envpool(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -
 
 
 def gxm(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """gxm's adapter for Gymnasium: ``vmap`` of a ``pure_callback``, whose calls JAX joins to one per step."""
+    """The adapter of gxm for Gymnasium: ``vmap`` of a ``pure_callback``, whose calls JAX joins to one per step."""
     import gxm
 
     env = gxm.make(f"Gymnasium/{name}", **_mode_and_arguments(options))
@@ -322,6 +322,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", type=suite_id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
     add_assignments(parser, "--options", "arguments of the library's constructor")
     parser.add_sizes(num_envs=[64], num_steps=256)
+    parser.add_update()
     args = parser.parse_args(arguments)
     args.options = dict(assignment(text, parser, "--options") for text in args.options)
     return args
@@ -339,4 +340,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except (ImportError, Unavailable, ValueError) as error:
                 notes.append(f"note: {id}: {one_line(error)}")
     print(*notes, sep="\n", end="", file=sys.stderr)
-    return command.finish("libraries", args, rows, report, repeats=args.repeats, policy="random")
+    names = ("id", "options", "num_envs", "num_steps")
+    return command.finish("libraries", args, rows, report, names=names, repeats=args.repeats, policy="random")

@@ -22,6 +22,7 @@ import numpy as np
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
+PACKAGES += ("brax", "xminigrid", "navix", "gxm")
 
 
 class Row(NamedTuple):

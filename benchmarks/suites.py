@@ -105,10 +105,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", metavar="ID", help="load these only, of one suite")
     parser.add_argument("--check", nargs="*", metavar="ID", help="check these, of one suite (default: two of each)")
     parser.add_json()
-    parser.add_argument("--update", action="store_true", help="keep the other suites' rows in the file of --json")
+    parser.add_update()
     args = parser.parse_args(arguments)
-    if args.update and args.json is None:
-        parser.error("argument --update: needs --json, the file to update")
     if len(args.suites) > 1 and (args.ids is not None or args.check):
         parser.error("argument --suites: --ids and --check are those of one suite, give it alone")
     return args
@@ -117,9 +115,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Surveys the suites, prints the table and writes the file."""
     args = parse(arguments)
-    kept = json.loads(args.json.read_text())["rows"] if args.update and args.json.is_file() else []
-    rows = {row["suite"]: row for row in kept}
+    rows = []
     for suite in args.suites:
         print(f"{suite} ...", file=sys.stderr)
-        rows[suite] = survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check)
-    return command.finish("suites", args, [rows[suite] for suite in sorted(rows)], report)
+        rows.append(survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check))
+    return command.finish("suites", args, rows, report, names=("suite",))
