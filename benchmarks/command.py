@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import jaxenv
 from benchmarks import measure
+from jaxenv._make import SUITES
 
 
 class Parser(argparse.ArgumentParser):
@@ -97,6 +98,12 @@ def id(text: str) -> str:
         return jaxenv.spec(text).id
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def any_id(text: str) -> str:
+    """Checks that an id is registered or names a suite, which knows its own ids."""
+    suite = text.partition(":")[0]
+    return text if suite != text and suite in SUITES else id(text)
 
 
 def new_file(text: str) -> pathlib.Path:

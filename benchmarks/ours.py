@@ -67,6 +67,6 @@ def default_num_steps(id: str, num_envs: int) -> int:
 
 @functools.cache
 def _mean_length(id: str) -> float:
-    env = jaxenv.make(id, num_envs=64)
+    env = jaxenv.load(id, num_envs=64)
     evaluation = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0), max_steps=5000)
     return float(evaluation.lengths.mean())

@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, rollout
-from jaxenv import ids, make, random, spec, specs, tree
+from jaxenv import ids, load, random, specs, tree
 from jaxenv.environment import Environment
 from jaxenv.task import Task, Transition
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, TimeLimit
 
 # Cost of a reset -> rounds of integer work.
 ROUNDS = {"cheap": 0, "expensive": 100}
@@ -87,11 +87,13 @@ def compare(settings: dict[str, Any], env: Environment, num_steps: int, repeats:
 
 
 def _out_of_phase(id: str, num_envs: int) -> Environment:
-    """Makes a registered id with a different time limit per lane, so that the lanes do not all end at the same step."""
-    limit = spec(id).max_episode_steps
-    if limit is not None:
-        limit = np.random.default_rng(0).integers(limit // 2, limit * 3 // 2, num_envs).astype(np.int32)
-    return make(id, num_envs=num_envs, max_episode_steps=limit, autoreset=None)
+    """Makes an id with a different time limit per lane, so that the lanes do not all end at the same step."""
+    env = load(id, num_envs=num_envs, autoreset=None)
+    if not isinstance(env, TimeLimit):
+        return env
+    limit = int(env.duration)
+    limits = np.random.default_rng(0).integers(limit // 2, limit * 3 // 2, num_envs).astype(np.int32)
+    return load(id, num_envs=num_envs, max_episode_steps=limits, autoreset=None)
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
@@ -113,7 +115,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command.Parser("resets", __doc__)
     parser.add_argument("--resets", nargs="*", choices=list(ROUNDS), default=list(ROUNDS), help="costs of a reset")
     parser.add_argument(
-        "--ids", nargs="*", type=command.id, default=list(ids()), metavar="ID", help="ids, or nothing to skip them"
+        "--ids", nargs="*", type=command.any_id, default=list(ids()), metavar="ID", help="ids, or nothing to skip them"
     )
     parser.add_argument(
         "--fractions",

@@ -41,7 +41,7 @@ def test_compile_times_are_compared_with_gymnax(run):
 
 @pytest.mark.thorough
 def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
-    toy, id = run("resets", "--resets", "cheap", "--fractions", "0.2", "--ids", "CartPole-v1")["rows"]
+    toy, id = run("resets", "--resets", "cheap", "--fractions", "0.2", "--ids", "gymnax:CartPole-v1")["rows"]
     for row in toy, id:
         assert row["contestants"].keys() == {"select", "cond", "compact 16", "compact 64", "compact 256"}
         steps, episodes = (
@@ -49,7 +49,7 @@ def test_resets_run_every_strategy_and_all_play_the_same_steps(run):
         )
         assert len({tuple(counts) for counts in steps.values()}) == len({tuple(n) for n in episodes.values()}) == 1
         assert sum(episodes["select"]) > 0
-    assert (toy["reset"], toy["fraction"], id["id"]) == ("cheap", 0.2, "CartPole-v1")
+    assert (toy["reset"], toy["fraction"], id["id"]) == ("cheap", 0.2, "gymnax:CartPole-v1")
 
 
 @pytest.mark.thorough
