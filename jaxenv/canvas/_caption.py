@@ -19,10 +19,12 @@ def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.
         colour: float32 ``[3]`` from 0 to 1.
     """
     for i, character in enumerate(text):
-        left = x + round(i * _font.ADVANCE * height)
+        top, left = y - 1, x + round(i * _font.ADVANCE * height) - 1
         covered = _character(character, height)
-        window = image[max(y - 1, 0) : y - 1 + covered.shape[0], max(left - 1, 0) : left - 1 + covered.shape[1]]
-        covered = covered[: window.shape[0], : window.shape[1], None]
+        first, column = max(top, 0), max(left, 0)
+        covered = covered[first - top :, column - left :, None]
+        window = image[first : first + covered.shape[0], column : column + covered.shape[1]]
+        covered = covered[: window.shape[0], : window.shape[1]]
         window[:] = np.round(window + covered * (colour * 255 - window)).astype(np.uint8)
 
 

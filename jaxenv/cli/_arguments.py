@@ -160,7 +160,8 @@ def assignment(text: str, parser: argparse.ArgumentParser, option: str = "--set"
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
-    if (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:
+    # `--size` is that of a picture; some environments have a size of their own.
+    if name != "size" and (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:
         parser.error(f"argument {option}: {name} is an option of the command: {own} {value}")
     values = [_value(part) for part in value.split(",")]
     return name, values if "," in value else values[0]
