@@ -13,5 +13,5 @@ def test_an_environment_may_have_a_size_besides_that_of_its_picture(capsys, tmp_
     # The caption is wider than the smaller picture.
     assert cli.main([*argv, "--size", str(picture)]) == 0
     assert str(file) in capsys.readouterr().out
-    width, height = Image.open(file).size
-    assert min(width, height) > picture
+    with Image.open(file) as image:
+        assert min(image.size) > picture
