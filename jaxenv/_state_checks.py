@@ -69,8 +69,8 @@ def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree
             return f"{found}: pass the {name} that {env} returned"
         for where, shape, x in _leaves(name, own, given):
             if jnp.shape(x) == shape.shape[1:]:
-                found = f"got shape {jnp.shape(x)}: {env} takes whole batches, without vmap"
-                return f"{where} must lead with the lanes, {found}"
+                rule = f"{where} must lead with the lanes, got shape {jnp.shape(x)}"
+                return f"{env} takes whole batches, without vmap: {rule}"
             if (jnp.shape(x)[1:], jnp.result_type(x)) != (shape.shape[1:], shape.dtype):
                 kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
                 found = f"{jnp.result_type(x)}{list(jnp.shape(x))}"

@@ -116,7 +116,7 @@ def test_the_state_decides_the_number_of_lanes_and_of_actions():
 
 def test_a_step_under_vmap_over_the_lanes_is_refused(starts):
     with pytest.raises(
-        ValueError, match=r"^step: state\..* must lead with the lanes, .* takes whole batches, without vmap"
+        ValueError, match=r"^step: .* takes whole batches, without vmap: state\..* must lead with the lanes"
     ):
         jax.vmap(counting().step)(starts["own"][0], ACTION)
 

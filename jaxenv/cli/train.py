@@ -64,7 +64,8 @@ def add(commands) -> None:
         "--total-steps",
         metavar="T",
         type=integer(1),
-        help="environment steps of each seed (default: those of the preset or of the learner)",
+        help="environment steps of each seed, rounded down to whole updates before each evaluation (default: those of "
+        "the preset or of the learner)",
     )
     command.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
@@ -220,7 +221,8 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
                 case _:
                     raise ValueError
     except (SyntaxError, ValueError):
-        parser.error(f"argument --set: wrappers must be names or calls with options, as A,B(size=64), got {text!r}")
+        form = 'names or calls with named options, as A,B(size=64,fields="image")'
+        parser.error(f"argument --set: wrappers must be {form}, got {text!r}")
     return wrappers
 
 

@@ -64,8 +64,10 @@ def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except _REJECTIONS as error:
-        suite = owner.partition(":")[0]
-        raise ValueError(f"{owner}: {suite} rejects {dict(options)}: {error or type(error).__name__}") from None
+        if str(error).startswith(f"{owner}: "):  # one of this library's own
+            raise
+        suite, given = owner.partition(":")[0], f"rejects {dict(options)}" if options else "cannot make it"
+        raise ValueError(f"{owner}: {suite} {given}: {error or type(error).__name__}") from None
 
 
 @dataclasses.dataclass(frozen=True)

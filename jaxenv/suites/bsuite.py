@@ -104,6 +104,8 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
     """
     title, _, index = name.partition("/")
     if title not in EXPERIMENTS:
+        if title in registry.ids():
+            raise ValueError(f"bsuite: {title!r} is an id of this library, load it without the prefix")
         hint = did_you_mean(title, EXPERIMENTS, otherwise=f"the experiments are {', '.join(EXPERIMENTS)}")
         raise ValueError(f"bsuite: no experiment {title!r}, {hint}")
     found = EXPERIMENTS[title]

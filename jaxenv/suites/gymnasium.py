@@ -106,8 +106,14 @@ def load(
     engine = GymnasiumEngine(
         name, arguments, int(num_envs), vectorization=vectorization, timeout=float(timeout), context=context
     )
-    with reporting(owner, arguments):
-        engine.specs  # noqa: B018 (wrong arguments fail here)
+    try:
+        with reporting(owner, arguments):
+            engine.specs  # noqa: B018 (wrong arguments fail here)
+    except ValueError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        own = [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        raise ValueError(f"{error}; load itself takes {', '.join(own)}") from None
     return stack_around(engine, wrappers, clip_action, mode)
 
 

@@ -72,9 +72,9 @@ class RunConfig:
             if field.type is float:
                 self._check_number(name, value)
         object.__setattr__(self, "env_options", self._pairs(self.env_options))
-        for name in ("hidden", "wrappers"):
+        for name, of in (("hidden", "widths"), ("wrappers", "names, or of pairs of a name and a dict of options")):
             if not isinstance(getattr(self, name), tuple):
-                raise ValueError(f"{self.owner}: {name} must be a tuple, got {getattr(self, name)!r}")
+                raise ValueError(f"{self.owner}: {name} must be a tuple of {of}, got {getattr(self, name)!r}")
         for width in self.hidden:
             if isinstance(width, bool) or not isinstance(width, int) or width < 1:
                 raise ValueError(f"{self.owner}: hidden must hold widths of at least 1, got {self.hidden!r}")
@@ -83,8 +83,9 @@ class RunConfig:
         if not self.num_updates:
             least = self.rows_per_update * self.num_evaluations
             raise ValueError(
-                f"{self.owner}: total_steps must be at least {least}, an update of {self.rows_per_update} rows before "
-                f"each evaluation, got {self.total_steps}"
+                f"{self.owner}: total_steps must be at least {least}, an update of {self.rows_per_update} rows "
+                f"(num_envs, num_steps) before each of {self.num_evaluations} evaluations (num_evaluations), "
+                f"got {self.total_steps}"
             )
 
     def check(self) -> None:

@@ -130,7 +130,8 @@ class Config(RunConfig):
         if self.total_steps < least:
             raise ValueError(
                 f"dqn.Config: total_steps must be at least {least}, the warm-up and an update of "
-                f"{self.rows_per_update} rows before each evaluation, got {self.total_steps}"
+                f"{self.rows_per_update} rows (num_envs, num_steps) before each of {self.num_evaluations} evaluations "
+                f"(num_evaluations), got {self.total_steps}"
             )
 
 

@@ -101,7 +101,10 @@ class Config(RunConfig):
             raise ValueError(f"sac.Config: buffer_size must be {rule}, got {self.buffer_size}")
         least = (self.num_warmups + self.num_evaluations) * self.rows_per_update
         if self.total_steps < least:
-            rule = f"at least {least}, the warm-up and an update of {self.rows_per_update} rows before each evaluation"
+            rule = (
+                f"at least {least}, the warm-up and an update of {self.rows_per_update} rows (num_envs, num_steps) "
+                f"before each of {self.num_evaluations} evaluations (num_evaluations)"
+            )
             raise ValueError(f"sac.Config: total_steps must be {rule}, got {self.total_steps}")
 
 

@@ -52,7 +52,10 @@ class TimeLimit(Wrapper):
 
     def check(self):
         if self.autoreset is not None:
-            raise ValueError("TimeLimit: AutoReset inside would not see the limit, put TimeLimit inside AutoReset")
+            raise ValueError(
+                "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, or "
+                "pass max_episode_steps to load"
+            )
 
     @property
     def _own_count(self) -> bool:

@@ -225,7 +225,7 @@ with drift.registered():
         ),
         (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are activation, "),
         (["CartPole-v1", "--set", "gamma=2"], "ppo.Config: gamma must be in [0, 1], got 2"),
-        (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with options, as A,B(size=64), "),
+        (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with named options, as A,"),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),
         (["CartPole-v1", "--set", "wrappers=A("], "got 'A('"),
         (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),

@@ -103,6 +103,7 @@ def test_wrappers_of_the_caller_stand_around_those_of_the_setting():
     ("id", "options", "message"),
     [
         ("cach/0", {}, "bsuite: no experiment 'cach', did you mean 'catch'"),
+        ("DeepSea-bsuite", {}, "'DeepSea-bsuite' is an id of this library, load it without the prefix"),
         ("catch/20", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch/20'"),
         ("catch", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch'"),
         ("catch/01", {}, "got 'catch/01'"),
