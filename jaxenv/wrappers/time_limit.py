@@ -53,8 +53,8 @@ class TimeLimit(Wrapper):
     def check(self):
         if self.autoreset is not None:
             raise ValueError(
-                "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, or "
-                "pass max_episode_steps to load"
+                "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
+                "or pass max_episode_steps to load"
             )
 
     @property

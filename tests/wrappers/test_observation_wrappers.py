@@ -1,8 +1,8 @@
 """Stateless observation wrappers: values, specs and bounds, field paths, and both observations of a same-step row.
 
-Covers ClipObservation, DiscretizeObservation, DtypeObservation, FilterObservation, FlattenObservation, OneHotObservation,
-RescaleObservation, ReshapeObservation, StandardizeObservation, TransformObservation and custom wrappers. The file
-is long because one table holds the cases of all of them.
+Covers ClipObservation, DiscretizeObservation, DtypeObservation, FilterObservation, FlattenObservation,
+OneHotObservation, RescaleObservation, ReshapeObservation, StandardizeObservation, TransformObservation and custom
+wrappers. The file is long because one table holds the cases of all of them.
 """
 
 import dataclasses
