@@ -9,8 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from jaxenv.training import seeds
-
 SECONDS = 900  # of a process that does not end
 
 
@@ -43,7 +41,7 @@ def finish(processes: list[subprocess.Popen]) -> list[tuple[int, list[str], str]
 
 
 def checkpoint(folder: pathlib.Path) -> dict[str, np.ndarray]:
-    with np.load(folder / seeds.CHECKPOINT) as arrays:
+    with np.load(folder / "checkpoint.npz") as arrays:
         return {name: arrays[name] for name in arrays.files if name != "index"}
 
 
