@@ -15,7 +15,7 @@ from jaxenv import data, tree
 from jaxenv.data import checkpointer as module
 from tests.data.test_checkpoint import bits, everything
 
-pytest.importorskip("orbax.checkpoint")
+pytest.importorskip("orbax.checkpoint", "0.12.4")
 
 
 @tree.struct

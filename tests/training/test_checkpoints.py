@@ -17,7 +17,7 @@ from tests.rows import assert_equal
 from tests.training import drift
 from tests.training.test_seeds import PPO, bits, undrawn  # noqa: F401
 
-pytest.importorskip("orbax.checkpoint")
+pytest.importorskip("orbax.checkpoint", "0.12.4")
 pytestmark = pytest.mark.usefixtures("drifting", "undrawn")
 
 SHORT = drift.Config()
@@ -104,6 +104,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run_and_leaves_the_one_bef
 
     def full(self):
         wait(self)
+        monkeypatch.undo()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     next(runs)
@@ -115,7 +116,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run_and_leaves_the_one_bef
     assert iterations(tmp_path) == 1
 
 
-def test_a_run_on_four_devices_is_restored_onto_other_numbers(tmp_path):
+def test_a_run_on_four_devices_is_restored_onto_two(tmp_path):
     code = f"""
 import dataclasses
 import jax
@@ -127,11 +128,9 @@ seeds.draw_curve = lambda path, *_: path.touch()
 config = dataclasses.replace(ppo.{PPO!r}, num_eval_episodes=4)
 run = dict(config=config, num_seeds=1, folder={str(tmp_path)!r})
 *_, trained = seeds.train(**run, devices=4, checkpoint_format="orbax")
-for devices in (4, 2, 1):
-    (restored,) = seeds.train(**run, devices=devices, resume=True)
-    assert bits(restored) == bits(trained)
-    assert len(restored.learner.timestep.env_id.sharding.device_set) == devices
-    print(devices)
+(restored,) = seeds.train(**run, devices=2, resume=True)
+assert bits(restored) == bits(trained)
+print(len(restored.learner.timestep.env_id.sharding.device_set))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.stdout.split() == ["4", "2", "1"], done.stderr
+    assert done.stdout == "2\n", done.stderr
