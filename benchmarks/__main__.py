@@ -15,6 +15,7 @@ PARTS = {
     "compile": "compile time of a rollout, compared with gymnax",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
     "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
+    "model": "a paper model of rollouts and PPO on 1 to 1024 accelerators, from the compiled programs",
     "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
     "to_gymnax": "trainers that vmap one lane, compared with this library's own batched loop and with gymnax",
     "generator": "random words per second, compared with the generators of JAX and Philox",
@@ -29,7 +30,7 @@ PARTS = {
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "suite": "all of the above but devices, training, suites and libraries, each into its own result file",
+    "suite": "all of the above but devices, model, training, suites and libraries, each into its own result file",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

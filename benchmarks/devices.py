@@ -1,10 +1,12 @@
-"""Lanes sharded over simulated devices: rollouts and PPO, as a percentage of the speed on one device.
+"""Lanes sharded over simulated devices and over processes: rollouts and PPO, compared with one.
 
 The devices of a CPU share its cores, so more of them cannot be faster. The percentage shows what sharding itself costs:
-the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients.
+the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients. Processes have a core
+each, and as many are compared as there are cores: their percentage is the efficiency.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +17,12 @@ import numpy as np
 from jax.sharding import Mesh
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, processes
 from benchmarks.ours import default_num_steps
 from jaxenv.training import ppo
 
 DEVICES = (1, 2, 4, 8)
+WHAT = ("rollout", "weak", "ppo", "processes")
 # Steps of each lane before an update, updates of a run, passes over the rows and minibatches in each.
 STEPS, UPDATES, EPOCHS, MINIBATCHES = 16, 4, 2, 4
 
@@ -36,7 +39,7 @@ def compare(id: str, what: str, num_envs: int, num_steps: int, devices: Sequence
         repeats: timed runs.
     """
     if what == "ppo":
-        contestants = [_ppo(id, num_envs, number) for number in devices]
+        contestants = [ppo_contestant(id, num_envs, number) for number in devices]
     else:
         lanes = [num_envs * number if what == "weak" else num_envs for number in devices]
         contestants = [_rollout(id, *sizes) for sizes in zip(lanes, [num_steps] * len(devices), devices, strict=True)]
@@ -54,6 +57,30 @@ def compare(id: str, what: str, num_envs: int, num_steps: int, devices: Sequence
     }
 
 
+def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], repeats: int) -> dict[str, Any]:
+    """Runs PPO over all numbers of processes and returns a row of the result file.
+
+    Args:
+        id: the environment.
+        what: ``"processes, weak"``, where ``num_envs`` is that of each process, or ``"processes, strong"``.
+        num_envs: number of lanes.
+        counts: numbers of processes, the first of which is 1.
+        repeats: timed runs.
+    """
+    lanes = {n: num_envs * n if what == "processes, weak" else num_envs for n in counts}
+    contestants = {str(n): processes.sample(id, lanes[n], repeats, n) for n in counts}
+    rates = {n: side["steps_per_second"] for n, side in contestants.items()}
+    return {
+        "id": id,
+        "what": what,
+        "num_envs": num_envs,
+        "num_steps": UPDATES * STEPS,
+        "contestants": contestants,
+        "ratios": {n: rate / (int(n) * rates["1"]) for n, rate in rates.items() if n != "1"},
+        "notes": [],
+    }
+
+
 def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Contestant:
     """Random actions and metrics. Every run plays the same episodes."""
     env = jaxenv.make(id, num_envs=num_envs)
@@ -66,8 +93,8 @@ def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Co
     return measure.Contestant(str(devices), run, rollout.compile_seconds)
 
 
-def _ppo(id: str, num_envs: int, devices: int) -> measure.Contestant:
-    """Whole runs of a few updates, with one evaluation of short episodes."""
+def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
+    """PPO on the first devices: whole runs of a few updates, with one evaluation of short episodes."""
     config = ppo.Config(
         env_id=id,
         num_envs=num_envs,
@@ -93,17 +120,18 @@ def _ppo(id: str, num_envs: int, devices: int) -> measure.Contestant:
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the results as an aligned table."""
-    devices = list(rows[0]["contestants"])
+    devices = sorted({n for row in rows for n in row["contestants"]}, key=int)
     header = ["id", "what", "lanes", "steps", *(f"{n} device{'s' * (n != '1')}" for n in devices)]
     header += [f"{n} of {devices[0]}" for n in devices[1:]]
     lines = []
     for row in rows:
-        rates = [measure.millions(side["steps_per_second"]) for side in row["contestants"].values()]
-        ratios = [f"{ratio:.0%}" for ratio in row["ratios"].values()]
+        sides = [row["contestants"].get(n) for n in devices]
+        rates = ["-" if side is None else measure.millions(side["steps_per_second"]) for side in sides]
+        ratios = [f"{row['ratios'][n]:.0%}" if n in row["ratios"] else "-" for n in devices[1:]]
         lines.append([row["id"], row["what"], str(row["num_envs"]), str(row["num_steps"]), *rates, *ratios])
     title = (
-        "Million environment steps per second over simulated devices, which share the cores;\n"
-        "weak: a rollout with this many lanes on each device."
+        "Million environment steps per second over simulated devices, which share the cores, as a percentage of one;\n"
+        "weak: with this many lanes on each. Processes run PPO on a core each: percentage of as many times one."
     )
     return "\n".join([title, measure.table(header, lines)])
 
@@ -118,8 +146,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--what",
         nargs="+",
-        choices=("rollout", "weak", "ppo"),
-        default=["rollout", "weak", "ppo"],
+        choices=WHAT,
+        default=list(WHAT),
         help="what to run",
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
@@ -138,6 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for id in args.ids:
         for what in args.what:
             for num_envs in args.num_envs:
+                if what == "processes":
+                    counts = [n for n in sorted({1, *args.devices}) if n <= (os.cpu_count() or 1)]
+                    for scaling in ("processes, weak", "processes, strong"):
+                        lanes = num_envs // max(counts) if scaling == "processes, weak" else num_envs
+                        print(f"{id}, {scaling}, {lanes} lanes ...", file=sys.stderr)
+                        rows.append(compare_processes(id, scaling, lanes, counts, args.repeats))
+                    continue
                 lanes = num_envs // max(args.devices) if what == "weak" else num_envs
                 print(f"{id}, {what}, {lanes} lanes ...", file=sys.stderr)
                 num_steps = args.num_steps or default_num_steps(id, num_envs)

@@ -33,7 +33,7 @@ from jaxenv.cli._arguments import (
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
-from jaxenv.training import _algorithms, presets
+from jaxenv.training import _algorithms, _checkpoints, presets
 
 
 def add(commands) -> None:
@@ -42,7 +42,7 @@ def add(commands) -> None:
         "train",
         help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
         description="Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
-        "curve.png, config.json and checkpoint.npz to a folder. A run that was stopped can be resumed.",
+        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed.",
         epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
         formatter_class=Help,
     )
@@ -77,6 +77,12 @@ def add(commands) -> None:
         type=integer(1),
         default=1,
         help="write the checkpoint after every N evaluations and at the end",
+    )
+    command.add_argument(
+        "--checkpoint-format",
+        choices=_checkpoints.FORMATS,
+        help="npz for one file; orbax for a folder in which every process writes the arrays of its own devices, in the "
+        "background (default: that of the folder, npz for a new one)",
     )
     command.add_argument(
         "--film-every",
@@ -120,6 +126,7 @@ def run(args: argparse.Namespace) -> None:
             args.film_every,
             args.checkpoint_every,
             args.devices,
+            args.checkpoint_format,
         )
         with (
             contextlib.ExitStack() as stack,

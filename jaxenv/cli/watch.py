@@ -22,7 +22,7 @@ from jaxenv.cli._arguments import (
     one_line,
     settings_of,
 )
-from jaxenv.training import Trained
+from jaxenv.training import Trained, _checkpoints
 from jaxenv.training._play import Moment, Player
 
 _GAP = 2  # columns between lanes
@@ -100,18 +100,15 @@ class _Newest:
 
     def __init__(self, folder: pathlib.Path, seed: int | None):
         self._folder, self._seed = folder, seed
-        self._time = self._changed()
+        self._version = _checkpoints.version(folder)
         self.trained = load_policy(folder, seed)
 
     def __call__(self) -> Trained:
-        changed = self._changed()
-        if changed != self._time:
-            self._time = changed
+        version = _checkpoints.version(self._folder)
+        if version != self._version:
+            self._version = version
             self.trained = load_policy(self._folder, self._seed)
         return self.trained
-
-    def _changed(self) -> float:
-        return max((path.stat().st_mtime for path in self._folder.glob("checkpoint.npz")), default=0.0)
 
 
 class _Pace:

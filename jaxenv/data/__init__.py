@@ -5,6 +5,7 @@ from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
 from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
+from jaxenv.data.checkpointer import Checkpointer as Checkpointer
 from jaxenv.data.from_episode import from_episode as from_episode
 from jaxenv.data.minibatches import minibatches as minibatches
 from jaxenv.data.replay import Batch as Batch

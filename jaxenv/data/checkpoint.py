@@ -1,15 +1,14 @@
 """Checkpoints: any tree of arrays in one file, restored bit for bit.
 
 States of environments, replay buffers and learners are plain trees of arrays, which every checkpoint library accepts.
-These functions need only NumPy, and raise for a file that does not fit the tree it is restored into.
+These functions need only NumPy, and raise for a file that does not fit the tree it is restored into. They also read
+the folders of a `Checkpointer`.
 """
 
 import dataclasses
-import itertools
 import json
 import os
 import pathlib
-import warnings
 import zipfile
 from typing import Any, TypeVar
 
@@ -17,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jaxenv
 from jaxenv import tree
+from jaxenv.data import _index, checkpointer
 
 T = TypeVar("T")
 _INDEX = "index"
@@ -26,12 +25,12 @@ _INDEX = "index"
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """What a file of `save` says about itself.
+    """What a checkpoint says about itself.
 
     Attributes:
         jaxenv_version: the version of this library that wrote it.
         jax_version: the version of JAX.
-        config: the data given to `save`, as JSON represents it.
+        config: the data given when it was saved, as JSON represents it.
         leaves: name, dtype and shape of every array, such as ``("step", "int32", (3,))``.
     """
 
@@ -59,26 +58,13 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
         OSError: if the file cannot be written, for example because the disk is full. The previous file is unchanged.
     """
     path = pathlib.Path(path)
-    leaves = tree.flatten_with_path(state)[0]
-    # The implementation of keys has different names in their dtype and in `wrap_key_data`: the index holds both.
-    index = {
-        "jaxenv": jaxenv.__version__,
-        "jax": jax.__version__,
-        "config": config,
-        "leaves": [
-            [*_describe(key_path, x), str(jax.random.key_impl(x)) if _is_key(x) else ""] for key_path, x in leaves
-        ],
-    }
-    try:
-        text = json.dumps(index)
-    except (TypeError, ValueError) as fault:
-        raise ValueError(f"save: config must be plain data that JSON can hold: {fault}") from None
+    text = json.dumps(_index.index_of(state, config))
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 _write(archive, _INDEX, np.frombuffer(text.encode(), np.uint8))
-                for number, (_, x) in enumerate(leaves):
+                for number, x in enumerate(tree.flatten(state)[0]):
                     _write(archive, f"{number}", _as_numpy(x))
             file.flush()
             os.fsync(file.fileno())
@@ -90,12 +76,14 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
 
 
 def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
-    """Reads a tree that `save` wrote, bit for bit.
+    """Reads a tree that `save` or a `Checkpointer` wrote, bit for bit.
+
+    With several processes, each reads for itself: of a folder the parts of the arrays that its own devices hold.
 
     Warns if another version of this library wrote the file: a run may then not continue as it would have.
 
     Args:
-        path: the file.
+        path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is read.
         like: a tree of the same structure, shapes and dtypes, whose values do not matter: arrays, or the
             ``ShapeDtypeStruct`` of ``jax.eval_shape``. JAX arrays are restored with the sharding of those in ``like``,
             and NumPy arrays, which may have 64 bits, as NumPy arrays.
@@ -103,9 +91,10 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
             ``{"learner": {"params": ...}}`` for the weights alone. There is no warning then.
 
     Raises:
-        ValueError: if `save` did not write the file; if it is damaged, naming the leaf; if leaves, shapes or dtypes
-            differ, naming the first difference; or for a ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``.
-            Nothing is restored in part.
+        ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
+            the leaf of a file; if leaves, shapes or dtypes differ, naming the first difference; or for a
+            ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is restored in part.
+        ImportError: for a folder, if Orbax is not installed.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,34 +102,29 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
     ...     restore(pathlib.Path(folder) / "run.npz", {"step": jnp.zeros(3, jnp.int32)})["step"].tolist()
     [0, 1, 2]
     """
-    targets, structure = tree.flatten_with_path(like)
-    expected = [_describe(key_path, x) for key_path, x in targets]
-    with open(path, "rb") as opened:
-        archive, index = _open("restore", path, opened)
-        ours = jaxenv.__version__
-        origin = "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
-        numbered = list(enumerate(index["leaves"]))
-        if partial:
-            places = {leaf[0]: (number, leaf) for number, leaf in numbered}
-            numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
-        _compare(f"{path}{origin}", [leaf[:3] for _, leaf in numbered], expected)
-        for (name, dtype, shape), (_, x) in zip(expected, targets, strict=True):
-            if not _is_key(x) and not _is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
-                leaf = f"{name or 'one array'} {dtype}{shape}"
-                raise ValueError(f"restore: {leaf} needs jax_enable_x64, or a NumPy array to restore into")
-        leaves = [
-            _read(path, archive, number, leaf, x) for (number, leaf), (_, x) in zip(numbered, targets, strict=True)
-        ]
-    if origin and not partial:
-        warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=2)
-    return structure.unflatten(leaves)
+    path = pathlib.Path(path)
+    if path.is_dir():
+        restored, index = checkpointer.read(path, like, partial)
+    else:
+        targets, structure = tree.flatten(like)
+        with path.open("rb") as opened:
+            archive, index = _open("restore", path, opened)
+            found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
+            restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
+    if not partial:
+        _index.warn_of_another_version(path, index)
+    return restored
 
 
 def checkpoint_info(path: str | os.PathLike) -> CheckpointInfo:
     """Versions, config, and the name, dtype and shape of every array of a checkpoint, without loading the arrays.
 
+    Args:
+        path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
+
     Raises:
-        ValueError: if `save` did not write the file.
+        ValueError: if `save` did not write the file, or a folder holds no complete checkpoint.
+        ImportError: for a folder, if Orbax is not installed.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -149,22 +133,21 @@ def checkpoint_info(path: str | os.PathLike) -> CheckpointInfo:
     >>> found.config, found.leaves
     ({'gamma': 0.99}, (('step', 'int32', (3,)),))
     """
-    with open(path, "rb") as opened:
-        _, index = _open("checkpoint_info", path, opened)
+    path = pathlib.Path(path)
+    if path.is_dir():
+        index = checkpointer.index_of("checkpoint_info", path)
+    else:
+        with path.open("rb") as opened:
+            _, index = _open("checkpoint_info", path, opened)
     leaves = tuple((name, dtype, tuple(shape)) for name, dtype, shape, _ in index["leaves"])
     return CheckpointInfo(index["jaxenv"], index["jax"], index["config"], leaves)
 
 
-def _open(owner: str, path: str | os.PathLike, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:
+def _open(owner: str, path: pathlib.Path, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:
     """The archive and its index."""
     try:
         archive = zipfile.ZipFile(opened)
-        index = json.loads(_read_member(archive, _INDEX).tobytes())
-        index["leaves"] = [
-            [str(name), str(dtype), [int(n) for n in shape], str(key_impl)]
-            for name, dtype, shape, key_impl in index["leaves"]
-        ]
-        return archive, {name: index[name] for name in ("jaxenv", "jax", "config", "leaves")}
+        return archive, _index.checked(json.loads(_read_member(archive, _INDEX).tobytes()))
     except Exception:  # a file of other origin fails in a dozen ways
         raise ValueError(f"{owner}: {path} is not a checkpoint of data.save, or it is truncated") from None
 
@@ -183,7 +166,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return array
 
 
-def _read(path: str | os.PathLike, archive: zipfile.ZipFile, number: int, leaf: list, like: Any) -> Any:
+def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list, like: Any) -> Any:
     """One leaf, checked against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
     damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"
@@ -193,33 +176,22 @@ def _read(path: str | os.PathLike, archive: zipfile.ZipFile, number: int, leaf: 
         raise ValueError(f"{damaged} is missing") from None
     except Exception as fault:  # of the archive, its compression, the header or the data
         raise ValueError(f"{damaged} cannot be read: {fault}") from None
-    stored = jax.eval_shape(jax.random.key_data, like) if _is_key(like) else like
+    stored = jax.eval_shape(jax.random.key_data, like) if _index.is_key(like) else like
     dtype = _stored_dtype(stored.dtype)
     if (bits.dtype, bits.shape) != (dtype, stored.shape):
         raise ValueError(
             f"{damaged} must be {dtype}{list(stored.shape)} in the file, got {bits.dtype}{list(bits.shape)}"
         )
-    if _is_numpy(like):
+    if _index.is_numpy(like):
         return bits.view(like.dtype)
-    array: Any = bits.view(like.dtype) if not _is_key(like) else _as_key(bits, key_impl)
+    array: Any = bits.view(like.dtype) if not _index.is_key(like) else _as_key(bits, key_impl)
     if array is None or array.dtype != like.dtype:
         raise ValueError(f"{damaged} must be {like.dtype}, the file names the implementation {key_impl!r}")
     return jax.device_put(array, getattr(like, "sharding", None))
 
 
-def _describe(key_path: tuple, x: Any) -> list:
-    """Name, dtype and shape of a leaf, as JSON represents them."""
-    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-        raise ValueError(f"checkpoint: {tree.path_name(key_path) or 'the leaf'} is a {type(x).__name__}, not an array")
-    return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
-
-
-def _is_key(x: Any) -> bool:
-    return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
 def _as_numpy(x: Any) -> np.ndarray:
-    x = np.asarray(jax.random.key_data(x) if _is_key(x) else x)
+    x = np.asarray(jax.random.key_data(x) if _index.is_key(x) else x)
     return x.view(_stored_dtype(x.dtype))
 
 
@@ -233,16 +205,3 @@ def _as_key(bits: np.ndarray, key_impl: str) -> jax.Array | None:
         return jax.random.wrap_key_data(jnp.asarray(bits), impl=key_impl)
     except (ValueError, TypeError):
         return None
-
-
-def _is_numpy(x: Any) -> bool:
-    return isinstance(x, np.ndarray | np.generic)
-
-
-def _compare(file: str, saved: list[list], expected: list[list]) -> None:
-    def text(leaf: list | None) -> str:
-        return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"
-
-    for in_file, in_tree in itertools.zip_longest(saved, expected):
-        if in_file != in_tree:
-            raise ValueError(f"restore: {file} holds {text(in_file)} where the tree to restore has {text(in_tree)}")

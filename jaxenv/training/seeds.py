@@ -5,6 +5,7 @@ iteration a folder holds all results so far. A run that was killed, at whatever 
 checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved.
 """
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -21,11 +22,11 @@ import numpy as np
 from jaxenv import _processes, data, plot, tree
 from jaxenv._checks import check_integer
 from jaxenv.suites._host import HostEnvironment
-from jaxenv.training import _algorithms, _run_films, lanes
+from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve
 
-CHECKPOINT, CONFIG, CURVE, PICTURE = "checkpoint.npz", "config.json", "curve.csv", "curve.png"
+CONFIG, CURVE, PICTURE = "config.json", "curve.csv", "curve.png"
 
 
 @tree.struct
@@ -53,6 +54,7 @@ def train(
     film_every: int | None = None,
     checkpoint_every: int = 1,
     devices: int = 1,
+    checkpoint_format: str | None = None,
 ) -> Iterator[Run]:
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
@@ -63,28 +65,33 @@ def train(
         config: the settings of the run; their class chooses the learner, such as ``ppo.Config()``.
         num_seeds: N, the number of seeds.
         seed: the seed of the key that is split into N keys.
-        folder: a folder, created if missing. After each iteration it holds ``checkpoint.npz``, ``config.json``,
+        folder: a folder, created if missing. After each iteration it holds a checkpoint, ``config.json``,
             ``curve.csv`` (one line per seed and evaluation) and ``curve.png``.
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
         film_every: write a film of the policy, of the seed that is best at the time, after every N-th evaluation, as
             ``films/steps-S.gif`` in the folder. A thread does so while training goes on; the last iteration waits for
             it.
-        checkpoint_every: write ``checkpoint.npz`` after every N-th evaluation and after the last one, for learners
+        checkpoint_every: write the checkpoint after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
         devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds``
             they share the seeds, without communication; otherwise several devices share the lanes of each seed, and
             average gradients. On a CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two
             devices, a core each.
+        checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
+            or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
+            writes the arrays of its own devices while the next iteration runs. By default that of the run in the
+            folder, and ``"npz"`` for a new one.
 
     Raises:
         ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
-            field, or its environment lives outside JAX; for ``film_every`` without a folder or a picture; for an
-            environment that the learner cannot learn; and for numbers out of range.
+            field, or checkpoints of another format, or its environment lives outside JAX; for ``film_every`` without a
+            folder or a picture; for an environment that the learner cannot learn; and for numbers out of range.
         FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
             seed. The folder keeps the iterations before it.
         OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
-            its last checkpoint.
+            its last checkpoint. With ``"orbax"`` the error may come one iteration later.
+        ImportError: for ``"orbax"``, if Orbax is not installed.
     """
     check_integer("train", "num_seeds", num_seeds, 1)
     check_integer("train", "seed", seed, 0)
@@ -110,15 +117,17 @@ def train(
     if folder is None:
         return _train(config, init_and_iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
-    files = _Files(pathlib.Path(folder), json.loads(json.dumps(named)), threshold, checkpoint_every)
+    folder = pathlib.Path(folder)
+    checkpoints = _checkpoints.of_format(checkpoint_format, folder)
+    files = _Files(folder, json.loads(json.dumps(named)), threshold, checkpoint_every, checkpoints)
     files.check(resume)
     _processes.by_the_first(lambda: None)  # no process makes files before all have checked
-    if (files.folder / CHECKPOINT).exists() and not can_resume(config):
+    if _checkpoints.newest(folder) is not None and not can_resume(config):
         raise ValueError(
             f"train: a run on {config.env_id} cannot be resumed: its lanes live outside JAX, no checkpoint has them"
         )
     runs = _train(config, init_and_iteration, keys, files)
-    return runs if film_every is None else _run_films.filmed(runs, files.folder, config, film_every)
+    return runs if film_every is None else _run_films.filmed(runs, folder, config, film_every)
 
 
 def can_resume(config: RunConfig) -> bool:
@@ -148,25 +157,23 @@ def _train(
     start, advance = jax.jit(init), jax.jit(iteration, donate_argnums=0)
     learners, evaluations = advance.eval_shape(start.eval_shape(keys))  # the calls below trace nothing again
     curve = jax.tree.map(lambda x: jax.ShapeDtypeStruct((config.num_evaluations, *x.shape), x.dtype), evaluations)
-    if files is not None:
-        _processes.by_the_first(files.claim)
-    if files is not None and (files.folder / CHECKPOINT).exists():
-        shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
-        run = data.restore(files.folder / CHECKPOINT, shapes)
-        run = dataclasses.replace(run, learner=_processes.spread(run.learner))
-    else:
-        run = Run(start(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
-    if int(run.iterations) == config.num_evaluations:
-        yield run
-    for number in range(int(run.iterations), config.num_evaluations):
-        learner, evaluation = advance(run.learner)
-        evaluation = _processes.gathered(evaluation)
-        _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
-        curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
-        run = Run(learner, curve, run.iterations + np.int32(1))
-        if files is not None:
-            files.save(run, config.num_evaluations)
-        yield run
+    with files or contextlib.nullcontext():
+        if files is not None and _checkpoints.newest(files.folder) is not None:
+            shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
+            run = files.checkpoints.restore(shapes, start, keys)
+        else:
+            run = Run(start(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
+        if int(run.iterations) == config.num_evaluations:
+            yield run
+        for number in range(int(run.iterations), config.num_evaluations):
+            learner, evaluation = advance(run.learner)
+            evaluation = _processes.gathered(evaluation)
+            _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
+            curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
+            run = Run(learner, curve, run.iterations + np.int32(1))
+            if files is not None:
+                files.save(run, config.num_evaluations)
+            yield run
 
 
 def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
@@ -201,11 +208,13 @@ class _Files:
     settings: dict[str, Any]
     threshold: float | None
     checkpoint_every: int
+    checkpoints: _checkpoints.Checkpoints
 
     def check(self, resume: bool) -> None:
         """Raises a ``ValueError`` if the folder holds another run, or this one without ``resume``."""
         folder, settings = self.folder, self.settings
-        present = [name for name in (CHECKPOINT, CONFIG, CURVE, PICTURE) if (folder / name).exists()]
+        names = (_checkpoints.FILE, _checkpoints.FOLDER, CONFIG, CURVE, PICTURE)
+        present = [name for name in names if (folder / name).exists()]
         if not present:
             return
         if not resume:
@@ -215,7 +224,8 @@ class _Files:
         except (OSError, ValueError, TypeError):
             raise ValueError(f"train: {folder / CONFIG} is not the config of a run, none can be resumed") from None
         # The checkpoint holds the config too: it may have been copied from another run.
-        checkpointed = data.checkpoint_info(folder / CHECKPOINT).config if CHECKPOINT in present else stored
+        newest = _checkpoints.newest(folder)
+        checkpointed = stored if newest is None else data.checkpoint_info(newest).config
         for source in (stored, checkpointed):
             for name in dict.fromkeys([*settings, *source]):
                 if name not in source or name not in settings:
@@ -228,8 +238,15 @@ class _Files:
                         f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
                     )
 
-    def claim(self) -> None:
+    def __enter__(self) -> None:
         """Makes the folder that of this run."""
+        _processes.by_the_first(self._claim)
+        self.checkpoints.open()
+
+    def __exit__(self, *_: Any) -> None:
+        self.checkpoints.close()
+
+    def _claim(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / CONFIG).exists():
             text = json.dumps(self.settings, indent=1) + "\n"
@@ -237,23 +254,24 @@ class _Files:
 
     def save(self, run: Run, num_evaluations: int) -> None:
         """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
-        whole = _processes.gathered(run)
-        _processes.by_the_first(lambda: self._write(whole, num_evaluations))
-
-    def _write(self, run: Run, num_evaluations: int) -> None:
         number = int(run.iterations)
         try:
-            write_curve(self.folder / CURVE, run)
-            draw_curve(self.folder / PICTURE, run, self.settings["env_id"], self.threshold)
+            _processes.by_the_first(lambda: self._write(run))
+            # The checkpoint comes last: it must not claim an iteration whose other files are missing.
             if number % self.checkpoint_every == 0 or number == num_evaluations:
-                # The checkpoint comes last: it must not claim an iteration whose other files are missing.
-                data.save(self.folder / CHECKPOINT, run, config=self.settings)
+                self.checkpoints.save(number, run, self.settings)
+            if number == num_evaluations:
+                self.checkpoints.close()
         except OSError as fault:
             raise OSError(
                 fault.errno,
                 f"train: evaluation {number} of {num_evaluations} cannot be saved, the last checkpoint in "
                 f"{self.folder} is unchanged: {fault.__cause__ or fault}",
             ) from fault
+
+    def _write(self, run: Run) -> None:
+        write_curve(self.folder / CURVE, run)
+        draw_curve(self.folder / PICTURE, run, self.settings["env_id"], self.threshold)
 
 
 def _replace(path: pathlib.Path, write: Callable[[pathlib.Path], Any]) -> None:

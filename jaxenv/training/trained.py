@@ -14,9 +14,9 @@ import jaxenv
 from jaxenv import data, tree
 from jaxenv._checks import check_integer, is_integer
 from jaxenv.environment import Environment
-from jaxenv.training import _algorithms
+from jaxenv.training import _algorithms, _checkpoints
 
-_CHECKPOINT, _CONFIG = "checkpoint.npz", "config.json"
+_CONFIG = "config.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +126,7 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     Raises:
         ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
             wrote the run in a form that does not fit this one, or for a seed that the run does not have.
-        ImportError: if the libraries of the learner are not installed.
+        ImportError: if the libraries of the learner, or of the format of the checkpoint, are not installed.
 
     >>> import jax, jaxenv
     >>> trained = jaxenv.training.load("runs/cart_pole")  # doctest: +SKIP
@@ -134,10 +134,10 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
     >>> jaxenv.record(env, trained.policy, "cart.gif", initial_memory=trained.make_memory(6))  # doctest: +SKIP
     """
     folder = pathlib.Path(folder)
-    path = folder / _CHECKPOINT
     if not folder.is_dir():
         raise ValueError(f"load: there is no folder {str(folder)!r}")
-    if not path.exists():
+    path = _checkpoints.newest(folder)
+    if path is None:
         started = (folder / _CONFIG).exists()
         reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
         raise ValueError(f"load: {folder} holds {reason}")

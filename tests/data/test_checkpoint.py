@@ -12,6 +12,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data, tree
+from jaxenv.data import _index
 from tests.rows import assert_equal
 
 
@@ -27,7 +28,7 @@ def everything():
 
 
 def bits(state):
-    plain = jax.tree.map(lambda x: jax.random.key_data(x) if data.checkpoint._is_key(x) else x, state)
+    plain = jax.tree.map(lambda x: jax.random.key_data(x) if _index.is_key(x) else x, state)
     return [np.asarray(x).tobytes() for x in jax.tree.leaves(plain)]
 
 

@@ -1,6 +1,7 @@
-"""One of several processes that train together: ``python -m tests.training.process FOLDER COUNT NUMBER PORT [DIES]``.
+"""One of several processes that train together.
 
-Prints the evaluations so far after each. The process kills itself after ``DIES`` of them.
+``python -m tests.training.process FOLDER FORMAT COUNT NUMBER PORT DIES`` prints the evaluations so far after each. The
+process kills itself after ``DIES`` of them, 0 for never.
 """
 
 import os
@@ -12,7 +13,7 @@ import jax
 DEVICES = 4  # of all processes
 
 
-def main(folder: str, count: int, number: int, port: int, dies: int = 0) -> None:
+def main(folder: str, checkpoint_format: str, count: int, number: int, port: int, dies: int) -> None:
     """Trains PPO in ``folder``, or resumes it."""
     jax.config.update("jax_num_cpu_devices", DEVICES // count)
     jax.config.update("jax_disable_most_optimizations", True)
@@ -33,11 +34,12 @@ def main(folder: str, count: int, number: int, port: int, dies: int = 0) -> None
         num_eval_episodes=8,
         max_eval_steps=20,
     )
-    for run in seeds.train(config, num_seeds=1, folder=folder, resume=True, devices=DEVICES):
+    options = {"resume": True, "devices": DEVICES, "checkpoint_format": checkpoint_format}
+    for run in seeds.train(config, num_seeds=1, folder=folder, **options):
         print(int(run.iterations), flush=True)
         if int(run.iterations) == dies:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

@@ -18,6 +18,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data
+from jaxenv.data import _index
 from jaxenv.training import ppo, seeds
 from tests.rows import assert_equal
 from tests.training import drift
@@ -46,7 +47,7 @@ def undrawn(monkeypatch):
 
 
 def bits(tree):
-    plain = jax.tree.map(lambda x: jax.random.key_data(x) if data.checkpoint._is_key(x) else x, tree)
+    plain = jax.tree.map(lambda x: jax.random.key_data(x) if _index.is_key(x) else x, tree)
     return [np.asarray(x).tobytes() for x in jax.tree.leaves(plain)]
 
 

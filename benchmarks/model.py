@@ -1,0 +1,206 @@
+"""A paper model of rollouts and PPO on many accelerators, from what the compiled programs move and communicate.
+
+Nothing is timed. Kernels, bytes and collectives are read from programs that are compiled for simulated devices of a
+CPU; the speeds of the accelerator are those of its data sheet, and the fractions of them that programs reach are
+assumptions, which the table prints.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+import jaxenv
+from benchmarks import command, hlo, measure
+from jaxenv.training import ppo
+
+ACCELERATORS = (1, 8, 64, 256, 1024)
+SHARED = 64  # with strong scaling all accelerators share the lanes of so many
+
+
+class Assumptions(NamedTuple):
+    """An accelerator, its links, and what programs reach of them. Bytes, operations and seconds.
+
+    Data sheets: NVIDIA H200 SXM, with float32 outside of the tensor cores; NVLink 4, 900 GB/s in both directions
+    together; one NDR InfiniBand port of 400 Gb/s per accelerator.
+    """
+
+    memory: float = 141e9
+    bandwidth: float = 4.8e12
+    operations: float = 67e12
+    node: int = 8
+    link_in_node: float = 450e9
+    link_between_nodes: float = 50e9
+    reached_bandwidth: float = 0.5
+    reached_operations: float = 0.3
+    reached_link: float = 0.7
+    kernel_seconds: float = 4e-6
+    latency_in_node: float = 15e-6
+    latency_per_doubling_of_nodes: float = 10e-6
+
+    def all_reduce_seconds(self, count: float, size: float, accelerators: int) -> float:
+        """The time of ``count`` all-reduces of ``size`` bytes together, as rings whose slowest link limits them."""
+        if accelerators == 1:
+            return 0.0
+        nodes = math.ceil(accelerators / self.node)
+        link = self.link_in_node if nodes == 1 else self.link_between_nodes
+        latency = self.latency_in_node + self.latency_per_doubling_of_nodes * math.log2(nodes)
+        return count * latency + 2 * (accelerators - 1) / accelerators * size / (self.reached_link * link)
+
+
+def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
+    """A row of the result file: a step of ``num_envs`` lanes on each accelerator, with actions as an argument."""
+    env = jaxenv.make(id, num_envs=num_envs)
+    state, _ = env.start_shapes()
+    action = env.action_spec().batched(num_envs)
+    action = jax.ShapeDtypeStruct(action.shape, action.dtype)
+    compiled = jax.jit(env.step, donate_argnums=0).lower(state, action).compile()
+    sizes, work = compiled.memory_analysis(), hlo.work(compiled.as_text())
+    held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+    row = {
+        "id": id,
+        "what": "rollout",
+        "num_envs": num_envs,
+        "bytes_per_lane": (held - sizes.alias_size_in_bytes) / num_envs,
+        "bytes_per_step": (sizes.argument_size_in_bytes + sizes.output_size_in_bytes) / num_envs,
+        "compiled_bytes_per_step": compiled.cost_analysis()["bytes accessed"] / num_envs,
+        **work._asdict(),
+    }
+    row["lanes_that_fit"] = int(given.memory / row["bytes_per_lane"])
+    moved = num_envs * row["compiled_bytes_per_step"] / (given.reached_bandwidth * given.bandwidth)
+    row["kernel_seconds"], row["memory_seconds"] = work.kernels * given.kernel_seconds, moved
+    rate = num_envs / (row["kernel_seconds"] + moved)
+    row["steps_per_second"] = {str(n): n * rate for n in ACCELERATORS}
+    return row
+
+
+def learner(id: str, num_envs: int, bytes_per_step: float, given: Assumptions) -> list[dict[str, Any]]:
+    """Two rows of the result file: an update of PPO with default settings, under weak and under strong scaling.
+
+    Args:
+        id: the environment.
+        num_envs: lanes of each accelerator; with strong scaling of each of 64, and any number share as many.
+        bytes_per_step: what a step of one lane moves.
+        given: the accelerator.
+    """
+    shared = 2  # simulated devices: a collective has the same bytes on any number
+    config = ppo.Config(
+        env_id=id,
+        num_envs=shared * num_envs,
+        total_steps=shared * num_envs * ppo.Config.num_steps,  # one update
+        num_evaluations=1,
+        num_eval_episodes=shared,
+        max_eval_steps=1,
+    )
+    init, iteration = ppo.make_iteration(config, mesh=Mesh(np.array(jax.devices()[:shared]), ("lanes",)))
+    state = jax.eval_shape(init, jax.random.key(0))
+    work = hlo.work(jax.jit(iteration).lower(state).compile().as_text())
+    weights = sum(x.size for x in jax.tree.leaves(state.params))
+    compiled = {"id": id, "weights": weights, **work._asdict()}
+    return [
+        {**compiled, **_expected(scaling, num_envs, config, work, weights, bytes_per_step, given)}
+        for scaling in ("weak", "strong")
+    ]
+
+
+def _expected(
+    scaling: str,
+    num_envs: int,
+    config: ppo.Config,
+    work: hlo.Work,
+    weights: int,
+    bytes_per_step: float,
+    given: Assumptions,
+) -> dict[str, Any]:
+    """Seconds of an update and steps per second on each number of accelerators."""
+    seconds, steps = {}, {}
+    for n in ACCELERATORS:
+        steps[str(n)] = num_envs * config.num_steps * (SHARED if scaling == "strong" else n)
+        own = steps[str(n)] / n
+        operations = 2 * weights * own * (1 + 3 * config.num_epochs)  # acting; a forward and a backward pass
+        seconds[str(n)] = {
+            "kernels": work.kernels * given.kernel_seconds,
+            "memory": own * bytes_per_step / (given.reached_bandwidth * given.bandwidth),
+            "operations": operations / (given.reached_operations * given.operations),
+            "collectives": given.all_reduce_seconds(work.collectives, work.collective_bytes, n),
+        }
+    total = {n: sum(parts.values()) for n, parts in seconds.items()}
+    rates = {n: steps[n] / total[n] for n in seconds}
+    return {
+        "what": f"ppo, {scaling}",
+        "num_envs": num_envs * (SHARED if scaling == "strong" else 1),
+        "seconds": seconds,
+        "steps_per_second": rates,
+        "efficiency": {n: rate / (int(n) * rates["1"]) for n, rate in rates.items()},
+    }
+
+
+def report(rows: Sequence[dict[str, Any]], given: Assumptions) -> str:
+    """Formats programs, expectations and assumptions as aligned tables."""
+    programs = [
+        [
+            row["id"],
+            row["what"],
+            str(row["num_envs"]),
+            *(f"{row[name]:.0f}" if name in row else "-" for name in ("bytes_per_lane", "bytes_per_step")),
+            f"{row['compiled_bytes_per_step']:.0f}" if "compiled_bytes_per_step" in row else "-",
+            f"{row['lanes_that_fit'] / 1e6:.0f}" if "lanes_that_fit" in row else "-",
+            *(str(row[name]) for name in ("kernels", "collectives", "collective_bytes")),
+        ]
+        for row in rows
+    ]
+    header = ["id", "what", "lanes", "held B", "least B", "moved B", "M lanes fit", "kernels", "collectives", "bytes"]
+    expected = []
+    for row in rows:
+        rates = [measure.millions(rate) for rate in row["steps_per_second"].values()]
+        efficiency = row.get("efficiency", {"1": 1.0} | {str(n): 1.0 for n in ACCELERATORS})
+        expected.append([row["id"], row["what"], str(row["num_envs"]), *rates])
+        expected[-1] += [f"{efficiency[str(n)]:.0%}" for n in ACCELERATORS[1:]]
+    columns = [f"{n}" for n in ACCELERATORS] + [f"{n} of 1" for n in ACCELERATORS[1:]]
+    return "\n".join(
+        [
+            "Programs of one accelerator, as compiled: a step of all its lanes, an update of PPO without evaluation;",
+            "bytes per lane: held while a step runs, the least that it can move, and what its kernels move;",
+            "ppo, strong: this many lanes are shared by all, otherwise each accelerator has as many.",
+            measure.table(header, programs),
+            "",
+            "Expected million environment steps per second on so many accelerators; efficiency compared with one.",
+            measure.table(["id", "what", "lanes", *columns], expected),
+            "",
+            "Assumptions, in bytes, operations and seconds.",
+            measure.table(["assumption", "value"], [[name, f"{value:g}"] for name, value in given._asdict().items()]),
+        ]
+    )
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("model", __doc__)
+    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="ids to model")
+    parser.add_argument(
+        "--num-envs", type=command.positive, default=16384, metavar="B", help="lanes of each accelerator"
+    )
+    parser.add_json()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compiles the programs, prints the tables and writes the file."""
+    args, rows, given = parse(arguments), [], Assumptions()
+    try:
+        jax.config.update("jax_num_cpu_devices", 2)
+    except RuntimeError:  # JAX has already started
+        if len(jax.devices()) < 2:
+            print("jaxenv bench model: JAX has started with one device", file=sys.stderr)
+            return 2
+    for id in args.ids:
+        print(f"{id} ...", file=sys.stderr)
+        rows.append(rollout(id, args.num_envs, given))
+        moved = rows[-1]["compiled_bytes_per_step"]
+        rows += learner(id, args.num_envs, moved, given)
+    return command.finish("model", args, rows, lambda rows: report(rows, given), assumptions=given._asdict())

@@ -1,0 +1,99 @@
+"""The index of a checkpoint: versions, config, and the name, dtype and shape of every array."""
+
+import itertools
+import json
+import os
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from jaxenv import tree
+
+# A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
+Leaf = list[Any]
+
+
+def index_of(state: Any, config: Any) -> dict[str, Any]:
+    """The index of a tree.
+
+    Raises:
+        ValueError: for a leaf that is not an array, or a config that JSON cannot hold.
+    """
+    leaves = [
+        [*_describe(key_path, x), str(jax.random.key_impl(x)) if is_key(x) else ""]
+        for key_path, x in tree.flatten_with_path(state)[0]
+    ]
+    try:
+        json.dumps(config)
+    except (TypeError, ValueError) as fault:
+        raise ValueError(f"save: config must be plain data that JSON can hold: {fault}") from None
+    return {"jaxenv": jaxenv.__version__, "jax": jax.__version__, "config": config, "leaves": leaves}
+
+
+def checked(index: Any) -> dict[str, Any]:
+    """An index as it was read; raises any exception if it is none."""
+    leaves = [
+        [str(name), str(dtype), [int(n) for n in shape], str(key_impl)]
+        for name, dtype, shape, key_impl in index["leaves"]
+    ]
+    return {"jaxenv": index["jaxenv"], "jax": index["jax"], "config": index["config"], "leaves": leaves}
+
+
+def leaves_for(path: str | os.PathLike, index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
+    """The leaves of the index for those of ``like``, each with its number in the checkpoint.
+
+    Raises:
+        ValueError: for the first leaf that differs, or one of 64 bits that JAX would shorten.
+    """
+    targets = tree.flatten_with_path(like)[0]
+    expected = [_describe(key_path, x) for key_path, x in targets]
+    numbered = list(enumerate(index["leaves"]))
+    if partial:
+        places = {leaf[0]: (number, leaf) for number, leaf in numbered}
+        numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
+    _compare(f"{path}{_origin(index)}", [leaf[:3] for _, leaf in numbered], expected)
+    for (name, dtype, shape), (_, x) in zip(expected, targets, strict=True):
+        if not is_key(x) and not is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
+            leaf = f"{name or 'one array'} {dtype}{shape}"
+            raise ValueError(f"restore: {leaf} needs jax_enable_x64, or a NumPy array to restore into")
+    return numbered
+
+
+def warn_of_another_version(path: str | os.PathLike, index: dict[str, Any]) -> None:
+    """Warns if another version of this library wrote the checkpoint; called by `restore`."""
+    if origin := _origin(index):
+        warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=3)
+
+
+def is_key(x: Any) -> bool:
+    """Whether an array holds typed keys."""
+    return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def is_numpy(x: Any) -> bool:
+    """Whether an array is one of NumPy, or a scalar of it."""
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def _origin(index: dict[str, Any]) -> str:
+    ours = jaxenv.__version__
+    return "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
+
+
+def _describe(key_path: tuple, x: Any) -> list:
+    """Name, dtype and shape of a leaf, as JSON represents them."""
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise ValueError(f"checkpoint: {tree.path_name(key_path) or 'the leaf'} is a {type(x).__name__}, not an array")
+    return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
+
+
+def _compare(file: str, saved: list[list], expected: list[list]) -> None:
+    def text(leaf: list | None) -> str:
+        return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"
+
+    for in_file, in_tree in itertools.zip_longest(saved, expected):
+        if in_file != in_tree:
+            raise ValueError(f"restore: {file} holds {text(in_file)} where the tree to restore has {text(in_tree)}")
