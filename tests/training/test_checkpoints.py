@@ -12,7 +12,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data
-from jaxenv.training import seeds
+from jaxenv.training import _checkpoints, seeds
 from tests.rows import assert_equal
 from tests.training import drift
 from tests.training.test_seeds import PPO, bits, undrawn  # noqa: F401
@@ -49,6 +49,7 @@ def test_a_run_that_was_stopped_resumes_bit_for_bit_in_the_format_of_its_folder(
     names = ["checkpoints", "config.json", "curve.csv", "curve.png"]
     assert sorted(path.name for path in (tmp_path / "stopped").iterdir()) == names
     assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == ["4"]
+    assert _checkpoints.version(tmp_path / "stopped") == 4
     curves = [(folder / "curve.csv").read_bytes() for folder in (whole[0], tmp_path / "stopped")]
     assert curves[0] == curves[1]
 
