@@ -4,10 +4,12 @@ import functools
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
 from benchmarks.measure import Contestant, Row, jax_contestant
+from jaxenv import tree
 
 EPISODES = 3  # minimal duration of a run in mean episodes
 LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time
@@ -50,6 +52,36 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
     return jax_contestant(
         name, lambda key: start_all(jax.random.split(key, seeds)), step_all, seeds * env.num_envs, num_steps, store
     )
+
+
+def broadcast(id: str, num_envs: int, num_steps: int) -> Contestant:
+    """Returns a loop that stores rows of the shapes of ``id``, each filled with one word per lane.
+
+    It is the limit of storing trajectories on this machine: a loop that computes nothing writes as many bytes.
+    """
+    env = jaxenv.make(id, num_envs=num_envs)
+    t = env.start_shapes()[1]
+
+    def step(word):
+        # As little arithmetic as keeps the compiler from moving the rows out of the loop.
+        word = word * np.uint32(1664525) + np.uint32(1013904223)
+        flag = word >= np.uint32(2**31)
+
+        def filled(x):
+            return jnp.broadcast_to(tree.expand(flag, x.ndim), x.shape).astype(x.dtype)
+
+        observation, action = jax.tree.map(filled, (t.observation, env.action_spec().batched(num_envs)))
+        return word, Row(observation, action, filled(t.reward), flag, flag, jnp.ones_like(flag))
+
+    return jax_contestant(
+        "broadcast", lambda key: jax.random.bits(key, (num_envs,)), step, num_envs, num_steps, store=True
+    )
+
+
+def observation_bytes(id: str) -> int:
+    """Returns the number of bytes of one observation."""
+    leaves = jax.tree.leaves(jaxenv.make(id).start_shapes()[1].observation)
+    return sum(x.size * x.dtype.itemsize for x in leaves)
 
 
 def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxenv
 from benchmarks import command, measure
-from benchmarks.ours import default_num_steps, ours
+from benchmarks.ours import broadcast, default_num_steps, observation_bytes, ours
 from benchmarks.peers import DEFAULT_PEERS, PEERS, Unavailable
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
@@ -24,9 +24,12 @@ def compare(
 
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
-        by that of the peer), and notes on missing peers.
+        by that of the peer), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv
+        stores per second, and the share of the rows that a loop stores that only broadcasts a word (`ours.broadcast`).
     """
     contestants, notes = [ours(id, num_envs, num_steps, store)], []
+    if store:
+        contestants.append(broadcast(id, num_envs, num_steps))
     for peer in peers:
         try:
             contestants.append(PEERS[peer](id, num_envs, num_steps, store))
@@ -34,15 +37,20 @@ def compare(
             notes.append(str(error))
     samples = measure.sample_interleaved(contestants, repeats)
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    return {
+    row = {
         "id": id,
         "num_envs": num_envs,
         "num_steps": num_steps,
         "max_episode_steps": jaxenv.spec(id).max_episode_steps,
         "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: rates["jaxenv"] / rate for name, rate in rates.items() if name != "jaxenv"},
+        "ratios": {name: rates["jaxenv"] / rate for name, rate in rates.items() if name in peers},
         "notes": notes,
     }
+    if store:
+        rows_per_second = statistics.median(num_envs * num_steps / s.seconds for s in samples["jaxenv"])
+        row["observation_bytes_per_second"] = rows_per_second * observation_bytes(id)
+        row["of_broadcast"] = rows_per_second / rates["broadcast"]
+    return row
 
 
 def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
@@ -50,6 +58,8 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
     header = ["id", "lanes", "steps", "jaxenv"]
     for peer in peers:
         header += [peer, "ratio"]
+    store = "of_broadcast" in rows[0]
+    header += ["GB/s", "of broadcast"] if store else []
     header += ["compile s", *(["gymnax"] if "gymnax" in peers else [])]
     lines = []
     for row in rows:
@@ -57,12 +67,21 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
         line = [row["id"], str(row["num_envs"]), str(row["num_steps"]), _millions(results["jaxenv"])]
         for peer in peers:
             line += [_millions(results[peer]), f"{ratios[peer]:.1f}x"] if peer in results else ["-", "-"]
+        if store:
+            line += [f"{row['observation_bytes_per_second'] / 1e9:.3g}", f"{row['of_broadcast']:.0%}"]
         line.append(f"{results['jaxenv']['compile_seconds']:.1f}")
         if "gymnax" in peers:
             line.append(f"{results['gymnax']['compile_seconds']:.1f}" if "gymnax" in results else "-")
         lines.append(line)
     title = "Million environment steps per second"
-    title += "; ratio: how many times faster jaxenv is than the peer." if peers else "."
+    if peers:
+        title += "; ratio: how many times faster jaxenv is than the peer"
+    if store:
+        title += (
+            ";\nGB/s: of observations stored; of broadcast: percentage of the rows per second of a loop that stores"
+        )
+        title += "\nonly one word in all elements of a lane"
+    title += "."
     text = [title, measure.table(header, lines)]
     for peer in peers:
         for lanes in sorted({row["num_envs"] for row in rows}):
@@ -87,7 +106,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command.Parser("throughput", __doc__)
     parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
-    parser.add_argument("--store", action="store_true", help="store whole trajectories [T, B]")
+    parser.add_argument(
+        "--store", action="store_true", help="store whole trajectories [T, B], and compare with a broadcast"
+    )
     parser.add_argument(
         "--peers",
         nargs="*",

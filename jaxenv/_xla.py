@@ -93,8 +93,7 @@ def computed_once(values: T) -> T:
     """
 
     def behind_a_branch(values):
-        always = jax.lax.optimization_barrier(jnp.bool_(True))
-        return jax.lax.cond(always, lambda x: x, lambda x: jax.tree.map(_other, x), values)
+        return jax.lax.cond(_always(), lambda x: x, lambda x: jax.tree.map(_other, x), values)
 
     return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)
 
@@ -102,6 +101,38 @@ def computed_once(values: T) -> T:
 def _other(x: jax.Array) -> jax.Array:
     """Other values of the same type, which cost no more than the values themselves."""
     return -x if jnp.issubdtype(x.dtype, jnp.floating) else jnp.bitwise_not(x)
+
+
+def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Array:
+    """``function(*arrays)``, on a CPU in kernels that contain nothing else; an ordinary call elsewhere.
+
+    For images. XLA:CPU (jaxlib 0.10.2) fuses an image into the kernel that stores or reads it, and the loops of that
+    kernel follow the axes of the image. In a rollout that stores ``[T, B, 10, 10, 4]`` the innermost loop runs over
+    four channels. LLVM unrolls it before its vectoriser runs, so each byte is computed alone: storing a step of
+    Seaquest took 1.4 times as long. The function should return few long axes, such as ``[B, 400]``, and the caller
+    should reshape the result. Writing and reading the image once more is not free: where little arithmetic makes an
+    image, a rollout that only sums it becomes slower (docs/guides/performance.md).
+
+    Args:
+        function: maps the arrays to the image.
+        *arrays: what it reads, arrays or trees of them. Each is computed once, before.
+    """
+    if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
+        return function(*arrays)
+
+    def zeros(*arrays):
+        image = function(*arrays)  # only for its type, sharding included: XLA removes it
+        return jnp.zeros_like(image)
+
+    def behind_a_branch(*arrays):
+        return jax.lax.cond(_always(), function, zeros, *arrays)
+
+    return jax.lax.platform_dependent(*arrays, cpu=behind_a_branch, default=function)
+
+
+def _always() -> jax.Array:
+    """True, in a way that XLA cannot know."""
+    return jax.lax.optimization_barrier(jnp.bool_(True))
 
 
 def separate_if_one_lane(words: T) -> T:

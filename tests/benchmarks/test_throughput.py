@@ -43,9 +43,19 @@ def test_all_sides_store_the_same_fields():
 
     settings = ("CartPole-v1", LANES, STEPS, True)
     expected = stored(ours.ours(*settings))
+    assert stored(ours.broadcast(*settings[:3])) == expected
     assert expected["observation"] == ((STEPS, LANES, 4), 4)
     assert expected.keys() == {"observation", "action", "reward", "terminated", "truncated"}
     assert stored(peers.gymnax(*settings)) == expected
+
+
+def test_stored_rows_are_compared_with_a_loop_that_stores_as_many_bytes(run, capsys):
+    (row,) = run("throughput", "--ids", "MiniGrid-Empty-5x5-v0", "--peers", "--store")["rows"]
+    (mine,), (limit,) = (row["contestants"][name]["seconds"] for name in ("jaxenv", "broadcast"))
+    assert row["of_broadcast"] == pytest.approx(limit / mine)
+    assert row["observation_bytes_per_second"] == pytest.approx(LANES * STEPS * (7 * 7 * 3 + 4) / mine)
+    assert row["ratios"] == {}
+    assert "of broadcast" in capsys.readouterr().out
 
 
 def test_gymnasium_rows_that_start_an_episode_are_not_counted_as_steps(run):

@@ -35,8 +35,13 @@ _ONE = np.uint32(1)
 
 AGENT_INDEX = np.int32(_HALF)
 OUT_OF_VIEW = np.int32(-1)
-# The view index of every cell of an image, whose first axis is the column and whose last row is the agent's.
-INDICES = (8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None]).astype(np.int32)
+# The image has three bytes per cell; its first axis is the column, and the last row is the agent's. For each byte, in
+# the order of memory, int32 or uint32 [147]: the view index of its cell, the bit of that cell in either word of a set
+# (0 in the other), and the place of the byte in the code of the cell.
+INDICES = np.repeat(8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None], 3).astype(np.int32)
+_NEAR = np.where(INDICES < 32, _ONE << (INDICES & 31).astype(np.uint32), np.uint32(0))
+_FAR = np.where(INDICES < 32, np.uint32(0), _ONE << (INDICES & 31).astype(np.uint32))
+BYTE_SHIFTS = np.tile(np.array([0, 8, 16], np.uint32), SIZE * SIZE)
 
 
 @tree.struct
@@ -125,16 +130,15 @@ def on_grid(cells: ViewSet | None, pose: Pose, num_lines: int) -> jax.Array:
     return (at != OUT_OF_VIEW) & ((word >> (at & 31).astype(jnp.uint32)) & _ONE == _ONE)
 
 
-def as_image(cells: ViewSet) -> jax.Array:
-    """Returns which cells of the image are in a set, bool ``[B, 7, 7]``, columns first."""
-    near, far = (word[:, None, None] for word in cells)
-    word = jnp.where(INDICES[None] < 32, near, far)
-    return (word >> (INDICES[None] & 31).astype(np.uint32)) & _ONE == _ONE
+def in_image(cells: ViewSet) -> jax.Array:
+    """Returns which bytes of the image belong to cells of a set, bool ``[B, 147]``."""
+    near, far = cells
+    return ((near[:, None] & _NEAR[None]) | (far[:, None] & _FAR[None])) != 0
 
 
 def is_at(index: jax.Array) -> jax.Array:
-    """Returns which cell of the image has the view index ``index`` (int32 ``[B]``), bool ``[B, 7, 7]``."""
-    return index[:, None, None] == INDICES[None]
+    """Returns which bytes of the image belong to the cell of a view index (int32 ``[B]``), bool ``[B, 147]``."""
+    return index[:, None] == INDICES[None]
 
 
 def _pack_rows(rows: Sequence[jax.Array]) -> ViewSet:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import _xla, random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
 from jaxenv.envs.grid import _picture, _view
@@ -228,24 +228,47 @@ def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -
 
 def _image(state: State, see_through_walls: bool) -> jax.Array:
     """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
-    floor = _view.in_view(state.floor, state.agent)
-    image = jnp.where(_view.as_image(floor), _EMPTY, _WALL)
-    if state.lava is not None:
-        image = jnp.where(_view.as_image(_view.in_view(state.lava, state.agent)), _LAVA, image)
-    image = jnp.where(_view.is_at(_view_index(state.goal, state.agent)), _GOAL, image)
+    agent, lock = state.agent, state.lock
+    floor = _view.in_view(state.floor, agent)
+    lava = None if state.lava is None else _view.in_view(state.lava, agent)
+    seen = None if see_through_walls else _view.visible(_transparent(state, floor))
+    door, key = None, None
+    if lock is not None:
+        code = _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
+        door, key = (_view_index(lock.door, agent), code), (_view_index(lock.key, agent), lock.key == CARRIED)
+    image = _xla.in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
+    return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
+
+
+def _encode(floor, lava, seen, goal, door, key) -> jax.Array:
+    """Returns the bytes of the image, uint8 ``[B, 147]``.
+
+    Args:
+        floor: the cells of the view without a wall.
+        lava: those with lava, or None.
+        seen: those that the agent sees, or None for all.
+        goal: view index of the goal.
+        door: view index and code of the door, or None.
+        key: view index of the key and whether the agent carries it, or None.
+    """
+    image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
+    if lava is not None:
+        image = jnp.where(_view.in_image(lava), _LAVA, image)
+    image = jnp.where(_view.is_at(goal), _GOAL, image)
     carried: Any = _EMPTY
-    if state.lock is not None:
-        lock = state.lock
-        door_code = _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
-        image = jnp.where(_view.is_at(_view_index(lock.door, state.agent)), door_code[:, None, None], image)
-        image = jnp.where(_view.is_at(_view_index(lock.key, state.agent)), _KEY, image)
-        carried = jnp.where(lock.key == CARRIED, _KEY, _EMPTY)[:, None, None]
+    if door is not None:
+        index, code = door
+        image = jnp.where(_view.is_at(index), code[:, None], image)
+    if key is not None:
+        index, is_carried = key
+        image = jnp.where(_view.is_at(index), _KEY, image)
+        carried = jnp.where(is_carried, _KEY, _EMPTY)[:, None]
     # At its own position the agent sees the object that it carries, not the one under it.
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
-    if not see_through_walls:
-        image = jnp.where(_view.as_image(_view.visible(_transparent(state, floor))), image, np.uint32(0))
+    if seen is not None:
+        image = jnp.where(_view.in_image(seen), image, np.uint32(0))
     # The bytes of a code are object, colour, state and an unused one.
-    return jax.lax.bitcast_convert_type(image, jnp.uint8)[..., :3]
+    return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
 
 
 def _transparent(state: State, floor: _view.ViewSet) -> _view.ViewSet:

@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
 from jaxenv.envs.minatar.minatar import SIZE
 
 _ROWS_PER_WORD = 3
@@ -164,10 +164,14 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
         shift = np.uint32(SIZE * third)
         words[number] = words[number] | (_row_bits(cells) << shift)
         masks[number][:, :, channel] = np.where((row < 9) == is_bitboard, _ONE << (shift + column), _ZERO)
-    lit = jnp.zeros((), jnp.uint32)
-    for word, mask in zip(words, masks, strict=True):
-        lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
-    return (lit != 0).reshape(-1, SIZE, SIZE, len(channels))
+
+    def expand(*words):
+        lit = jnp.zeros((), jnp.uint32)
+        for word, mask in zip(words, masks, strict=True):
+            lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
+        return lit != 0
+
+    return _xla.in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:
