@@ -84,6 +84,10 @@ class CraftaxSingle(Single):
     reset_strategy = "compact"
     opt_outs = {
         "no_word_reused": "the world generator splits a key from which it has drawn",
+        **dict.fromkeys(
+            ("any_number_of_lanes", "growth_invariant"),
+            "in a batch of more than 8, Craftax's vmap draws other worlds from the ninth lane on",
+        ),
         "sharding_invariant": "Craftax's loops fail the type check of shard_map, they need check_vma=False",
     }
 
