@@ -16,6 +16,8 @@ column. With both copies either view is a few words, each with neighbouring cell
 cells outside the grid, so a set of floor cells implies walls everywhere else.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,12 +55,40 @@ class CellSet:
         return CellSet(lines, lines)
 
     @staticmethod
+    def rectangle(left: Any, right: Any, top: Any, bottom: Any, num_lines: int) -> "CellSet":
+        """Returns the cells with ``left <= x < right`` and ``top <= y < bottom``.
+
+        Args:
+            left: int32 ``[B]``, as the other bounds, in 0 .. N; empty unless ``left <= right``.
+            right: one more than the last column.
+            top: the first row.
+            bottom: one more than the last row.
+            num_lines: N, the number of rows and columns of the grid.
+        """
+        number = np.arange(num_lines, dtype=np.int32)[None]
+        in_rows = (number >= top[:, None]) & (number < bottom[:, None])
+        in_columns = (number >= left[:, None]) & (number < right[:, None])
+        return CellSet(
+            jnp.where(in_rows, (_bit(right) - _bit(left))[:, None], _ZERO),
+            jnp.where(in_columns, (_bit(bottom) - _bit(top))[:, None], _ZERO),
+        )
+
+    @staticmethod
     def from_plane(plane: jax.Array) -> "CellSet":
         """Returns the cells at which ``plane``, bool ``[B, N, N]`` indexed ``[lane, y, x]``, is True."""
         bit = _ONE << np.arange(plane.shape[-1], dtype=np.uint32)
         rows = jnp.sum(jnp.where(plane, bit[None, None, :], _ZERO), axis=2, dtype=jnp.uint32)
         columns = jnp.sum(jnp.where(plane, bit[None, :, None], _ZERO), axis=1, dtype=jnp.uint32)
         return CellSet(rows, columns)
+
+    @staticmethod
+    def of(cells: jax.Array, num_lines: int) -> "CellSet":
+        """Returns the cells of these numbers, x + 32 * y: int32 ``[B, K]``, distinct; negative ones are left out."""
+        line = np.arange(num_lines, dtype=np.int32)[None, :, None]
+        x, y = (cells & 31)[:, None, :], (cells >> 5)[:, None, :]
+        inside = (cells >= 0)[:, None, :]
+        rows, columns = (jnp.where(inside & (a == line), _bit(b), _ZERO) for a, b in ((y, x), (x, y)))
+        return CellSet(jnp.sum(rows, axis=2, dtype=jnp.uint32), jnp.sum(columns, axis=2, dtype=jnp.uint32))
 
     def has(self, x: jax.Array, y: jax.Array) -> jax.Array:
         """Returns whether cell (x, y), int32 ``[B]`` each, is in the set, bool ``[B]``."""
@@ -83,6 +113,38 @@ class CellSet:
     def __sub__(self, other: "CellSet") -> "CellSet":
         return CellSet(self.rows & ~other.rows, self.columns & ~other.columns)
 
+    def __and__(self, other: "CellSet") -> "CellSet":
+        return CellSet(self.rows & other.rows, self.columns & other.columns)
+
+    def __or__(self, other: "CellSet") -> "CellSet":
+        return CellSet(self.rows | other.rows, self.columns | other.columns)
+
+    def before(self, direction: int) -> "CellSet":
+        """Returns the cells whose next cell in a direction (0 right, 1 down, 2 left, 3 up) is in the set."""
+        across, along = (self.rows, self.columns) if direction % 2 == 0 else (self.columns, self.rows)
+        if direction < 2:
+            across, along = across >> _ONE, jnp.pad(along[:, 1:], ((0, 0), (0, 1)))
+        else:
+            across, along = across << _ONE, jnp.pad(along[:, :-1], ((0, 0), (1, 0)))
+        return CellSet(across, along) if direction % 2 == 0 else CellSet(along, across)
+
+    def count(self) -> jax.Array:
+        """Returns the number of cells, int32 ``[B]``."""
+        return jnp.sum(_count_bits(self.rows), axis=1, dtype=jnp.int32)
+
+    def nth(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns x and y (int32 ``[B]`` each) of one cell of the set, counted row by row.
+
+        Args:
+            number: int32 ``[B]``, in 0 .. ``count() - 1``.
+        """
+        in_row = _count_bits(self.rows)
+        line = np.arange(in_row.shape[1], dtype=np.int32)
+        up_to = jnp.sum(jnp.where(line[None, :] <= line[:, None], in_row[:, None, :], 0), axis=2, dtype=jnp.int32)
+        y = jnp.sum(up_to <= number[:, None], axis=1, dtype=jnp.int32)
+        before = jnp.max(jnp.where(up_to <= number[:, None], up_to, 0), axis=1)
+        return nth_bit(pick_line(self.rows, y), number - before), y
+
 
 def pick_line(lines: jax.Array, number: jax.Array) -> jax.Array:
     """Returns one word of ``rows`` or ``columns``, uint32 ``[B, ...]``; 0 outside the grid.
@@ -97,6 +159,22 @@ def pick_line(lines: jax.Array, number: jax.Array) -> jax.Array:
     lines = lines.reshape(lines.shape[:1] + (1,) * (number.ndim - 1) + (num_lines,))
     selected = number[..., None] == np.arange(num_lines, dtype=np.int32).reshape((1,) * number.ndim + (num_lines,))
     return jnp.sum(jnp.where(selected, lines, _ZERO), axis=-1, dtype=jnp.uint32)
+
+
+def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
+    """Returns the position of one of the bits of a word that are 1, int32 ``[B]``, counted from the lowest.
+
+    Args:
+        word: uint32 ``[B]``.
+        number: int32 ``[B]``, from 0 to one less than the number of bits that are 1.
+    """
+    up_to = np.array([2 ** (i + 1) - 1 for i in range(31)], np.uint32)
+    ones = _count_bits(word[:, None] & up_to[None])
+    return jnp.sum(ones <= number[:, None], axis=1, dtype=jnp.int32)
+
+
+def _count_bits(words: jax.Array) -> jax.Array:
+    return jax.lax.population_count(words).astype(jnp.int32)
 
 
 def _bit(number: jax.Array) -> jax.Array:

@@ -13,7 +13,8 @@ Terminates    on the goal and in lava
 Time limit    set by the registry to max_steps, a truncation as in MiniGrid; max_steps itself only sets the number of
               steps over which the reward decreases
 
-MiniGrid's observation also contains the mission as text. It is constant, so it is a class attribute here.
+MiniGrid's observation also contains the mission as text. It is constant in these levels, so it is a class attribute
+here. With observe_mission=True the observation has it as mission: uint8[20], a token per word.
 """
 
 from typing import Any, ClassVar
@@ -25,12 +26,12 @@ import numpy as np
 from jaxenv import _xla, random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
-from jaxenv.envs.grid import _picture, _view
+from jaxenv.envs.grid import _mission, _picture, _view
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.task import Task, Transition
 
-ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
+ACTIONS: tuple[str, ...] = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = (np.int32(i) for i in range(7))
 OPEN, CLOSED, LOCKED = (np.int32(i) for i in range(3))
 CARRIED = np.int32(-1)  # position of the key while the agent carries it; all other positions are cell numbers
@@ -91,17 +92,24 @@ class GridWorld(Task):
         params: parameters of the task, among them the size of each lane's grid.
         max_size: largest size of a grid; sets the size of the state.
         see_through_walls: whether the agent sees through walls and doors.
+        observe_mission: whether the observation contains the mission.
     """
 
     params: Params = Params()
     max_size: int = tree.static(default=8)
     see_through_walls: bool = tree.static(default=False)
+    observe_mission: bool = tree.static(default=False)
 
     mission: ClassVar[str] = "get to the green goal square"
-    smallest: ClassVar[int] = 4  # smallest size of the level
+    largest: ClassVar[int] = LARGEST  # largest size of the level
     odd: ClassVar[bool] = False  # whether sizes must be odd
     steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
     action_names = ACTIONS
+
+    @property
+    def smallest(self) -> int:
+        """Smallest size of the level."""
+        return 4
 
     @property
     def size(self) -> jax.Array:
@@ -114,10 +122,18 @@ class GridWorld(Task):
     @property
     def max_steps(self) -> jax.Array:
         """Number of steps over which the reward decreases, int32 ``()`` or ``[B]``."""
-        return jnp.where(self.params.max_steps > 0, self.params.max_steps, self.steps_per_cell * self.size**2)
+        return jnp.where(self.params.max_steps > 0, self.params.max_steps, self._default_max_steps())
+
+    def _default_max_steps(self) -> jax.Array:
+        return self.steps_per_cell * self.size**2
+
+    @property
+    def num_lines(self) -> int:
+        """Number of rows and columns of the state's cells, at least those of the grid."""
+        return self.max_size
 
     def check(self):
-        Range(self.smallest, LARGEST).check(f"{self}", "max_size", self.max_size)
+        Range(self.smallest, self.largest).check(f"{self}", "max_size", self.max_size)
         if self.odd and self.max_size % 2 == 0:
             raise ValueError(f"{self}: max_size must be odd, got {self.max_size}")
         if is_concrete(self.params.size):
@@ -177,7 +193,21 @@ class GridWorld(Task):
         return p.success_reward * (1 - p.time_penalty * elapsed)
 
     def observe(self, state):
-        return {"image": _image(state, self.see_through_walls), "direction": state.agent.direction}
+        observation = {"image": self._image(state), "direction": state.agent.direction}
+        return {**observation, "mission": self.mission_of(state)} if self.observe_mission else observation
+
+    def mission_of(self, state: Any) -> jax.Array:
+        """Returns the tokens of the mission, uint8 ``[B, 20]``; ``mission_text`` says what they mean."""
+        tokens = _mission.encode(self.mission)
+        return jnp.broadcast_to(tokens, (*state.step.shape, _mission.LENGTH))
+
+    @staticmethod
+    def mission_text(tokens: Any) -> str:
+        """Returns a mission as text, given its tokens ``[20]``."""
+        return _mission.decode(tokens)
+
+    def _image(self, state: Any) -> jax.Array:
+        return _image(state, self.see_through_walls)
 
     def draw(self, state, canvas):
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
@@ -185,10 +215,14 @@ class GridWorld(Task):
         return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
     def observation_spec(self):
-        return {
+        observation = {
             "image": specs.Bounded((_view.SIZE, _view.SIZE, 3), np.uint8, 0, 255, "image"),
             "direction": specs.discrete(4, name="direction"),
         }
+        if self.observe_mission:
+            largest = len(_mission.WORDS) - 1
+            observation["mission"] = specs.Bounded((_mission.LENGTH,), np.uint8, 0, largest, "mission")
+        return observation
 
     def action_spec(self):
         return specs.discrete(len(ACTIONS), name="action")

@@ -42,7 +42,7 @@ def golden(name):
 
 def batched(files, lanes, prefix=""):
     """Concatenates the first ``lanes`` entries of several files; pads smaller grids and shorter episodes."""
-    other = () if prefix else ("episode_", "starts")
+    other = () if prefix else ("episode_", "starts", "counts_", "missions")
     names = [n for n in files[0] if np.ndim(files[0][n]) and n.startswith(prefix) and not n.startswith(other)]
     batch = {}
     for name in names:
@@ -123,12 +123,12 @@ def assert_steps_match(env, data):
     names = [jax.tree_util.keystr(path, simple=True) for path, _ in jax.tree_util.tree_leaves_with_path(after.task)]
     for name, ours, theirs in zip(names, jax.tree.leaves(after.task), jax.tree.leaves(expected.task), strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), name
-        _assert_equal(name, ours, theirs, data)
-    _assert_equal("image", row.observation["image"], data["image"], data)
-    _assert_equal("direction", row.observation["direction"], data["after_agent"][:, 2], data)
-    _assert_equal("terminated", row.terminated, data["terminated"], data)
+        assert_equal(name, ours, theirs, data)
+    assert_equal("image", row.observation["image"], data["image"], data)
+    assert_equal("direction", row.observation["direction"], data["after_agent"][:, 2], data)
+    assert_equal("terminated", row.terminated, data["terminated"], data)
     late = data["after_step"] >= data["max_steps"]
-    _assert_equal("truncated", row.truncated, late & ~data["terminated"], data)
+    assert_equal("truncated", row.truncated, late & ~data["terminated"], data)
     return _reward_error(row.reward, data["reward"])
 
 
@@ -167,7 +167,7 @@ def _number_of(plane):
     return (index // plane.shape[1] + 32 * (index % plane.shape[1])).astype(np.int32)
 
 
-def _assert_equal(what, ours, theirs, data):
+def assert_equal(what, ours, theirs, data):
     wrong = np.flatnonzero(np.any((ours != theirs).reshape(len(ours), -1), axis=-1))
     if wrong.size:
         i = wrong[0]

@@ -1,0 +1,265 @@
+"""Common parts of the grid worlds with any number of objects: doors, keys, balls, boxes and goals of six colours.
+
+Reference: MiniGrid 3.2.0, ``MiniGridEnv`` and ``WorldObj`` (tests/envs/grid/objects/test_object_world.py).
+Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & customizable reinforcement learning
+environments for goal-oriented tasks", arXiv:2306.13831.
+
+Observation   image and direction as in grid_world.py; mission: uint8[20], a token per word, 0 after the last one, in
+              levels whose mission differs between episodes, elsewhere with observe_mission=True
+Action        int32        0 turns left, 1 turns right, 2 moves forward, 3 picks up, 4 drops, 5 toggles, 6 does nothing
+Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on success, else 0
+Starts        see the levels, one file each in this package
+Terminates    see the levels
+Time limit    set by the registry to max_steps, see grid_world.py
+
+The levels of grid_world.py have at most a goal, a door and a key, each an array of its own, and no list of objects.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv._actions import toward
+from jaxenv.envs.grid import _object_picture, _view
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import (
+    CARRIED,
+    CLOSED,
+    DROP,
+    FORWARD,
+    LEFT,
+    LOCKED,
+    OPEN,
+    PICKUP,
+    RIGHT,
+    TOGGLE,
+    GridWorld,
+    cell,
+    choice,
+)
+from jaxenv.task import Transition
+
+GONE = np.int32(-2)  # position of an object that is not in the grid: a box that was opened, a door that was not built
+
+# MiniGrid's codes of kinds and colours.
+DOOR, KEY, BALL, BOX, GOAL = (np.uint32(i) for i in range(4, 9))
+RED, GREEN, BLUE, PURPLE, YELLOW, GREY = (np.uint32(i) for i in range(6))
+_EMPTY, _WALL = np.uint32(1), np.uint32(2 | GREY << 8)
+
+
+@tree.struct
+class Objects:
+    """The objects of every lane, K of them in an order that the level chooses; no two are in the same cell."""
+
+    cell: jax.Array  # int32 [B, K], the cell, CARRIED or GONE
+    code: jax.Array  # uint32 [B, K], kind | colour << 8 | state << 16; only doors have a state
+
+    @staticmethod
+    def stack(*objects: tuple[Any, Any]) -> "Objects":
+        """Returns objects given as pairs of a cell, int32 ``[B]``, and a code, uint32 ``[B]`` or one for all lanes."""
+        lanes = objects[0][0].shape
+        cells, codes = ([jnp.broadcast_to(x, lanes) for x in column] for column in zip(*objects, strict=True))
+        return Objects(jnp.stack(cells, axis=1), jnp.stack(codes, axis=1))
+
+    def code_at(self, cell: Any) -> jax.Array:
+        """Returns the code of the object in a cell (int32 ``[B]`` or ``CARRIED``), uint32 ``[B]``; 0 for none."""
+        here = self.cell == (cell if jnp.ndim(cell) == 0 else cell[:, None])
+        return jnp.sum(jnp.where(here, self.code, np.uint32(0)), axis=1, dtype=jnp.uint32)
+
+
+@tree.struct
+class State:
+    """A grid with objects, and the agent in it."""
+
+    floor: CellSet  # all cells without a wall
+    objects: Objects
+    target: (
+        jax.Array | None
+    )  # int32 [B, ...], what the mission is about; see the levels, None if it is the same for all
+    mission: jax.Array | None  # uint8 [B, 20]; None if it never changes
+    agent: Pose
+    step: jax.Array  # int32 [B]
+
+
+class ObjectWorld(GridWorld):
+    """Base class of the levels with any number of objects.
+
+    A level implements ``initial`` and ``judge``.
+
+    Attributes:
+        observe_mission: whether the observation contains the mission.
+    """
+
+    @property
+    def num_doors(self) -> int:
+        """Number of doors, which are the first objects."""
+        return 0
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Number of columns and of rows of the largest grid."""
+        return self.max_size, self.max_size
+
+    @property
+    def num_lines(self):
+        return max(self.extent)
+
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
+        """Returns whether the agent has succeeded and whether it has failed with this step, bool ``[B]`` each.
+
+        By default it succeeds when it moves onto a goal, and never fails.
+        """
+        return (action == FORWARD) & (kind(before.objects.code_at(ahead(before.agent))) == GOAL), False
+
+    def transition(self, state, action, stream):
+        after = self.act(state, action)
+        success, failure = self.judge(state, action, after)
+        reward = jnp.where(success, self._reward(after.step), np.float32(0))
+        return Transition(after, reward, terminated=success | failure)
+
+    def act(self, state: State, action: jax.Array) -> State:
+        """Returns the state after an action: the agent turns or moves, or handles the object ahead of it."""
+        ahead_x, ahead_y = state.agent.heading
+        x, y = state.agent.x + ahead_x, state.agent.y + ahead_y
+        objects = state.objects
+        front, held = objects.code_at(cell(x, y)), objects.code_at(CARRIED)
+        floor = state.floor.has(x, y)
+
+        can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
+        moves = (action == FORWARD) & floor & can_enter
+        agent = Pose(
+            x=jnp.where(moves, x, state.agent.x),
+            y=jnp.where(moves, y, state.agent.y),
+            direction=(state.agent.direction + toward(action, RIGHT, LEFT)) & 3,
+        )
+        objects = _handle(objects, action, cell(x, y), front, held, bare=floor & (front == 0))
+        return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
+
+    def mission_of(self, state):
+        return super().mission_of(state) if state.mission is None else state.mission
+
+    def _image(self, state):
+        floor = _view.in_view(state.floor, state.agent)
+        indices = _view_indices(state)
+        image = jnp.where(_view.as_image(floor), _EMPTY, _WALL)
+        for i in range(indices.shape[1]):
+            image = jnp.where(_view.is_at(indices[:, i]), state.objects.code[:, i, None, None], image)
+        held = state.objects.code_at(CARRIED)
+        # At its own position the agent sees the object that it carries, not the one under it.
+        carried = jnp.where(held == 0, _EMPTY, held)
+        image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried[:, None, None], image)
+        if not self.see_through_walls:
+            seen = _view.visible(self._transparent(state, floor, indices))
+            image = jnp.where(_view.as_image(seen), image, np.uint32(0))
+        # The bytes of a code are kind, colour, state and an unused one.
+        return jax.lax.bitcast_convert_type(image, jnp.uint8)[..., :3]
+
+    def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
+        """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
+        for i in range(self.num_doors):
+            shut = door_state(state.objects.code[:, i]) != OPEN
+            floor = _view.remove(floor, jnp.where(shut, indices[:, i], _view.OUT_OF_VIEW))
+        return floor
+
+    def draw(self, state, canvas):
+        seen = None
+        if not self.see_through_walls:
+            floor = _view.in_view(state.floor, state.agent)
+            seen = _view.visible(self._transparent(state, floor, _view_indices(state)))
+        columns, rows = self.extent
+        return _object_picture.draw(state, _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns], canvas)
+
+
+def kind(code: jax.Array) -> jax.Array:
+    """Returns the kind of a code, uint32 of any shape."""
+    return code & np.uint32(255)
+
+
+def colour(code: jax.Array) -> jax.Array:
+    """Returns the colour of a code, uint32 of any shape."""
+    return (code >> np.uint32(8)) & np.uint32(255)
+
+
+def door_state(code: jax.Array) -> jax.Array:
+    """Returns the state of a door, int32 of any shape, given its code."""
+    return (code >> np.uint32(16)).astype(jnp.int32)
+
+
+def encode(kind: Any, colour: Any, state: Any = OPEN) -> Any:
+    """Returns the code of an object."""
+    return kind | colour << np.uint32(8) | state.astype(np.uint32) << np.uint32(16)
+
+
+def ahead(agent: Pose) -> jax.Array:
+    """Returns the cell in front of the agent, int32 ``[B]``."""
+    ahead_x, ahead_y = agent.heading
+    return cell(agent.x + ahead_x, agent.y + ahead_y)
+
+
+def start_state(
+    floor: CellSet, objects: Objects, agent: Pose, target: jax.Array | None = None, mission: jax.Array | None = None
+) -> State:
+    """Returns the state at the start of an episode."""
+    return State(floor, objects, target, mission, agent, step=jnp.zeros_like(agent.x))
+
+
+def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet]:
+    """Draws one of the cells of a set, each with equal probability.
+
+    Args:
+        free: the set.
+        word: random, uint32 ``[B]``.
+
+    Returns:
+        x and y of the cell, int32 ``[B]`` each, and the set without it.
+    """
+    x, y = free.nth(choice(word, free.count()))
+    return x, y, free.remove(x, y)
+
+
+def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
+    """Returns the code of an object of a random colour, given a random word, uint32 of any shape."""
+    return encode(kind, random.high_product(word, jnp.full_like(word, 6)), state)
+
+
+def _handle(
+    objects: Objects, action: jax.Array, ahead: jax.Array, front: jax.Array, held: jax.Array, bare: jax.Array
+) -> Objects:
+    """Applies pickup, drop and toggle.
+
+    Args:
+        objects: the objects.
+        action: int32 ``[B]``.
+        ahead: the cell in front of the agent, int32 ``[B]``.
+        front: the code of the object there, 0 if there is none.
+        held: the code of the object that the agent carries, 0 if there is none.
+        bare: whether that cell is floor without an object, bool ``[B]``.
+    """
+    toggles = action == TOGGLE
+    movable = (kind(front) == KEY) | (kind(front) == BALL) | (kind(front) == BOX)
+    picks = (action == PICKUP) & movable & (held == 0)
+    drops = (action == DROP) & bare
+    opens_box = toggles & (kind(front) == BOX)
+
+    here, carried = objects.cell == ahead[:, None], objects.cell == CARRIED
+    moved = jnp.where(drops[:, None] & carried, ahead[:, None], objects.cell)
+    moved = jnp.where(picks[:, None] & here, CARRIED, moved)
+    moved = jnp.where(opens_box[:, None] & here, GONE, moved)
+
+    fits = (kind(held) == KEY) & (colour(held) == colour(front))
+    swung = jnp.where(door_state(front) == OPEN, CLOSED, OPEN)
+    turned = jnp.where((door_state(front) == LOCKED) & ~fits, LOCKED, swung)
+    door = encode(DOOR, colour(front), turned)
+    turns = toggles & (kind(front) == DOOR)
+    return Objects(moved, jnp.where(turns[:, None] & here, door[:, None], objects.code))
+
+
+def _view_indices(state: State) -> jax.Array:
+    """Returns the view index of every object, int32 ``[B, K]``; out of view where it is not in the grid."""
+    cells = state.objects.cell
+    agent = Pose(*(field[:, None] for field in (state.agent.x, state.agent.y, state.agent.direction)))
+    return jnp.where(cells >= 0, _view.index(cells & 31, cells >> 5, agent), _view.OUT_OF_VIEW)

@@ -1,0 +1,81 @@
+"""Common parts of the levels whose rooms form a grid: rooms of equal size, with one wall between neighbours.
+
+Reference: MiniGrid 3.2.0, ``RoomGrid`` (tests/envs/grid/objects/test_levels.py).
+"""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import LARGEST, choice
+from jaxenv.envs.grid.object_world import ObjectWorld, place
+
+
+class RoomGrid(ObjectWorld):
+    """Base class of the levels whose rooms form a grid; ``size`` counts the cells along a room, walls included."""
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    max_size: int = tree.static(default=6)
+
+    num_columns: ClassVar[int] = 2  # of rooms
+    num_rows: int = tree.static(default=1, low=1)
+    largest: ClassVar[int] = (LARGEST - 1) // 3 + 1
+
+    @property
+    def extent(self):
+        return tuple(n * (self.max_size - 1) + 1 for n in (self.num_columns, self.num_rows))
+
+    def rooms(self, size: jax.Array) -> CellSet:
+        """Returns the floor of all rooms, without the walls between them."""
+        number = np.arange(self.num_lines, dtype=np.int32)[None]
+        period = size[:, None] - 1
+        columns, rows = ((number % period != 0) & (number < n * period) for n in (self.num_columns, self.num_rows))
+        return CellSet.from_plane(rows[:, :, None] & columns[:, None, :])
+
+    def in_room(self, column: jax.Array | int, row: jax.Array | int, size: jax.Array) -> CellSet:
+        """Returns the cells of one room (int32 ``[B]``, or one for all lanes) with the walls around it."""
+        left, top = column * (size - 1), row * (size - 1)
+        return CellSet.rectangle(left, left + size, top, top + size, self.num_lines)
+
+    def far_from_middle(self, cells: CellSet, size: jax.Array) -> CellSet:
+        """Removes the cell in the middle of the grid and its neighbours, where the rooms of MiniGrid have no objects.
+
+        MiniGrid keeps objects away from the agent, which stands there until it is placed.
+        """
+        x, y = (n // 2 * (size - 1) + size // 2 for n in (self.num_columns, self.num_rows))
+        for dx, dy in ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1)):
+            cells = cells.remove(x + dx, y + dy)
+        return cells
+
+    def place_object(self, free: CellSet, word: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array, CellSet]:
+        """Draws a cell for an object, as `place`, but not near the middle of the grid."""
+        x, y, _ = place(self.far_from_middle(free, size), word)
+        return x, y, free.remove(x, y)
+
+
+def place_agent_clear_of(objects: CellSet, free: CellSet, word: jax.Array) -> Pose:
+    """Draws a cell and a direction such that the cell ahead is not that of an object.
+
+    Args:
+        objects: the cells of objects.
+        free: the cells that are possible.
+        word: random, uint32 ``[B]``.
+    """
+    allowed = [free - objects.before(direction) for direction in range(4)]
+    up_to = jnp.cumsum(jnp.stack([cells.count() for cells in allowed], axis=1), axis=1, dtype=jnp.int32)
+    number = choice(word, up_to[:, 3])
+    earlier = up_to <= number[:, None]
+    direction = jnp.sum(earlier, axis=1, dtype=jnp.int32)
+    chosen = jax.tree.map(
+        lambda *sets: sum(jnp.where(direction[:, None] == i, cells, np.uint32(0)) for i, cells in enumerate(sets)),
+        *allowed,
+    )
+    x, y = chosen.nth(number - jnp.max(jnp.where(earlier, up_to, 0), axis=1))
+    return Pose(x, y, direction)
