@@ -83,6 +83,9 @@ class BraxSingle(Single):
             self.env = _brax().get_environment(name, **arguments)
         if name == "fast":
             self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), "all episodes of fast start alike")
+        elif self.env.backend == "generalized":
+            reason = "the solver of the back end fails the type check of shard_map, it needs check_vma=False"
+            self.opt_outs = {"sharding_invariant": reason}
 
     def reset(self, values, key):
         state = self.env.reset(key)
