@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import _xla, random, tree
 from jaxenv._actions import toward
 from jaxenv.envs.grid import _object_picture, _view
 from jaxenv.envs.grid._cell_set import CellSet
@@ -143,20 +143,16 @@ class ObjectWorld(GridWorld):
         return super().mission_of(state) if state.mission is None else state.mission
 
     def _image(self, state):
-        floor = _view.in_view(state.floor, state.agent)
-        indices = _view_indices(state)
-        image = jnp.where(_view.as_image(floor), _EMPTY, _WALL)
-        for i in range(indices.shape[1]):
-            image = jnp.where(_view.is_at(indices[:, i]), state.objects.code[:, i, None, None], image)
-        held = state.objects.code_at(CARRIED)
-        # At its own position the agent sees the object that it carries, not the one under it.
-        carried = jnp.where(held == 0, _EMPTY, held)
-        image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried[:, None, None], image)
+        floor, indices, held = (
+            _view.in_view(state.floor, state.agent),
+            _view_indices(state),
+            state.objects.code_at(CARRIED),
+        )
+        seen = None
         if not self.see_through_walls:
             seen = _view.visible(self._transparent(state, floor, indices))
-            image = jnp.where(_view.as_image(seen), image, np.uint32(0))
-        # The bytes of a code are kind, colour, state and an unused one.
-        return jax.lax.bitcast_convert_type(image, jnp.uint8)[..., :3]
+        image = _xla.in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
+        return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
     def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
@@ -172,6 +168,28 @@ class ObjectWorld(GridWorld):
             seen = _view.visible(self._transparent(state, floor, _view_indices(state)))
         columns, rows = self.extent
         return _object_picture.draw(state, _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns], canvas)
+
+
+def _encode_view(floor, seen, indices, codes, held) -> jax.Array:
+    """Returns the bytes of the image, uint8 ``[B, 147]``.
+
+    Args:
+        floor: the cells of the view without a wall.
+        seen: those that the agent sees, or None for all.
+        indices: view indices of the objects, int32 ``[B, N]``.
+        codes: their codes, uint32 ``[B, N]``.
+        held: the code of the object that the agent carries, 0 for none.
+    """
+    image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
+    for i in range(indices.shape[1]):
+        image = jnp.where(_view.is_at(indices[:, i]), codes[:, i, None], image)
+    # At its own position the agent sees the object that it carries, not the one under it.
+    carried = jnp.where(held == 0, _EMPTY, held)[:, None]
+    image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
+    if seen is not None:
+        image = jnp.where(_view.in_image(seen), image, np.uint32(0))
+    # The bytes of a code are kind, colour, state and an unused one.
+    return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
 
 
 def kind(code: jax.Array) -> jax.Array:
