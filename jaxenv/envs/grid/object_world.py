@@ -77,9 +77,7 @@ class State:
 
     floor: CellSet  # all cells without a wall
     objects: Objects
-    target: (
-        jax.Array | None
-    )  # int32 [B, ...], what the mission is about; see the levels, None if it is the same for all
+    target: jax.Array | None  # int32 [B, ...], what the mission is about; None if it is the same for all
     mission: jax.Array | None  # uint8 [B, 20]; None if it never changes
     agent: Pose
     step: jax.Array  # int32 [B]

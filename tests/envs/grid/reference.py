@@ -129,7 +129,7 @@ def assert_steps_match(env, data):
     assert_equal("terminated", row.terminated, data["terminated"], data)
     late = data["after_step"] >= data["max_steps"]
     assert_equal("truncated", row.truncated, late & ~data["terminated"], data)
-    return _reward_error(row.reward, data["reward"])
+    return reward_error(row.reward, data["reward"])
 
 
 def assert_episodes_match(env, data):
@@ -140,8 +140,16 @@ def assert_episodes_match(env, data):
     """
     actions = data["episode_action"].T.astype(np.int32)
     state = inject(env, data["episode_grid"], data["episode_agent"])
-    rows = jax.device_get(replay(env, state, actions))
-    played = np.arange(len(actions))[:, None] < data["episode_length"][None]
+    return assert_rows_match(jax.device_get(replay(env, state, actions)), data)
+
+
+def assert_rows_match(rows, data):
+    """Asserts that a trajectory ``[T, B]`` of whole episodes is the recorded one.
+
+    Returns:
+        The largest error of a reward.
+    """
+    played = np.arange(len(rows.reward))[:, None] < data["episode_length"][None]
     terminated = data["episode_terminated"].T
     fields = {
         "image": (rows.observation["image"], data["episode_image"].swapaxes(0, 1)),
@@ -152,10 +160,10 @@ def assert_episodes_match(env, data):
     }
     for name, (ours, theirs) in fields.items():
         np.testing.assert_array_equal(ours[played], theirs[played], err_msg=name)
-    return _reward_error(rows.reward[played], data["episode_reward"].T[played])
+    return reward_error(rows.reward[played], data["episode_reward"].T[played])
 
 
-def _reward_error(ours, theirs):
+def reward_error(ours, theirs):
     error = np.max(np.abs(ours.astype(np.float64) - theirs))
     assert error <= TOLERANCE, f"a reward is off by {error}"
     return error

@@ -17,7 +17,7 @@ from jaxenv.envs.grid.object_world import GONE, Objects, State
 from jaxenv.random import Clock
 from jaxenv.task import TaskState
 from tests.envs.grid import reference
-from tests.envs.grid.reference import TOLERANCE, advance, cell_set, plane, replay
+from tests.envs.grid.reference import advance, cell_set, plane, replay
 
 EMPTY, WALL = 1, 2
 
@@ -109,7 +109,7 @@ def assert_steps_match(env, data):
         ("truncated", row.truncated, late & ~data["terminated"]),
     ):
         reference.assert_equal(name, ours, theirs, data)
-    return _reward_error(row.reward, data["reward"])
+    return reference.reward_error(row.reward, data["reward"])
 
 
 def assert_episodes_match(env, data):
@@ -128,24 +128,8 @@ def assert_episodes_match(env, data):
 
 def assert_rows_match(env, rows, data):
     """Asserts that a trajectory ``[T, B]`` of whole episodes is the recorded one."""
-    played = np.arange(rows.reward.shape[0])[:, None] < data["episode_length"][None]
-    terminated = data["episode_terminated"].T
-    fields = {
-        "image": (rows.observation["image"], data["episode_image"].swapaxes(0, 1)),
-        "direction": (rows.observation["direction"], data["episode_direction"].T),
-        "terminated": (rows.terminated, terminated),
-        # If an episode terminates at the time limit, the original reports both ends and ours the termination.
-        "truncated": (rows.truncated, data["episode_truncated"].T & ~terminated),
-    }
-    for name, (ours, theirs) in fields.items():
-        np.testing.assert_array_equal(ours[played], theirs[played], err_msg=name)
+    error = reference.assert_rows_match(rows, data)
     if env.unwrapped.observe_mission:
         texts = [env.unwrapped.mission_text(tokens) for tokens in rows.observation["mission"][0]]
         assert texts == [str(text).replace(",", "") for text in data["episode_mission"]]
-    return _reward_error(rows.reward[played], data["episode_reward"].T[played])
-
-
-def _reward_error(ours, theirs):
-    error = np.max(np.abs(ours.astype(np.float64) - theirs))
-    assert error <= TOLERANCE, f"a reward is off by {error}"
     return error
