@@ -15,6 +15,7 @@ Time limit    set by the registry to max_steps, see grid_world.py
 The levels of grid_world.py have at most a goal, a door and a key, each an array of its own, and no list of objects.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ import numpy as np
 from jaxenv import _xla, random, tree
 from jaxenv._actions import toward
 from jaxenv.envs.grid import _object_picture, _view
-from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._cell_set import CellSet, nth_bit
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import (
     CARRIED,
@@ -223,6 +224,11 @@ def start_state(
     return State(floor, objects, target, mission, agent, step=jnp.zeros_like(agent.x))
 
 
+def picks_up(wanted: np.uint32, action: jax.Array, after: State) -> jax.Array:
+    """Returns whether the agent picks up an object of a kind, bool ``[B]``."""
+    return (action == PICKUP) & (kind(after.objects.code_at(CARRIED)) == wanted)
+
+
 def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet]:
     """Draws one of the cells of a set, each with equal probability.
 
@@ -237,9 +243,41 @@ def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet
     return x, y, free.remove(x, y)
 
 
+def place_agent(free: CellSet, word: jax.Array, direction: jax.Array) -> Pose:
+    """Draws a cell of a set and a direction; the words are random, uint32 ``[B]`` each."""
+    x, y, _ = place(free, word)
+    return Pose(x, y, choice(direction, jnp.full_like(x, 4)))
+
+
 def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
     """Returns the code of an object of a random colour, given a random word, uint32 of any shape."""
     return encode(kind, random.high_product(word, jnp.full_like(word, 6)), state)
+
+
+def different_colours(words: Sequence[jax.Array]) -> list[jax.Array]:
+    """Returns different random colours, uint32 ``[B]`` each, one for each random word ``[B]``; at most six."""
+    return [number.astype(jnp.uint32) for number in _different(words, 6)]
+
+
+def different_things(words: Sequence[jax.Array]) -> list[jax.Array]:
+    """Returns the codes of random keys, balls and boxes of which no two are alike, one for each random word ``[B]``."""
+    numbers = (number.astype(jnp.uint32) for number in _different(words, 18))
+    return [encode(KEY + number // np.uint32(6), number % np.uint32(6)) for number in numbers]
+
+
+def _different(words: Sequence[jax.Array], count: int) -> list[jax.Array]:
+    """Returns different random numbers below ``count``, int32 ``[B]`` each."""
+    free = jnp.full_like(words[0], 2**count - 1)
+    numbers = []
+    for i, word in enumerate(words):
+        numbers.append(nth_bit(free, choice(word, jnp.full(word.shape, count - i, jnp.int32))))
+        free = free & ~(np.uint32(1) << numbers[-1].astype(jnp.uint32))
+    return numbers
+
+
+def distance(agent: Pose, cell: jax.Array) -> jax.Array:
+    """Returns the number of steps between the agent and a cell (int32 ``[B]``) if nothing is in the way, ``[B]``."""
+    return jnp.abs(agent.x - (cell & 31)) + jnp.abs(agent.y - (cell >> 5))
 
 
 def _handle(

@@ -23,7 +23,32 @@ from tests.envs.grid.objects import starts
 STARTS = 6000
 FOLDER = pathlib.Path(__file__).parent
 ACTIONS = (0.05, 0.05, 0.25, 0.2, 0.13, 0.2, 0.12)  # probabilities in single steps; turns need few samples
-IDS = ("MiniGrid-Unlock-v0",)
+IDS = (
+    "MiniGrid-Unlock-v0",
+    "MiniGrid-UnlockPickup-v0",
+    "MiniGrid-BlockedUnlockPickup-v0",
+    "MiniGrid-Fetch-5x5-N2-v0",
+    "MiniGrid-Fetch-8x8-N3-v0",
+    "MiniGrid-GoToDoor-5x5-v0",
+    "MiniGrid-GoToDoor-8x8-v0",
+    "MiniGrid-GoToObject-6x6-N2-v0",
+    "MiniGrid-PutNear-6x6-N2-v0",
+    "MiniGrid-RedBlueDoors-6x6-v0",
+    "MiniGrid-MemoryS7-v0",
+    "MiniGrid-MemoryS13Random-v0",
+    "MiniGrid-LockedRoom-v0",
+    "MiniGrid-KeyCorridorS3R1-v0",
+    "MiniGrid-KeyCorridorS3R3-v0",
+    "MiniGrid-SimpleCrossingS9N1-v0",
+    "MiniGrid-SimpleCrossingS11N5-v0",
+    "MiniGrid-LavaCrossingS9N1-v0",
+    "MiniGrid-Dynamic-Obstacles-5x5-v0",
+    "MiniGrid-Dynamic-Obstacles-Random-5x5-v0",
+    "MiniGrid-Dynamic-Obstacles-16x16-v0",
+    "MiniGrid-MultiRoom-N2-S4-v0",
+    "MiniGrid-MultiRoom-N4-S5-v0",
+    "MiniGrid-MultiRoom-N6-v0",
+)
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 KINDS = ("door", "key", "ball", "box", "goal")
 

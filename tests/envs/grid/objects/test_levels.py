@@ -9,23 +9,53 @@ from tests.envs.grid import reference as plain
 from tests.envs.grid.objects import reference, starts
 from tests.parity import certify
 
-IDS = ("MiniGrid-Unlock-v0",)
+# Levels whose objects are walls and lava; their states are those of `grid_world`.
+CROSSINGS = tuple(id for id in jaxenv.ids() if "Crossing" in id)
+OBSTACLES = tuple(id for id in jaxenv.ids() if "Dynamic-Obstacles" in id)
+OTHERS = tuple(
+    f"MiniGrid-{name}-v0"
+    for name in (
+        "Unlock",
+        "UnlockPickup",
+        "BlockedUnlockPickup",
+        "Fetch-5x5-N2",
+        "Fetch-8x8-N3",
+        "GoToDoor-5x5",
+        "GoToDoor-8x8",
+        "GoToObject-6x6-N2",
+        "PutNear-6x6-N2",
+        "RedBlueDoors-6x6",
+        "MemoryS7",
+        "MemoryS13Random",
+        "LockedRoom",
+        "KeyCorridorS3R1",
+        "KeyCorridorS3R3",
+        "MultiRoom-N2-S4",
+        "MultiRoom-N4-S5",
+        "MultiRoom-N6",
+    )
+)
 
 
 def made(id, lanes):
     return jaxenv.make(id, lanes, autoreset=None)
 
 
-@pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize("id", [*CROSSINGS, *OTHERS])
 def test_steps_and_whole_episodes_match_minigrid(id):
     data = reference.golden(id)
     lanes, played = len(data["action"]), len(data["episode_length"])
     assert jaxenv.spec(id).max_episode_steps == data["max_steps"]
-    assert np.sum(data["reward"] > 0) >= 5
+    assert np.sum(data["reward"] > 0) >= 3
     assert np.sum(data["after_step"] >= data["max_steps"]) >= 5
     assert np.sum(data["episode_reward"].max(axis=1) > 0) >= 3
-    error = reference.assert_steps_match(made(id, lanes), data)
-    error = max(error, reference.assert_episodes_match(made(id, played), data))
+    if id in CROSSINGS:
+        steps = {**data, "carrying": np.zeros(lanes, bool), "after_carrying": np.zeros(lanes, bool)}
+        error = plain.assert_steps_match(made(id, lanes), steps)
+        error = max(error, plain.assert_episodes_match(made(id, played), data))
+    else:
+        error = reference.assert_steps_match(made(id, lanes), data)
+        error = max(error, reference.assert_episodes_match(made(id, played), data))
     certify(
         id,
         "minigrid 3.2.0",
@@ -37,7 +67,7 @@ def test_steps_and_whole_episodes_match_minigrid(id):
     )
 
 
-@pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize("id", [*CROSSINGS, *OBSTACLES, *OTHERS])
 def test_starts_are_distributed_as_in_minigrid(id):
     """Compares how often agent, walls and objects are where, next to what, and of which colour."""
     data = reference.golden(id)
@@ -45,18 +75,41 @@ def test_starts_are_distributed_as_in_minigrid(id):
         name.removeprefix("counts_"): n.astype(np.int64) for name, n in data.items() if name.startswith("counts_")
     }
     env = jaxenv.spec(id).make(int(np.sum(theirs["pose"])))
-    state, _ = jax.device_get(plain.reset(env, jax.random.key(5)))
+    state, timestep = jax.device_get(plain.reset(env, jax.random.key(5)))
     columns, rows = data["episode_grid"].shape[1:3]
     task = state.task
-    grid, carrying = reference.grids(task, columns, rows)
-    assert not np.any(carrying)
+    if id in CROSSINGS:
+        grid = grids_of_crossings(task)
+    else:
+        grid, carrying = reference.grids(task, columns, rows)
+        assert not np.any(carrying)
     agents = np.stack([task.agent.x, task.agent.y, task.agent.direction], axis=1)
     ours = starts.counts(agents, grid)
-    assert [str(text) for text in data["missions"]] == [env.mission]
-    del theirs["missions"]
+    if env.observe_mission:
+        texts, number = np.unique(timestep.observation["mission"], axis=0, return_counts=True)
+        found = {env.mission_text(tokens): n for tokens, n in zip(texts, number, strict=True)}
+        recorded = [str(text).replace(",", "") for text in data["missions"]]
+        assert sum(found.values()) == sum(theirs["missions"])
+        # A rare mission may not occur on either side.
+        every = sorted({*recorded, *found})
+        ours["missions"] = np.array([found.get(text, 0) for text in every])
+        theirs["missions"] = np.array([dict(zip(recorded, theirs["missions"], strict=True)).get(t, 0) for t in every])
+    else:
+        assert len(theirs.pop("missions")) == 1
+        assert str(data["missions"][0]) == env.mission
     assert ours.keys() == theirs.keys()
     for name in ours:
         assert_alike(f"{id}: {name}", ours[name], theirs[name])
+
+
+def grids_of_crossings(task):
+    """Returns states of `grid_world` as MiniGrid's grids."""
+    grid = np.where(plain.plane(task.floor)[..., None], [1, 0, 0], [2, 5, 0])
+    if task.lava is not None:
+        grid = np.where(plain.plane(task.lava)[..., None], [9, 0, 0], grid)
+    goal = plain.coordinates(task.goal)
+    grid[np.arange(len(grid)), goal[:, 0], goal[:, 1]] = [8, 1, 0]
+    return grid
 
 
 def assert_alike(name, ours, theirs):

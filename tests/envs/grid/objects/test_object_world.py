@@ -10,8 +10,13 @@ from jaxenv import tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.crossing import SimpleCrossing
+from jaxenv.envs.grid.go_to_door import GoToDoor
+from jaxenv.envs.grid.key_corridor import KeyCorridor
+from jaxenv.envs.grid.memory import Memory
 from jaxenv.envs.grid.object_world import BALL, BOX, DOOR, GREEN, KEY, RED, Objects, ObjectWorld, encode, start_state
-from jaxenv.envs.grid.unlock import Unlock
+from jaxenv.envs.grid.put_near import PutNear
+from jaxenv.envs.grid.red_blue_doors import RedBlueDoors
 from jaxenv.wrappers import TimeLimit
 from tests.envs.grid import reference as plain
 from tests.envs.grid.objects import reference
@@ -63,16 +68,19 @@ def test_a_mission_that_never_changes_is_the_text_of_the_level():
     tokens = env.reset(jax.random.key(0))[1].observation["mission"]
     assert [env.unwrapped.mission_text(t) for t in tokens] == [env.unwrapped.mission] * 2
     assert "mission" not in jaxenv.make("MiniGrid-DoorKey-5x5-v0").observation_spec()
+    assert "mission" not in jaxenv.make("MiniGrid-Fetch-5x5-N2-v0", observe_mission=False).observation_spec()
 
 
 def test_a_set_of_cells_counts_and_numbers_its_cells_row_by_row():
     plane = np.random.default_rng(0).random((50, 6, 6)) < np.linspace(0.1, 1, 50)[:, None, None]
     cells = CellSet.from_plane(jnp.asarray(plane))
     assert cells.count().tolist() == plane.sum(axis=(1, 2)).tolist()
-    for lane in range(50):
-        own = jax.tree.map(lambda x, lane=lane: jnp.repeat(x[lane : lane + 1], plane[lane].sum(), axis=0), cells)
-        x, y = own.nth(jnp.arange(plane[lane].sum(), dtype=jnp.int32))
-        np.testing.assert_array_equal(np.stack([y, x], axis=1), np.argwhere(plane[lane]))
+    lanes, y, x = np.nonzero(plane)
+    number = np.concatenate([np.arange(n, dtype=np.int32) for n in plane.sum(axis=(1, 2))])
+    found = jax.jit(lambda cells, lanes, number: jax.tree.map(lambda a: a[lanes], cells).nth(number))(
+        cells, lanes, number
+    )
+    np.testing.assert_array_equal(found, (x, y))
 
 
 @pytest.mark.parametrize(("direction", "step"), [(0, (0, 1)), (1, (1, 0)), (2, (0, -1)), (3, (-1, 0))])
@@ -89,8 +97,11 @@ def test_the_cells_before_a_set_are_those_that_face_it(direction, step):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Unlock(max_size=11), r"Unlock: max_size must be in \[4, 10\], got 11"),
-        (lambda: Unlock().with_params(size=7), r"size must be in 4 .. 6, or 0 for max_size, got 7"),
+        (lambda: KeyCorridor(max_size=2), r"KeyCorridor: max_size must be in \[3, 10\], got 2"),
+        (lambda: RedBlueDoors(max_size=15), r"RedBlueDoors: max_size must be in \[4, 14\], got 15"),
+        (lambda: GoToDoor(max_size=8).with_params(size=4), r"size must be in 5 .. 8, or 0 for max_size, got 4"),
+        (lambda: PutNear(max_size=6, num_objects=3), r"PutNear: max_size must be in \[8, 29\], got 6"),
+        (lambda: SimpleCrossing(num_crossings=7), r"SimpleCrossing: max_size must be in \[11, 29\], got 9"),
     ],
 )
 def test_invalid_arguments_raise_an_error(make, message):
@@ -120,9 +131,11 @@ def test_the_picture_shows_objects_by_kind_and_colour_and_what_the_agent_carries
     np.testing.assert_array_equal(green[:, 5, 5].any(axis=(1, 2)), [False] * 5 + [True])
 
 
-def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones():
-    within = Unlock(num_envs=40, max_size=7).with_params(size=np.repeat((5, 7), 20).astype(np.int32))
-    alone = Unlock(num_envs=20, max_size=5)
+@pytest.mark.parametrize(("level", "sizes"), [(GoToDoor, (5, 8)), (KeyCorridor, (3, 5)), (Memory, (7, 11))])
+def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones(level, sizes):
+    options = {"num_rows": 2} if level is KeyCorridor else {}
+    within = level(num_envs=40, max_size=sizes[1], **options).with_params(size=np.repeat(sizes, 20).astype(np.int32))
+    alone = level(num_envs=20, max_size=sizes[0], **options)
     (mixed, row), (small, small_row) = (jax.device_get(plain.reset(env, jax.random.key(3))) for env in (within, alone))
     grid, _ = reference.grids(small.task, *alone.extent)
     np.testing.assert_array_equal(reference.grids(mixed.task, *alone.extent)[0][:20], grid)

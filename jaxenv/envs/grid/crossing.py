@@ -1,0 +1,135 @@
+"""Walk to the goal through the openings in rivers that cross the room from side to side.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-LavaCrossingS*-v0`` and ``MiniGrid-SimpleCrossingS*-v0``
+(tests/envs/grid/objects/test_levels.py).
+
+Observation   see grid_world.py
+Action        see grid_world.py; the last four have no effect
+Reward        see grid_world.py
+Starts        in the upper left corner, facing right; num_crossings random rows and columns with even coordinates are
+              rivers; a random way from area to area, right and down, opens each river once, in a random cell
+Terminates    on the goal and in lava
+Time limit    4 * size**2: 324 and 484 (registry)
+"""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv.envs.grid._cell_set import CellSet, nth_bit
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
+
+
+class Crossing(GridWorld):
+    """Base class of the two kinds of crossings; sizes are odd.
+
+    Attributes:
+        num_crossings: number of rivers.
+    """
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    max_size: int = tree.static(default=9)
+    num_crossings: int = tree.static(default=1, low=1)
+
+    odd: ClassVar[bool] = True
+
+    @property
+    def smallest(self):
+        # There are (size - 3) // 2 columns and as many rows that can be rivers.
+        return max(5, self.num_crossings + 3 + self.num_crossings % 2)
+
+    def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
+        """Returns the floor of the room, rivers included, and the rivers."""
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (3 * self.num_crossings,))
+        vertical, horizontal = _draw_rivers([words[:, i] for i in range(self.num_crossings)], (size - 3) // 2)
+        room = self.room(size)
+        lines = np.arange(self.max_size, dtype=np.uint32)[None]
+        rivers = room & CellSet(
+            _river_or(horizontal[:, None] >> lines, vertical[:, None]),
+            _river_or(vertical[:, None] >> lines, horizontal[:, None]),
+        )
+
+        last = np.uint32(1) << (size - 1).astype(jnp.uint32)  # the outer wall
+        left, top = jnp.zeros_like(size), jnp.zeros_like(size)
+        for i in range(self.num_crossings, 2 * self.num_crossings):
+            # The area that the way has reached is between these lines.
+            right, bottom = _first_after(vertical | last, left), _first_after(horizontal | last, top)
+            rest = jax.lax.population_count(vertical & ~_up_to(left)).astype(jnp.int32)
+            goes_right = choice(words[:, i], jnp.full_like(size, 2 * self.num_crossings - i)) < rest
+            low, high = jnp.where(goes_right, top, left), jnp.where(goes_right, bottom, right)
+            gap = low + 1 + choice(words[:, i + self.num_crossings], high - low - 1)
+            rivers = rivers.remove(jnp.where(goes_right, right, gap), jnp.where(goes_right, gap, bottom))
+            left, top = jnp.where(goes_right, right, left), jnp.where(goes_right, top, bottom)
+        return room, rivers
+
+
+class LavaCrossing(Crossing):
+    """Walk to the goal through the openings in rivers of lava."""
+
+    mission: ClassVar[str] = "avoid the lava and get to the green goal square"
+
+    def initial(self, stream):
+        room, rivers = self.generate(stream)
+        size = self.sizes(stream.shape)
+        return self.start(room, goal=cell(size - 2, size - 2), agent=_in_corner(size), lava=rivers)
+
+
+class SimpleCrossing(Crossing):
+    """Walk to the goal through the openings in walls that cross the room."""
+
+    mission: ClassVar[str] = "find the opening and get to the green goal square"
+
+    def initial(self, stream):
+        room, rivers = self.generate(stream)
+        size = self.sizes(stream.shape)
+        return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=_in_corner(size))
+
+
+def _in_corner(size: jax.Array) -> Pose:
+    return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+
+
+def _draw_rivers(words: list[jax.Array], count: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws rivers without repetition.
+
+    Args:
+        words: random, uint32 ``[B]``, one for each river.
+        count: the number of columns that can be a river, and of rows, int32 ``[B]``.
+
+    Returns:
+        The columns and the rows, one bit each, uint32 ``[B]``.
+    """
+    one = np.uint32(1)
+    free = (one << (2 * count).astype(jnp.uint32)) - one
+    vertical, horizontal = jnp.zeros_like(free), jnp.zeros_like(free)
+    for i, word in enumerate(words):
+        drawn = nth_bit(free, choice(word, 2 * count - i))
+        free = free & ~(one << drawn.astype(jnp.uint32))
+        is_column = drawn < count
+        river = one << (2 + 2 * jnp.where(is_column, drawn, drawn - count)).astype(jnp.uint32)
+        vertical = vertical | jnp.where(is_column, river, np.uint32(0))
+        horizontal = horizontal | jnp.where(is_column, np.uint32(0), river)
+    return vertical, horizontal
+
+
+def _river_or(is_river: jax.Array, crossing: jax.Array) -> jax.Array:
+    """Returns the lines of rivers: all cells where bit 0 of ``is_river`` is set, else the cells of ``crossing``."""
+    return jnp.where(is_river & np.uint32(1) != 0, np.uint32(2**32 - 1), crossing)
+
+
+def _up_to(number: jax.Array) -> jax.Array:
+    """Returns a word in which the bits 0 to ``number`` are set, uint32 ``[B]``."""
+    return (np.uint32(2) << number.astype(jnp.uint32)) - np.uint32(1)
+
+
+def _first_after(word: jax.Array, number: jax.Array) -> jax.Array:
+    """Returns the first bit of a word above ``number`` that is set, int32 ``[B]``."""
+    rest = word & ~_up_to(number)
+    return jax.lax.population_count((rest & (~rest + np.uint32(1))) - np.uint32(1)).astype(jnp.int32)

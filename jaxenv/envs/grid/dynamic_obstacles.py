@@ -1,0 +1,134 @@
+"""Walk to the goal in the corner of a room without running into a ball that moves or into a wall.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-Dynamic-Obstacles-*-v0`` (tests/envs/grid/objects/test_dynamic_obstacles.py).
+
+Observation   see object_world.py; the agent sees through walls, which are only at the edge
+Action        int32        0 turns left, 1 turns right, 2 moves forward
+Reward        as in grid_world.py, and collision_reward for moving forward into a ball or a wall
+Starts        in the corner opposite the goal, facing right, with random_start in any cell except the goal's, facing a
+              random direction; blue balls in random other cells
+Terminates    on the goal and with a collision
+Time limit    4 * size**2: 100, 256 and 1024 (registry)
+
+Before the agent acts the balls move, one after the other, each to a random free cell among the eight around it, or
+nowhere if there is none. What the agent runs into is what was ahead of it before they moved, also if it has made way.
+MiniGrid gives up after 101 attempts, so there a ball with a single free cell stays with a probability of 7e-6.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import _xla, random, specs, tree
+from jaxenv.envs.grid._cell_set import nth_bit
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice
+from jaxenv.envs.grid.object_world import (
+    BALL,
+    BLUE,
+    GOAL,
+    GREEN,
+    Objects,
+    ObjectWorld,
+    State,
+    ahead,
+    encode,
+    kind,
+    place,
+    place_agent,
+    start_state,
+)
+from jaxenv.task import Transition
+
+_GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
+
+
+@tree.struct
+class DynamicObstaclesParams(Params):
+    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+
+    collision_reward: float = -1.0  # reward for moving forward into a ball or a wall
+
+
+class DynamicObstacles(ObjectWorld):
+    """A room with balls that move; see the module docstring.
+
+    Attributes:
+        num_obstacles: number of balls.
+        random_start: whether the agent starts in a random cell.
+    """
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    params: DynamicObstaclesParams = DynamicObstaclesParams()
+    see_through_walls: bool = tree.static(default=True)
+    num_obstacles: int = tree.static(default=4, low=1, high=16)
+    random_start: bool = tree.static(default=False)
+
+    action_names = ACTIONS[:3]
+
+    @property
+    def smallest(self):
+        # MiniGrid has at most this many balls in a room.
+        return max(4, 2 * (self.num_obstacles - 1))
+
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        room = self.room(size)
+        words = random.bits(stream, (self.num_obstacles + 2,))
+        free = room.remove(size - 2, size - 2)
+        if self.random_start:
+            agent = place_agent(free, words[:, -1], words[:, -2])
+        else:
+            agent = Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+        free = free.remove(agent.x, agent.y)
+        objects = [(cell(size - 2, size - 2), _GOAL)]
+        for i in range(self.num_obstacles):
+            x, y, free = place(free, words[:, i])
+            objects.append((cell(x, y), _BALL))
+        return start_state(room, Objects.stack(*objects), agent)
+
+    def transition(self, state, action, stream):
+        return self.walk(state, self.move_obstacles(state, stream), action)
+
+    def walk(self, state: State, moved: State, action: jax.Array) -> Transition:
+        """Returns the result of an action, given the states before and after the balls moved."""
+        front = kind(state.objects.code_at(ahead(state.agent)))
+        x, y = ahead(state.agent) & 31, ahead(state.agent) >> 5
+        collides = (action == FORWARD) & ((front == BALL) | ~state.floor.has(x, y))
+        out = super().transition(moved, action, None)
+        reward = jnp.where(collides, self.params.collision_reward, out.reward)
+        return Transition(out.state, reward, out.terminated | collides)
+
+    def move_obstacles(self, state: State, stream: random.Stream) -> State:
+        """Returns the state after every ball has moved."""
+        last = self.sizes(stream.shape) - 2
+        words = random.bits(stream, (self.num_obstacles,))
+        agent = cell(state.agent.x, state.agent.y)
+
+        def move(i, cells):
+            here = jax.lax.dynamic_index_in_dim(cells, i + 1, axis=1, keepdims=False)
+            x, y = here & 31, here >> 5
+            taken = jnp.concatenate([cells, agent[:, None]], axis=1)
+            # Bit dx + 1 + 3 * (dy + 1) stands for the neighbour at (dx, dy), bit 4 for the cell itself.
+            dx, dy = (taken & 31) - x[:, None] + 1, (taken >> 5) - y[:, None] + 1
+            near = (dx >= 0) & (dx < 3) & (dy >= 0) & (dy < 3)
+            bits = jnp.where(near, np.uint32(1) << (dx + 3 * dy).astype(jnp.uint32), np.uint32(0))
+            blocked = jax.lax.reduce(bits, np.uint32(0), jax.lax.bitwise_or, (1,))
+            for side, edge in ((x == 1, 0o111), (x == last, 0o444), (y == 1, 0o007), (y == last, 0o700)):
+                blocked = blocked | jnp.where(side, np.uint32(edge), np.uint32(0))
+            free = ~blocked & np.uint32(0o777)
+            count = jax.lax.population_count(free).astype(jnp.int32)
+            word = jax.lax.dynamic_index_in_dim(words, i, axis=1, keepdims=False)
+            drawn = nth_bit(free, choice(word, count))
+            there = jnp.where(count > 0, cell(x + drawn % 3 - 1, y + drawn // 3 - 1), here)
+            return jax.lax.dynamic_update_index_in_dim(cells, there[:, None], i + 1, axis=1)
+
+        # Under shard_map the carry must vary over the mesh from the start.
+        start = _xla.vary_like(stream.k0, state.objects.cell)
+        cells = jax.lax.fori_loop(np.int32(0), np.int32(self.num_obstacles), move, start)
+        return tree.rebuild(state, objects=Objects(cells, state.objects.code))
+
+    def action_spec(self):
+        return specs.discrete(3, name="action")

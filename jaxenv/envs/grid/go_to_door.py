@@ -1,0 +1,83 @@
+"""Walk to the door that the mission names and say so.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-GoToDoor-*-v0`` (tests/envs/grid/objects/test_levels.py).
+
+Observation   see object_world.py; the agent sees through walls
+Action        see grid_world.py; 6 says that the agent has arrived
+Reward        see grid_world.py
+Starts        a room of 5 .. size by 5 .. size cells in the upper left corner of the grid, with a closed door in a
+              random cell of each wall, but not next to a corner; the doors have different random colours; the agent in
+              a random cell of the room, facing a random direction
+Terminates    when the agent says that it has arrived, with a reward if it is next to the door of the mission, and when
+              it toggles
+Time limit    4 * size**2: 100, 144 and 256 (registry)
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from jaxenv import random, tree
+from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid.grid_world import CLOSED, DONE, TOGGLE, cell, choice
+from jaxenv.envs.grid.object_world import (
+    DOOR,
+    Objects,
+    ObjectWorld,
+    different_colours,
+    distance,
+    encode,
+    place_agent,
+    start_state,
+)
+
+
+class GoToDoor(ObjectWorld):
+    """A room with four doors; see the module docstring."""
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    see_through_walls: bool = tree.static(default=True)
+    observe_mission: bool = tree.static(default=True)
+
+    mission: ClassVar[str] = "go to the door"
+    smallest: ClassVar[int] = 5
+    num_doors: ClassVar[int] = 4
+
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (13,))
+        width, height = 5 + choice(words[:, 0], size - 4), 5 + choice(words[:, 1], size - 4)
+        zero = jnp.zeros_like(size)
+        inside = CellSet.rectangle(zero + 1, width - 1, zero + 1, height - 1, self.max_size)
+        grid = CellSet.rectangle(zero, size, zero, size, self.max_size)
+        floor = (grid - CellSet.rectangle(zero, width, zero, height, self.max_size)) | inside
+
+        places = (
+            cell(2 + choice(words[:, 2], width - 4), zero),
+            cell(2 + choice(words[:, 3], width - 4), height - 1),
+            cell(zero, 2 + choice(words[:, 4], height - 4)),
+            cell(width - 1, 2 + choice(words[:, 5], height - 4)),
+        )
+        colours = different_colours([words[:, i] for i in range(6, 10)])
+        doors = Objects.stack(
+            *((place, encode(DOOR, colour, CLOSED)) for place, colour in zip(places, colours, strict=True))
+        )
+        for place in places:
+            floor = floor.add(place & 31, place >> 5)
+        chosen = choice(words[:, 10], jnp.full_like(size, 4))[:, None]
+        target = jnp.take_along_axis(doors.cell, chosen, axis=1)[:, 0]
+        colour = _mission.colour(jnp.take_along_axis(doors.code, chosen, axis=1)[:, 0])
+        return start_state(
+            floor,
+            doors,
+            place_agent(inside, words[:, 11], words[:, 12]),
+            target=target,
+            mission=_mission.phrase("go to the", colour, "door"),
+        )
+
+    def judge(self, before, action, after):
+        says = action == DONE
+        return says & (distance(after.agent, after.target) == 1), says | (action == TOGGLE)

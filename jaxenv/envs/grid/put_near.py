@@ -1,0 +1,92 @@
+"""Pick up one object and drop it near another, both of which the mission names.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-PutNear-*-v0`` (tests/envs/grid/objects/test_levels.py).
+
+Observation   see object_world.py; the agent sees through walls, which are only at the edge
+Action        see grid_world.py
+Reward        see grid_world.py
+Starts        keys, balls and boxes of random colours, no two of them alike or in neighbouring cells, and the agent,
+              which faces a random direction, in random cells of a room; the mission names two random ones of these
+Terminates    when the agent picks up another object than the first of the mission, and when it drops or tries to drop
+              what it carries, with a reward if it drops it next to the second, diagonally or not
+Time limit    5 * size: 30 and 40 (registry)
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from jaxenv import random, tree
+from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid.grid_world import CARRIED, DROP, PICKUP, cell, choice
+from jaxenv.envs.grid.object_world import (
+    Objects,
+    ObjectWorld,
+    ahead,
+    different_things,
+    place,
+    place_agent,
+    start_state,
+)
+
+
+class PutNear(ObjectWorld):
+    """A room with objects; see the module docstring.
+
+    Attributes:
+        num_objects: number of objects.
+    """
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    max_size: int = tree.static(default=6)
+    see_through_walls: bool = tree.static(default=True)
+    observe_mission: bool = tree.static(default=True)
+    # Three objects in a room of 6 by 6 cells could leave no cell for the last one.
+    num_objects: int = tree.static(default=2, low=2, high=3)
+
+    mission: ClassVar[str] = "put the object near the object"
+
+    @property
+    def smallest(self):
+        return 6 if self.num_objects == 2 else 8
+
+    def _default_max_steps(self):
+        return 5 * self.size
+
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        room = free = far = self.room(size)
+        words = random.bits(stream, (2 * self.num_objects + 4,))
+        codes = different_things([words[:, i] for i in range(self.num_objects)])
+        things = []
+        for i, code in enumerate(codes):
+            x, y, _ = place(far, words[:, self.num_objects + i])
+            things.append((cell(x, y), code))
+            free = free.remove(x, y)
+            for dx in (-1, 0, 1):
+                for dy in (-1, 0, 1):
+                    far = far.remove(x + dx, y + dy)
+        objects = Objects.stack(*things)
+        moved = choice(words[:, -1], jnp.full_like(size, self.num_objects))
+        near = choice(words[:, -2], jnp.full_like(size, self.num_objects - 1))
+        near = near + (near >= moved).astype(jnp.int32)  # skips the object that is moved
+        codes = [jnp.take_along_axis(objects.code, i[:, None], axis=1)[:, 0] for i in (moved, near)]
+        target = jnp.take_along_axis(objects.cell, near[:, None], axis=1)[:, 0]
+        first, second = ((_mission.colour(code), _mission.kind(code)) for code in codes)
+        return start_state(
+            room,
+            objects,
+            place_agent(free, words[:, -3], words[:, -4]),
+            target=jnp.stack([codes[0].astype(jnp.int32), target], axis=1),
+            mission=_mission.phrase("put the", *first, "near the", *second),
+        )
+
+    def judge(self, before, action, after):
+        held, wanted = after.objects.code_at(CARRIED), after.target[:, 0]
+        wrong = (action == PICKUP) & (held != 0) & (held.astype(jnp.int32) != wanted)
+        drops = (action == DROP) & (before.objects.code_at(CARRIED) != 0)
+        here, there = ahead(after.agent), after.target[:, 1]
+        near = (jnp.abs((here & 31) - (there & 31)) <= 1) & (jnp.abs((here >> 5) - (there >> 5)) <= 1)
+        return drops & (held == 0) & near, wrong | drops

@@ -1,0 +1,68 @@
+"""Open the red door, then the blue door.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-RedBlueDoors-*-v0`` (tests/envs/grid/objects/test_levels.py).
+
+Observation   see object_world.py
+Action        see grid_world.py
+Reward        see grid_world.py
+Starts        a room of size by size cells in the middle of a grid twice as wide, with a closed red door in a random row
+              of its left wall and a closed blue door in a random row of its right wall; the agent in a random cell of
+              the room, facing a random direction
+Terminates    when the blue door is open, with a reward if the red door was open before
+Time limit    20 * size**2: 720 and 1280 (registry)
+"""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from jaxenv import random
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid.grid_world import CLOSED, LARGEST, OPEN, cell, choice
+from jaxenv.envs.grid.object_world import (
+    BLUE,
+    DOOR,
+    RED,
+    Objects,
+    ObjectWorld,
+    door_state,
+    encode,
+    place_agent,
+    start_state,
+)
+
+
+class RedBlueDoors(ObjectWorld):
+    """A room between two others, with a door to each; see the module docstring."""
+
+    # Generating a level for every lane at every step would take as long as the step itself.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    mission: ClassVar[str] = "open the red door then the blue door"
+    largest: ClassVar[int] = LARGEST // 2
+    steps_per_cell: ClassVar[int] = 20
+    num_doors: ClassVar[int] = 2
+
+    @property
+    def extent(self):
+        return 2 * self.max_size, self.max_size
+
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (4,))
+        one = jnp.ones_like(size)
+        left, right = size // 2, size // 2 + size - 1
+        room = CellSet.rectangle(left + 1, right, one, size - 1, self.num_lines)
+        grid = CellSet.rectangle(one, 2 * size - 1, one, size - 1, self.num_lines)
+        red, blue = 1 + choice(words[:, 0], size - 2), 1 + choice(words[:, 1], size - 2)
+        floor = grid.remove_column(left).remove_column(right).add(left, red).add(right, blue)
+        doors = Objects.stack(
+            (cell(left, red), encode(DOOR, RED, CLOSED)), (cell(right, blue), encode(DOOR, BLUE, CLOSED))
+        )
+        return start_state(floor, doors, place_agent(room, words[:, 2], words[:, 3]))
+
+    def judge(self, before, action, after):
+        red_before, blue_before, red, blue = (
+            door_state(state.objects.code[:, i]) == OPEN for state in (before, after) for i in (0, 1)
+        )
+        return blue & red_before, blue | (red & blue_before)
