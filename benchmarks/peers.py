@@ -207,7 +207,7 @@ def in_python(
             else:
                 totals["steps"] += np.count_nonzero(row.is_step)
                 for field in ("observation", "reward", "terminated", "truncated"):
-                    totals[field] += getattr(row, field).sum()
+                    totals[field] += sum(leaf.sum() for leaf in jax.tree.leaves(getattr(row, field)))
         if not store:
             return totals
         whole = {field: np.stack(values) for field, values in stored.items()}

@@ -99,4 +99,18 @@ register(
     kwargs={"max_room_size": 5},
 )
 register("MiniGrid-MultiRoom-N6-v0", f"{__name__}.multi_room:MultiRoom", max_episode_steps=120)
+register(
+    "MiniGrid-ObstructedMaze-1Dl-v0",
+    f"{__name__}.obstructed_maze:ObstructedMaze1D",
+    max_episode_steps=288,
+    kwargs={"key_in_box": False, "blocked": False},
+)
+register(
+    "MiniGrid-ObstructedMaze-1Dlh-v0",
+    f"{__name__}.obstructed_maze:ObstructedMaze1D",
+    max_episode_steps=288,
+    kwargs={"blocked": False},
+)
+register("MiniGrid-ObstructedMaze-1Dlhb-v0", f"{__name__}.obstructed_maze:ObstructedMaze1D", max_episode_steps=288)
+register("MiniGrid-ObstructedMaze-2Dlh-v0", f"{__name__}.obstructed_maze:ObstructedMaze2D", max_episode_steps=576)
 register("Maze-13x13-v0", f"{__name__}.maze:Maze", max_episode_steps=676)

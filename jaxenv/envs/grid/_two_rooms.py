@@ -1,4 +1,4 @@
-"""The two rooms of ``Unlock``, ``UnlockPickup`` and ``BlockedUnlockPickup``."""
+"""The two rooms of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``."""
 
 from typing import ClassVar
 

@@ -57,7 +57,9 @@ class Objects:
     """The objects of every lane, K of them in an order that the level chooses; no two are in the same cell."""
 
     cell: jax.Array  # int32 [B, K], the cell, CARRIED or GONE
-    code: jax.Array  # uint32 [B, K], kind | colour << 8 | state << 16; only doors have a state
+    # uint32 [B, K], kind | colour << 8 | state << 16 | hidden << 24. Only doors have a state; hidden is 1 + the colour
+    # of the key in a box, else 0.
+    code: jax.Array
 
     @staticmethod
     def stack(*objects: tuple[Any, Any]) -> "Objects":
@@ -206,6 +208,11 @@ def door_state(code: jax.Array) -> jax.Array:
     return (code >> np.uint32(16)).astype(jnp.int32)
 
 
+def box_with_key(colour: jax.Array, key: jax.Array) -> jax.Array:
+    """Returns the code of a box of a colour that hides a key of another one, uint32 ``[B]``."""
+    return encode(BOX, colour) | (key + np.uint32(1)) << np.uint32(24)
+
+
 def encode(kind: Any, colour: Any, state: Any = OPEN) -> Any:
     """Returns the code of an object."""
     return kind | colour << np.uint32(8) | state.astype(np.uint32) << np.uint32(16)
@@ -302,14 +309,17 @@ def _handle(
     here, carried = objects.cell == ahead[:, None], objects.cell == CARRIED
     moved = jnp.where(drops[:, None] & carried, ahead[:, None], objects.cell)
     moved = jnp.where(picks[:, None] & here, CARRIED, moved)
-    moved = jnp.where(opens_box[:, None] & here, GONE, moved)
+    hidden = front >> np.uint32(24)
+    moved = jnp.where((opens_box & (hidden == 0))[:, None] & here, GONE, moved)
+    key = encode(KEY, hidden - np.uint32(1))
+    code = jnp.where((opens_box & (hidden != 0))[:, None] & here, key[:, None], objects.code)
 
     fits = (kind(held) == KEY) & (colour(held) == colour(front))
     swung = jnp.where(door_state(front) == OPEN, CLOSED, OPEN)
     turned = jnp.where((door_state(front) == LOCKED) & ~fits, LOCKED, swung)
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
-    return Objects(moved, jnp.where(turns[:, None] & here, door[:, None], objects.code))
+    return Objects(moved, jnp.where(turns[:, None] & here, door[:, None], code))
 
 
 def _view_indices(state: State) -> jax.Array:

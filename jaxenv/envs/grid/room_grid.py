@@ -25,8 +25,12 @@ class RoomGrid(ObjectWorld):
     max_size: int = tree.static(default=6)
 
     num_columns: ClassVar[int] = 2  # of rooms
-    num_rows: int = tree.static(default=1, low=1)
     largest: ClassVar[int] = (LARGEST - 1) // 3 + 1
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of rooms."""
+        return 1
 
     @property
     def extent(self):

@@ -48,6 +48,10 @@ IDS = (
     "MiniGrid-MultiRoom-N2-S4-v0",
     "MiniGrid-MultiRoom-N4-S5-v0",
     "MiniGrid-MultiRoom-N6-v0",
+    "MiniGrid-ObstructedMaze-1Dl-v0",
+    "MiniGrid-ObstructedMaze-1Dlh-v0",
+    "MiniGrid-ObstructedMaze-1Dlhb-v0",
+    "MiniGrid-ObstructedMaze-2Dlh-v0",
 )
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 KINDS = ("door", "key", "ball", "box", "goal")
@@ -55,7 +59,13 @@ KINDS = ("door", "key", "ball", "box", "goal")
 
 def code(thing):
     kind, colour, state = thing.encode()
-    return kind + 256 * colour + 65536 * state
+    return kind + 256 * colour + 65536 * state + 2**24 * hidden_in(thing)
+
+
+def hidden_in(thing):
+    """Returns 1 + the colour of the key that a box hides, 0 if there is none."""
+    key = getattr(thing, "contains", None)
+    return 1 + COLOURS.index(key.color) if key else 0
 
 
 def number(cell):
@@ -80,6 +90,7 @@ def target_of(env):
 def state_of(env):
     return {
         "grid": env.grid.encode(),
+        "hidden": [[hidden_in(env.grid.get(x, y)) for y in range(env.height)] for x in range(env.width)],
         "agent": [*map(int, env.agent_pos), int(env.agent_dir)],
         "carrying": code(env.carrying) if env.carrying else 0,
         "step": env.step_count,
@@ -170,19 +181,23 @@ def rooms(env, hold):
 
     doors = find(env, "door")
     locked = [p for p in doors if env.grid.get(*p).is_locked]
+    colours = {env.grid.get(*p).color for p in locked}
     if goals := near(find(env, "goal")):
         return goals, 2
-    if hold and (hold.type != "key" or not locked):
+    if hold and (hold.type != "key" or hold.color not in colours):
         inside = ((x, y) for x in range(1, env.width - 1) for y in range(1, env.height - 1))
         return [p for p in inside if is_clear(env, p)], 4
-    if hold and near(locked):
-        return near(locked), 5
+    if hold and (fitting := near([p for p in locked if env.grid.get(*p).color == hold.color])):
+        return fitting, 5
     if not hold and (
         things := near([p for kind in ("box", "ball") for p in find(env, kind) if env.grid.get(*p) is env.obj])
     ):
         return things, 3
-    if not hold and near(find(env, "key")) and (near(locked) or not find(env, "ball")):
-        return near(find(env, "key")), 3
+    keys = near([p for p in find(env, "key") if env.grid.get(*p).color in colours])
+    if not hold and keys and (near(locked) or not find(env, "ball")):
+        return keys, 3
+    if not hold and (boxes := near([p for p in find(env, "box") if env.grid.get(*p).contains])):
+        return boxes, 5
     if shut := near([p for p in doors if not env.grid.get(*p).is_open and p not in locked]):
         return shut, 5
     return near(find(env, "key") if not find(env, "ball") else find(env, "ball")), 3
@@ -228,7 +243,7 @@ def episodes(env, rng):
             ended = terminated or truncated
         played.append((start, rows))
     longest = max(len(rows) for _, rows in played)
-    names = ("grid", "agent", "target", "mission")
+    names = ("grid", "hidden", "agent", "target", "mission")
     data = {f"episode_{k}": np.array([start[k] for start, _ in played]) for k in names}
     data["episode_first"] = np.array([start["image"] for start, _ in played])
     for i, name in enumerate(("action", "image", "direction", "reward", "terminated", "truncated", "obstacles")):
@@ -257,14 +272,20 @@ def counted(env):
 
 
 def clutter(env, rng):
-    """Builds a grid with walls, a goal, doors, keys, balls and boxes in random cells."""
+    """Builds a grid with walls, a goal, doors, keys, balls and boxes, one of which hides a key, in random cells."""
     env.grid = Grid(env.width, env.height)
     env.grid.wall_rect(0, 0, env.width, env.height)
     cells = [(x, y) for x in range(1, env.width - 1) for y in range(1, env.height - 1)]
     rng.shuffle(cells)
     colours = [COLOURS[i] for i in rng.integers(6, size=8)]
     things = [Goal(), Key(colours[0]), Key(colours[1]), Ball(colours[2]), Ball(colours[3]), Box(colours[4])]
-    things += [Box(colours[5]), Door(colours[0]), Door(colours[1]), Door(colours[6]), Door(colours[7])]
+    things += [
+        Box(colours[5], contains=Key(colours[1])),
+        Door(colours[0]),
+        Door(colours[1]),
+        Door(colours[6]),
+        Door(colours[7]),
+    ]
     things += [Wall() for _ in range(rng.integers(16))]
     for thing, place in zip(things, cells, strict=False):
         env.grid.set(*place, thing)

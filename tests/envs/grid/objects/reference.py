@@ -31,7 +31,7 @@ def golden(name):
     return data
 
 
-def inject(env, grid, agent, carrying=0, step=0, target=None, mission=None):
+def inject(env, grid, agent, carrying=0, step=0, target=None, mission=None, hidden=0):
     """Translates recorded states to ours.
 
     Args:
@@ -42,18 +42,22 @@ def inject(env, grid, agent, carrying=0, step=0, target=None, mission=None):
         step: steps since the start of the episode, ``()`` or ``[B]``.
         target: as in ``object_world.State``, ``[B, ...]``.
         mission: texts, ``[B]``; the mission is left empty without them.
+        hidden: 1 + the colour of the key in the box in each cell, 0 for none, ``()`` or ``[B, W, H]``.
     """
     lanes = len(grid)
     shape = jax.eval_shape(env.reset, jax.random.key(0))[0].task
     count, slots = shape.floor.rows.shape[1], shape.objects.cell.shape[1]
     square = np.full((lanes, count, count, 3), WALL, np.uint8)
     square[:, : grid.shape[1], : grid.shape[2]] = grid
+    inside = np.zeros((lanes, count, count), np.int32)
+    inside[:, : grid.shape[1], : grid.shape[2]] = hidden
     cells, codes = np.full((lanes, slots), GONE, np.int32), np.zeros((lanes, slots), np.uint32)
     doors = env.unwrapped.num_doors
     for lane in range(lanes):
         x, y = np.nonzero(square[lane, ..., 0] > WALL)
         kind, colour, state = square[lane, x, y].astype(np.int32).T
-        found = sorted(zip(kind + 256 * colour + 65536 * state, x + 32 * y, strict=True), key=lambda f: f[0] % 65536)
+        code = kind + 256 * colour + 65536 * state + 2**24 * inside[lane, x, y]
+        found = sorted(zip(code, x + 32 * y, strict=True), key=lambda f: f[0] % 65536)
         held = np.broadcast_to(carrying, lanes)[lane]
         things = [f for f in found if f[0] % 256 == 4], [f for f in found if f[0] % 256 != 4]
         assert len(things[0]) <= doors or not doors
@@ -77,7 +81,11 @@ def inject(env, grid, agent, carrying=0, step=0, target=None, mission=None):
 
 
 def grids(task, columns, rows):
-    """Returns our states as MiniGrid's grids, ``[B, W, H, 3]``, and the codes of what the agents carry, ``[B]``."""
+    """Returns our states as MiniGrid's.
+
+    Returns:
+        The grids, ``[B, W, H, 3]``; the keys in boxes, as in `inject`; the codes of what the agents carry, ``[B]``.
+    """
     floor = plane(task.floor)
     grid = np.where(floor[..., None], [EMPTY, 0, 0], [WALL, 5, 0]).astype(np.uint8)
     cells, codes = np.asarray(task.objects.cell), np.asarray(task.objects.code)
@@ -85,21 +93,25 @@ def grids(task, columns, rows):
     number, code = cells[lane, slot], codes[lane, slot]
     assert len(np.unique(1024 * lane + number)) == len(lane), "two objects in one cell"
     assert np.all(floor[lane, number & 31, number >> 5]), "an object in a wall"
-    grid[lane, number & 31, number >> 5] = np.stack([code & 255, code >> 8 & 255, code >> 16], axis=-1)
+    grid[lane, number & 31, number >> 5] = np.stack([code & 255, code >> 8 & 255, code >> 16 & 255], axis=-1)
+    hidden = np.zeros(floor.shape, np.uint8)
+    hidden[lane, number & 31, number >> 5] = code >> 24
     held = cells == CARRIED
     assert np.all(np.sum(held, axis=1) <= 1)
-    return grid[:, :columns, :rows], np.sum(np.where(held, codes, 0), axis=1)
+    return grid[:, :columns, :rows], hidden[:, :columns, :rows], np.sum(np.where(held, codes, 0), axis=1)
 
 
 def assert_steps_match(env, data):
     """Asserts that one step from each state matches the file, and returns the largest error of a reward."""
-    state = inject(env, data["grid"], data["agent"], data["carrying"], data["step"], data["target"])
+    given = (data[name] for name in ("grid", "agent", "carrying", "step", "target"))
+    state = inject(env, *given, hidden=data.get("hidden", 0))
     after, row = jax.device_get(advance(env, state, data["action"].astype(np.int32)))
-    grid, carrying = grids(after.task, *data["grid"].shape[1:3])
+    grid, hidden, carrying = grids(after.task, *data["grid"].shape[1:3])
     agent = np.stack([after.task.agent.x, after.task.agent.y, after.task.agent.direction], axis=1)
     late = data["after_step"] >= data["max_steps"]
     for name, ours, theirs in (
         ("grid", grid, data["after_grid"]),
+        ("hidden", hidden, data.get("after_hidden", np.zeros_like(hidden))),
         ("carrying", carrying, data["after_carrying"]),
         ("agent", agent, data["after_agent"]),
         ("step", after.task.step, data["after_step"]),
@@ -119,7 +131,8 @@ def assert_episodes_match(env, data):
         The largest error of a reward.
     """
     given = (data[f"episode_{name}"] for name in ("target", "mission"))
-    state = inject(env, data["episode_grid"], data["episode_agent"], 0, 0, *given)
+    hidden = data.get("episode_hidden", 0)
+    state = inject(env, data["episode_grid"], data["episode_agent"], 0, 0, *given, hidden=hidden)
     first = jax.jit(lambda env, task: env.observe(task))(env.unwrapped, state.task)
     np.testing.assert_array_equal(first["image"], data["episode_first"])
     rows = jax.device_get(replay(env, state, data["episode_action"].T.astype(np.int32)))

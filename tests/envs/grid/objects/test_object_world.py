@@ -43,6 +43,8 @@ def test_steps_and_views_of_cluttered_grids_match_minigrid():
         assert np.sum((held == thing) & (after == 0)) >= 3, "dropped"
     assert np.sum(np.sum(kind == 7, axis=(1, 2)) < np.sum(data["grid"][..., 0] == 7, axis=(1, 2))) >= 3, "opened"
     doors, doors_after = ((data[n][..., 0] == 4) * (1 + data[n][..., 2]) for n in ("grid", "after_grid"))
+    found = (data["hidden"] > 0) & (kind == 5)
+    assert np.sum(np.any(found, axis=(1, 2))) >= 3, "a key in a box"
     for before, now in ((1, 2), (2, 1), (3, 1)):
         assert np.sum(np.any((doors == before) & (doors_after == now), axis=(1, 2))) >= 2, (before, now)
     env = TimeLimit(Clutter(num_envs=len(data["action"]), max_size=9).with_params(max_steps=50), 50)
@@ -137,8 +139,18 @@ def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones(leve
     within = level(num_envs=40, max_size=sizes[1], **options).with_params(size=np.repeat(sizes, 20).astype(np.int32))
     alone = level(num_envs=20, max_size=sizes[0], **options)
     (mixed, row), (small, small_row) = (jax.device_get(plain.reset(env, jax.random.key(3))) for env in (within, alone))
-    grid, _ = reference.grids(small.task, *alone.extent)
+    grid = reference.grids(small.task, *alone.extent)[0]
     np.testing.assert_array_equal(reference.grids(mixed.task, *alone.extent)[0][:20], grid)
     for name, ours in small_row.observation.items():
         np.testing.assert_array_equal(row.observation[name][:20], ours, err_msg=name)
     assert not np.array_equal(*np.split(reference.grids(mixed.task, *within.extent)[0], 2))
+
+
+@pytest.mark.parametrize("id", ["MiniGrid-ObstructedMaze-1Dlh-v0", "MiniGrid-ObstructedMaze-2Dlh-v0"])
+def test_the_boxes_hide_the_keys_of_the_locked_doors(id):
+    env = jaxenv.spec(id).make(200)
+    code = np.asarray(plain.reset(env, jax.random.key(0))[0].task.objects.code)
+    locked = [sorted(row[row >> 16 & 255 == 2] >> 8 & 255) for row in code]
+    hidden = [sorted(row[row & 255 == BOX] >> 24) for row in code]
+    assert [[colour + 1 for colour in row] for row in locked] == hidden
+    assert len(locked[0]) == (2 if "2D" in id else 1)

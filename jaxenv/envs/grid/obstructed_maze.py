@@ -1,0 +1,110 @@
+"""Find the keys of locked doors, which may be hidden in boxes, and pick up the blue ball behind one of the doors.
+
+Reference: MiniGrid 3.2.0, ``MiniGrid-ObstructedMaze-1D*-v0`` and ``MiniGrid-ObstructedMaze-2D*-v0``
+(tests/envs/grid/objects/test_levels.py).
+
+Observation   see object_world.py
+Action        see grid_world.py; 5 opens a box, and its key lies in its place
+Reward        see grid_world.py
+Starts        1D: as in unlock_pickup.py, with a blue ball in place of the box; with blocked, a green ball in front of the
+              door; 2D: three by three rooms; the right one of the middle row has a closed door to the room in the
+              middle and locked doors to the rooms above and below it, of different random colours, the keys of both and
+              the agent, which does not face an object; the blue ball is in the room above it; all in random cells; with
+              key_in_box, a grey box hides each key
+Terminates    when the agent carries the blue ball
+Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
+"""
+
+from typing import ClassVar
+
+from jaxenv import random, tree
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._two_rooms import TwoRooms
+from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
+from jaxenv.envs.grid.object_world import (
+    BALL,
+    BLUE,
+    DOOR,
+    GREEN,
+    GREY,
+    KEY,
+    Objects,
+    box_with_key,
+    colour,
+    different_colours,
+    encode,
+    start_state,
+)
+from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
+
+_BLUE_BALL, _GREEN_BALL = encode(BALL, BLUE), encode(BALL, GREEN)
+
+
+class ObstructedMaze1D(TwoRooms):
+    """Two rooms with one locked door between them; see the module docstring.
+
+    Attributes:
+        key_in_box: whether the key is hidden in a box.
+        blocked: whether a ball blocks the door.
+    """
+
+    key_in_box: bool = tree.static(default=True)
+    blocked: bool = tree.static(default=True)
+
+    mission: ClassVar[str] = "pick up the blue ball"
+    steps_per_cell: ClassVar[int] = 8
+
+    def initial(self, stream):
+        state = self.generate(stream, box=True, ball=self.blocked)
+        door = state.objects.code[:, 0]
+        codes = [door, _key(colour(door), self.key_in_box), _BLUE_BALL, _GREEN_BALL]
+        objects = Objects.stack(*zip(state.objects.cell.T, codes, strict=False))
+        return tree.rebuild(state, objects=objects)
+
+    def judge(self, before, action, after):
+        return (action == PICKUP) & (after.objects.code_at(CARRIED) == _BLUE_BALL), False
+
+
+class ObstructedMaze2D(RoomGrid):
+    """Nine rooms, two of which are behind locked doors; see the module docstring.
+
+    Attributes:
+        key_in_box: whether the keys are hidden in boxes.
+    """
+
+    key_in_box: bool = tree.static(default=True)
+
+    mission: ClassVar[str] = "pick up the blue ball"
+    steps_per_cell: ClassVar[int] = 16
+    num_columns: ClassVar[int] = 3
+    num_rows: ClassVar[int] = 3
+    num_doors: ClassVar[int] = 3
+
+    def initial(self, stream):
+        size = self.sizes(stream.shape)
+        words = random.bits(stream, (10,))  # one array: XLA would recompute separate words for every use
+        rooms, wall = self.rooms(size), size - 1
+        along = [1 + choice(words[:, i], size - 2) for i in range(3)]
+        to_middle, above, below = different_colours([words[:, i] for i in range(3, 6)])
+        objects = [
+            (cell(2 * wall, wall + along[0]), encode(DOOR, to_middle, CLOSED)),
+            (cell(2 * wall + along[1], wall), encode(DOOR, above, LOCKED)),
+            (cell(2 * wall + along[2], 2 * wall), encode(DOOR, below, LOCKED)),
+        ]
+        free = rooms & self.in_room(2, 1, size)
+        for word, of_door in ((words[:, 6], above), (words[:, 7], below)):
+            x, y, free = self.place_object(free, word, size)
+            objects.append((cell(x, y), _key(of_door, self.key_in_box)))
+        x, y, _ = self.place_object(rooms & self.in_room(2, 0, size), words[:, 8], size)
+        things = Objects.stack(*objects, (cell(x, y), _BLUE_BALL))
+        agent = place_agent_clear_of(CellSet.of(things.cell, self.num_lines), free, words[:, 9])
+        doors = CellSet.of(things.cell[:, :3], self.num_lines)
+        return start_state(rooms | doors, things, agent)
+
+    def judge(self, before, action, after):
+        return (action == PICKUP) & (after.objects.code_at(CARRIED) == _BLUE_BALL), False
+
+
+def _key(colour, in_box):
+    """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
+    return box_with_key(GREY, colour) if in_box else encode(KEY, colour)
