@@ -5,7 +5,8 @@ Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & custom
 environments for goal-oriented tasks", arXiv:2306.13831.
 
 Observation   image: uint8[7, 7, 3], object, colour and state of each cell ahead, by column and row, 0 where walls
-              hide it; direction: int32, 0 right, 1 down, 2 left, 3 up
+              hide it, or with fully_observable of each cell of the grid, uint8[columns, rows, 3], where the agent is
+              object 10; direction: int32, 0 right, 1 down, 2 left, 3 up
 Action        int32        0 turns left, 1 turns right, 2 moves forward, 3 picks up, 4 drops, 5 toggles, 6 does nothing
 Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on the step onto the goal, else 0
 Starts        see the levels, one file each in this package
@@ -26,7 +27,7 @@ import numpy as np
 from jaxenv import _xla, random, specs, tree
 from jaxenv._actions import toward
 from jaxenv._checks import Range, is_concrete
-from jaxenv.envs.grid import _mission, _picture, _view
+from jaxenv.envs.grid import _mission, _picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.task import Task, Transition
@@ -92,12 +93,14 @@ class GridWorld(Task):
         params: parameters of the task, among them the size of each lane's grid.
         max_size: largest size of a grid; sets the size of the state.
         see_through_walls: whether the agent sees through walls and doors.
+        fully_observable: whether the image shows the whole grid and the agent in it, not the cells ahead of the agent.
         observe_mission: whether the observation contains the mission.
     """
 
     params: Params = Params()
     max_size: int = tree.static(default=8)
     see_through_walls: bool = tree.static(default=False)
+    fully_observable: bool = tree.static(default=False)
     observe_mission: bool = tree.static(default=False)
 
     mission: ClassVar[str] = "get to the green goal square"
@@ -128,9 +131,14 @@ class GridWorld(Task):
         return self.steps_per_cell * self.size**2
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """Number of columns and of rows of the largest grid."""
+        return self.max_size, self.max_size
+
+    @property
     def num_lines(self) -> int:
         """Number of rows and columns of the state's cells, at least those of the grid."""
-        return self.max_size
+        return max(self.extent)
 
     def check(self):
         Range(self.smallest, self.largest).check(f"{self}", "max_size", self.max_size)
@@ -193,7 +201,8 @@ class GridWorld(Task):
         return p.success_reward * (1 - p.time_penalty * elapsed)
 
     def observe(self, state):
-        observation = {"image": self._image(state), "direction": state.agent.direction}
+        image = self._whole_image(state) if self.fully_observable else self._image(state)
+        observation = {"image": image, "direction": state.agent.direction}
         return {**observation, "mission": self.mission_of(state)} if self.observe_mission else observation
 
     def mission_of(self, state: Any) -> jax.Array:
@@ -209,14 +218,21 @@ class GridWorld(Task):
     def _image(self, state: Any) -> jax.Array:
         return _image(state, self.see_through_walls)
 
+    def _whole_image(self, state: Any) -> jax.Array:
+        things: list[tuple[jax.Array, Any]] = [(state.goal, _GOAL)]
+        if state.lock is not None:
+            things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
+        return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
+
     def draw(self, state, canvas):
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
         seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
         return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
     def observation_spec(self):
+        cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
         observation = {
-            "image": specs.Bounded((_view.SIZE, _view.SIZE, 3), np.uint8, 0, 255, "image"),
+            "image": specs.Bounded((*cells, 3), np.uint8, 0, 255, "image"),
             "direction": specs.discrete(4, name="direction"),
         }
         if self.observe_mission:
@@ -268,8 +284,8 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
     seen = None if see_through_walls else _view.visible(_transparent(state, floor))
     door, key = None, None
     if lock is not None:
-        code = _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
-        door, key = (_view_index(lock.door, agent), code), (_view_index(lock.key, agent), lock.key == CARRIED)
+        door = _view_index(lock.door, agent), _door_code(lock)
+        key = (_view_index(lock.key, agent), lock.key == CARRIED)
     image = _xla.in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
     return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
@@ -303,6 +319,10 @@ def _encode(floor, lava, seen, goal, door, key) -> jax.Array:
         image = jnp.where(_view.in_image(seen), image, np.uint32(0))
     # The bytes of a code are object, colour, state and an unused one.
     return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
+
+
+def _door_code(lock: Lock) -> jax.Array:
+    return _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
 
 
 def _transparent(state: State, floor: _view.ViewSet) -> _view.ViewSet:

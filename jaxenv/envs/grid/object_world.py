@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxenv import _xla, random, tree
 from jaxenv._actions import toward
-from jaxenv.envs.grid import _object_picture, _view
+from jaxenv.envs.grid import _object_picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import (
@@ -100,15 +100,6 @@ class ObjectWorld(GridWorld):
         """Number of doors, which are the first objects."""
         return 0
 
-    @property
-    def extent(self) -> tuple[int, int]:
-        """Number of columns and of rows of the largest grid."""
-        return self.max_size, self.max_size
-
-    @property
-    def num_lines(self):
-        return max(self.extent)
-
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         """Returns whether the agent has succeeded and whether it has failed with this step, bool ``[B]`` each.
 
@@ -154,6 +145,11 @@ class ObjectWorld(GridWorld):
             seen = _view.visible(self._transparent(state, floor, indices))
         image = _xla.in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
+
+    def _whole_image(self, state):
+        objects = state.objects
+        things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
+        return _whole_grid.encode(state.floor, None, things, state.agent, self.extent)
 
     def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
@@ -208,7 +204,7 @@ def door_state(code: jax.Array) -> jax.Array:
     return (code >> np.uint32(16)).astype(jnp.int32)
 
 
-def box_with_key(colour: jax.Array, key: jax.Array) -> jax.Array:
+def box_with_key(colour: Any, key: jax.Array) -> jax.Array:
     """Returns the code of a box of a colour that hides a key of another one, uint32 ``[B]``."""
     return encode(BOX, colour) | (key + np.uint32(1)) << np.uint32(24)
 

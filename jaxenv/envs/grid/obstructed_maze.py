@@ -6,7 +6,7 @@ Reference: MiniGrid 3.2.0, ``MiniGrid-ObstructedMaze-1D*-v0`` and ``MiniGrid-Obs
 Observation   see object_world.py
 Action        see grid_world.py; 5 opens a box, and its key lies in its place
 Reward        see grid_world.py
-Starts        1D: as in unlock_pickup.py, with a blue ball in place of the box; with blocked, a green ball in front of the
+Starts        1D: as in unlock_pickup.py, with a blue ball in place of the box, and with blocked a green ball before the
               door; 2D: three by three rooms; the right one of the middle row has a closed door to the room in the
               middle and locked doors to the rooms above and below it, of different random colours, the keys of both and
               the agent, which does not face an object; the blue ball is in the room above it; all in random cells; with

@@ -143,6 +143,16 @@ def assert_episodes_match(env, data):
     return assert_rows_match(jax.device_get(replay(env, state, actions)), data)
 
 
+def assert_whole_grid_matches(env, state, data):
+    """Asserts that the image of a state after a recorded step is the grid and the agent, as in ``FullyObsWrapper``."""
+    image = jax.jit(lambda env, task: env.observe(task)["image"])(env, state.task)
+    expected, lanes, (x, y, direction) = data["after_grid"].copy(), np.arange(len(image)), data["after_agent"].T
+    expected[lanes, x, y] = np.stack([np.full_like(x, 10), np.zeros_like(x), direction], axis=1)
+    np.testing.assert_array_equal(image, expected)
+    spec = env.observation_spec()["image"]
+    assert (spec.shape, spec.dtype) == (image.shape[1:], image.dtype)
+
+
 def assert_rows_match(rows, data):
     """Asserts that a trajectory ``[T, B]`` of whole episodes is the recorded one.
 

@@ -56,6 +56,13 @@ def test_views_through_walls_match_minigrid():
     assert np.any(data["image_through"] != data["image"])
 
 
+def test_the_fully_observable_image_is_the_whole_grid():
+    data = reference.golden("clutter")
+    env = Clutter(num_envs=len(data["action"]), max_size=9, fully_observable=True)
+    state = reference.inject(env, data["after_grid"], data["after_agent"], data["after_carrying"])
+    reference.assert_whole_grid_matches(env, state, data)
+
+
 def test_specs_match_minigrid_without_the_mission():
     env = jaxenv.make("MiniGrid-DoorKey-8x8-v0")
     image, direction = env.observation_spec()["image"], env.observation_spec()["direction"]

@@ -51,6 +51,17 @@ def test_steps_and_views_of_cluttered_grids_match_minigrid():
     reference.assert_steps_match(env, data)
 
 
+def test_the_fully_observable_image_is_the_whole_grid():
+    data = reference.golden("objects")
+    env = Clutter(num_envs=len(data["action"]), max_size=9, fully_observable=True)
+    state = reference.inject(env, data["after_grid"], data["after_agent"], data["after_carrying"])
+    plain.assert_whole_grid_matches(env, state, data)
+    columns, rows = (
+        jaxenv.make("MiniGrid-RedBlueDoors-6x6-v0", fully_observable=True).observation_spec()["image"].shape[:2]
+    )
+    assert (columns, rows) == (12, 6)
+
+
 def test_words_of_missions_have_different_tokens_and_keep_them():
     assert len(set(_mission.WORDS)) == len(_mission.WORDS)
     assert _mission.encode("fetch a red key")[:5].tolist() == [32, 19, 1, 7, 0]

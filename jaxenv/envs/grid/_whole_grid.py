@@ -1,0 +1,44 @@
+"""The image of a whole grid and the agent in it, as MiniGrid's ``FullyObsWrapper`` shows it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+
+_EMPTY, _WALL, _LAVA, _AGENT = (np.uint32(code) for code in (1, 2 | 5 << 8, 9, 10))  # in MiniGrid's encoding
+
+
+def encode(
+    floor: CellSet, lava: CellSet | None, things: Sequence[tuple[jax.Array, Any]], agent: Pose, extent: tuple[int, int]
+) -> jax.Array:
+    """Returns kind, colour and state of every cell, uint8 ``[B, columns, rows, 3]``.
+
+    Args:
+        floor: the cells without a wall.
+        lava: those with lava, or None.
+        things: cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not shown.
+        agent: shown in place of what is in its cell; its state is its direction.
+        extent: the number of columns and of rows.
+    """
+    columns, rows = (np.arange(n, dtype=np.int32) for n in extent)
+    number = columns[None, :, None] + 32 * rows[None, None, :]
+    image = jnp.where(_plane(floor, extent), _EMPTY, _WALL)
+    if lava is not None:
+        image = jnp.where(_plane(lava, extent), _LAVA, image)
+    for cell, code in things:
+        code = jnp.broadcast_to(code, cell.shape)
+        image = jnp.where(number == cell[:, None, None], code[:, None, None], image)
+    code = _AGENT | agent.direction.astype(jnp.uint32) << np.uint32(16)
+    image = jnp.where(number == (agent.x + 32 * agent.y)[:, None, None], code[:, None, None], image)
+    return (image[..., None] >> np.array([0, 8, 16], np.uint32)[None, None, None]).astype(jnp.uint8)
+
+
+def _plane(cells: CellSet, extent: tuple[int, int]) -> jax.Array:
+    """Returns which cells are in a set, bool ``[B, columns, rows]``."""
+    bit = np.arange(extent[1], dtype=np.uint32)[None, None]
+    return (cells.columns[:, : extent[0], None] >> bit) & np.uint32(1) != 0
