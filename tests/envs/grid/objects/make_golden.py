@@ -53,6 +53,18 @@ IDS = (
     "MiniGrid-ObstructedMaze-1Dlhb-v0",
     "MiniGrid-ObstructedMaze-2Dlh-v0",
 )
+# Further sizes, of which only the starts are recorded.
+SIZES = tuple(
+    f"MiniGrid-{name}"
+    for name in (
+        *("SimpleCrossingS9N2-v0", "SimpleCrossingS9N3-v0", "LavaCrossingS9N2-v0", "LavaCrossingS9N3-v0"),
+        *("LavaCrossingS11N5-v0", "Dynamic-Obstacles-6x6-v0", "Dynamic-Obstacles-Random-6x6-v0"),
+        *("Dynamic-Obstacles-8x8-v0", "RedBlueDoors-8x8-v0", "MemoryS9-v0", "MemoryS11-v0", "MemoryS13-v0"),
+        *("MemoryS17Random-v0", "Fetch-6x6-N2-v0", "GoToDoor-6x6-v0", "GoToObject-8x8-N2-v0", "PutNear-8x8-N3-v0"),
+        *("KeyCorridorS3R2-v0", "KeyCorridorS4R3-v0", "KeyCorridorS5R3-v0", "KeyCorridorS6R3-v0"),
+        *("MultiRoom-N4-S5-v1", "ObstructedMaze-2Dl-v0"),
+    )
+)
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 KINDS = ("door", "key", "ball", "box", "goal")
 
@@ -259,10 +271,10 @@ def obstacles_of(env):
     return [number(ball.cur_pos) for ball in getattr(env, "obstacles", [])]
 
 
-def counted(env):
+def counted(env, num_starts=STARTS):
     """Counts what starts look like; see starts.py."""
     agents, grids, missions = [], [], {}
-    for episode in range(STARTS):
+    for episode in range(num_starts):
         observation, _ = env.reset(seed=SEED + 10_000 + episode)
         agents.append(state_of(env)["agent"])
         grids.append(env.grid.encode())
@@ -306,15 +318,23 @@ def handle(env, rng):
 
 
 def main():
-    ids = sys.argv[1:] or (*IDS, "objects")
+    ids = sys.argv[1:] or (*IDS, "objects", "sizes")
     if "objects" in ids:
         env = EmptyEnv(size=9, max_steps=50)
         env.see_through_walls = False
         env.reset(seed=SEED)
         data = one_steps(env, np.random.default_rng(SEED), clutter, handle)
         np.savez_compressed(FOLDER / "objects.npz", **compact({**data, "max_steps": np.array(env.max_steps)}))
+    if "sizes" in ids:
+        data = {}
+        for id in SIZES:
+            env = gymnasium.make(id).unwrapped
+            found = {**counted(env, STARTS // 3), "max_steps": np.array(env.max_steps)}
+            data |= {f"{id} {name}": value for name, value in found.items()}
+            data[f"{id} shape"] = np.array([env.width, env.height])
+        np.savez_compressed(FOLDER / "sizes.npz", **compact(data))
     for id in ids:
-        if id == "objects":
+        if id in ("objects", "sizes"):
             continue
         rng = np.random.default_rng(SEED)
         env = gymnasium.make(id).unwrapped

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.envs.grid.crossing import Crossing
 from tests.envs.grid import reference as plain
 from tests.envs.grid.objects import reference, starts
 from tests.parity import certify
@@ -75,17 +76,28 @@ def test_steps_and_whole_episodes_match_minigrid(id):
 def test_starts_are_distributed_as_in_minigrid(id):
     """Compares how often agent, walls and objects are where, next to what, and of which colour."""
     data = reference.golden(id)
+    env = jaxenv.spec(id).make(int(np.sum(data["counts_pose"])))
+    assert_starts_match(id, env, data, data["episode_grid"].shape[1:3])
+
+
+def assert_starts_match(name, env, data, extent):
+    """Asserts that as many starts as were counted look like those of MiniGrid.
+
+    Args:
+        name: used in messages.
+        env: our environment, with a lane for every start.
+        data: MiniGrid's counts and missions.
+        extent: columns and rows of the grid.
+    """
     theirs = {
         name.removeprefix("counts_"): n.astype(np.int64) for name, n in data.items() if name.startswith("counts_")
     }
-    env = jaxenv.spec(id).make(int(np.sum(theirs["pose"])))
     state, timestep = jax.device_get(plain.reset(env, jax.random.key(5)))
-    columns, rows = data["episode_grid"].shape[1:3]
     task = state.task
-    if id in CROSSINGS:
+    if isinstance(env, Crossing):
         grid = grids_of_crossings(task)
     else:
-        grid, _, carrying = reference.grids(task, columns, rows)
+        grid, _, carrying = reference.grids(task, *extent)
         assert not np.any(carrying)
     agents = np.stack([task.agent.x, task.agent.y, task.agent.direction], axis=1)
     ours = starts.counts(agents, grid)
@@ -102,8 +114,9 @@ def test_starts_are_distributed_as_in_minigrid(id):
         assert len(theirs.pop("missions")) == 1
         assert str(data["missions"][0]) == env.mission
     assert ours.keys() == theirs.keys()
-    for name in ours:
-        assert_alike(f"{id}: {name}", ours[name], theirs[name])
+    for what in ours:
+        pairs = np.sum(ours[what]) / len(agents) if what.startswith("colours") else 1
+        assert_alike(f"{name}: {what}", ours[what], theirs[what], pairs)
 
 
 def grids_of_crossings(task):
@@ -116,17 +129,19 @@ def grids_of_crossings(task):
     return grid
 
 
-def assert_alike(name, ours, theirs):
+def assert_alike(name, ours, theirs, pairs=1):
     """Asserts that two arrays of counts agree within what chance allows.
 
     The difference of two counts of rare events has a standard deviation of at most the root of their sum. Pairs of
     objects in one start depend on each other, which makes the sum of squares larger than chi-square, but not twice as
-    large.
+    large. If ``pairs`` of colours in one start have a colour in common, as many doors and one key do, the variance of a
+    count is up to that many times larger.
     """
-    both = ours + theirs
-    wrong = np.abs(ours - theirs) > 4.5 * np.sqrt(both) + 2
+    both, factor = ours + theirs, max(pairs, 1)
+    wrong = np.abs(ours - theirs) > 4.5 * np.sqrt(both * factor) + 2
     assert not np.any(wrong), (name, np.flatnonzero(wrong), ours[wrong], theirs[wrong])
     frequent = both >= 10
     chi_square = np.sum((ours - theirs)[frequent] ** 2 / both[frequent])
     count = np.sum(frequent)
-    assert chi_square <= 1.5 * count + 6 * np.sqrt(2 * count) + 4, (name, chi_square, count)
+    limit = 1.5 * count + 6 * np.sqrt(2 * count * factor) + 4
+    assert chi_square <= limit, (name, chi_square, limit, count)
