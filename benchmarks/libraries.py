@@ -34,8 +34,18 @@ NATIVE = {
     "gymnax:Breakout-MinAtar": "Breakout-MinAtar",
     "xminigrid:MiniGrid-EmptyRandom-5x5": "MiniGrid-Empty-Random-5x5-v0",
     "xminigrid:MiniGrid-DoorKey-5x5": "MiniGrid-DoorKey-5x5-v0",
+    "xminigrid:MiniGrid-Unlock": "MiniGrid-Unlock-v0",
+    "xminigrid:MiniGrid-UnlockPickUp": "MiniGrid-UnlockPickup-v0",
+    "xminigrid:MiniGrid-BlockedUnlockPickUp": "MiniGrid-BlockedUnlockPickup-v0",
+    "xminigrid:MiniGrid-LockedRoom": "MiniGrid-LockedRoom-v0",
     "navix:Navix-Empty-Random-5x5-v0": "MiniGrid-Empty-Random-5x5-v0",
     "navix:Navix-DoorKey-5x5-v0": "MiniGrid-DoorKey-5x5-v0",
+    "navix:Navix-GoToDoor-5x5-v0": "MiniGrid-GoToDoor-5x5-v0",
+    "navix:Navix-KeyCorridorS3R3-v0": "MiniGrid-KeyCorridorS3R3-v0",
+    "navix:Navix-SimpleCrossingS9N1-v0": "MiniGrid-SimpleCrossingS9N1-v0",
+    "navix:Navix-Dynamic-Obstacles-5x5-v0": "MiniGrid-Dynamic-Obstacles-5x5-v0",
+    # EnvPool keeps MiniGrid's ids.
+    **{f"envpool:{id}": id for id in jaxenv.ids() if id.startswith("MiniGrid-")},
 }
 # A loop as a suite's own users write it: the state for keys [B], the state after a step, what a step returned as
 # (observation, reward, terminated, truncated, is_step), and the random actions for a state and keys [B].

@@ -76,6 +76,6 @@ def _ask(request: jax.Array, target: jax.Array) -> jax.Array:
     table = np.stack([_mission.encode(text) for text in _REQUESTS])
     words = jnp.sum(jnp.where(chosen[:, :, None], table[None], np.uint8(0)), axis=1, dtype=jnp.uint8)
     length = jnp.sum(words > 0, axis=1, dtype=jnp.int32)[:, None]
-    place = np.arange(_mission.LENGTH, dtype=np.int32)[None]
-    words = jnp.where(place == length, _mission.colour(target)[:, None], words)
-    return jnp.where(place == length + 1, _mission.kind(target)[:, None], words)
+    position = np.arange(_mission.LENGTH, dtype=np.int32)[None]
+    words = jnp.where(position == length, _mission.colour(target)[:, None], words)
+    return jnp.where(position == length + 1, _mission.kind(target)[:, None], words)
