@@ -89,10 +89,8 @@ class State:
 class ObjectWorld(GridWorld):
     """Base class of the levels with any number of objects.
 
-    A level implements ``initial`` and ``judge``.
-
-    Attributes:
-        observe_mission: whether the observation contains the mission.
+    A level implements ``initial`` and ``judge``. If its missions differ between episodes, the class attribute
+    ``mission`` has the words that they share, and ``mission_of`` returns those of each lane.
     """
 
     @property
