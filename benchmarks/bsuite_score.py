@@ -23,7 +23,7 @@ def scores(folder: pathlib.Path, experiments: Sequence[str]) -> dict[str, dict[s
         logs = csv_load.load_bsuite(str(folder))[0]
         table = analysis.bsuite_score(logs[logs.bsuite_env.isin(experiments)])
     lines = zip(table.bsuite_env, table.score, table.finished, strict=True)
-    return {name: {"score": float(score), "finished": bool(finished)} for name, score, finished in lines}
+    return {name: {"score": round(float(score), 4), "finished": bool(finished)} for name, score, finished in lines}
 
 
 def by_tag(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -81,7 +81,7 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
 
     angles = np.linspace(0, 2 * np.pi, len(TAGS), endpoint=False)
     with plt.style.context("default"):
-        figure, axis = plt.subplots(figsize=(6.4, 5.2), layout="constrained", subplot_kw={"projection": "polar"})
+        figure, axis = plt.subplots(figsize=(5, 5), subplot_kw={"projection": "polar"})
         for number, agent in enumerate(_agents(rows)):
             means = by_tag([row for row in rows if row["agent"] == agent])
             values = np.maximum(np.nan_to_num([means[tag] for tag in TAGS]), 0.05)
@@ -93,11 +93,12 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
             label.set_horizontalalignment(
                 "center" if abs(np.cos(angle)) < 0.3 else "left" if np.cos(angle) > 0 else "right"
             )
+        axis.tick_params(axis="x", pad=9)
         axis.set_yticks([0.25, 0.5, 0.75, 1], [".25", ".5", ".75", "1"], fontsize=9, color="0.4")
         axis.set_ylim(0, 1)
         axis.grid(linestyle=":", color="0.6")
-        axis.legend(loc="lower left", bbox_to_anchor=(-0.35, -0.08), frameon=False)
-        figure.savefig(path, dpi=110)
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.3, -0.12), frameon=False)
+        figure.savefig(path, dpi=110, bbox_inches="tight")
         plt.close(figure)
 
 
