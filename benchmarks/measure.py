@@ -22,7 +22,7 @@ import numpy as np
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
-PACKAGES += ("brax", "xminigrid", "navix", "gxm")
+PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas")
 
 
 class Row(NamedTuple):
