@@ -4,11 +4,13 @@ No function here changes values: each returns the values that it is given. Remov
 holds, and run ``python -m benchmarks`` before and after.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 
@@ -128,6 +130,76 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
         return jax.lax.cond(_always(), function, zeros, *arrays)
 
     return jax.lax.platform_dependent(*arrays, cpu=behind_a_branch, default=function)
+
+
+def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
+    """``function(*arguments)``, on a CPU in a single kernel whatever the number of its results.
+
+    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each computes all that
+    they share once more. The one operation of HLO that computes several arrays at a time is a reduction, whose reducer
+    is any function of scalars. So the elements are the first of two equal rows that are reduced, and the second row
+    keeps what the first computed; LLVM finds that it has nothing to do. A solver of 600 operations and nine results ran
+    1.8 times as fast as in kernels of their own and compiled in half the time; it vectorises over the lanes.
+
+    Args:
+        function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
+            only, and reads no array but its arguments.
+        *arguments: trees of arrays, which broadcast against each other. Python and NumPy scalars stay what they are.
+
+    Returns:
+        The results, arrays of the shape of all arguments together.
+    """
+    leaves, structure = tree.flatten(arguments)
+    if not any(isinstance(x, jax.core.Tracer) for x in leaves):
+        return function(*arguments)
+    arrays = [i for i, x in enumerate(leaves) if np.ndim(x) or isinstance(x, jax.Array)]
+
+    @functools.partial(jax.jit, inline=True)  # traced once for scalars
+    def elementwise(*values):
+        given = list(leaves)
+        for i, x in zip(arrays, values, strict=True):
+            given[i] = x
+        return function(*structure.unflatten(given))
+
+    @jax.custom_jvp
+    def call(*values):
+        return jax.lax.platform_dependent(*values, cpu=functools.partial(_reduced, elementwise), default=elementwise)
+
+    @call.defjvp
+    def _(values, tangents):
+        return jax.jvp(elementwise, values, tangents)
+
+    return call(*jnp.broadcast_arrays(*(leaves[i] for i in arrays)))
+
+
+def _reduced(function: Callable, *values: jax.Array) -> Any:
+    """The function of arrays of one shape as a reduction of two equal rows."""
+    kinds, structure = tree.flatten(jax.eval_shape(function, *(jax.ShapeDtypeStruct((), x.dtype) for x in values)))
+    # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+    operands, free = list(values), list(range(len(values)))
+    places = []
+    for kind in kinds:
+        place = next((i for i in free if operands[i].dtype == kind.dtype), len(operands))
+        if place == len(operands):
+            operands.append(jnp.zeros_like(values[0], kind.dtype))
+        else:
+            free.remove(place)
+        places.append(place)
+    operands.append(jnp.ones_like(values[0], bool))
+
+    def reducer(row, element):
+        first = ~row[-1]
+        results = tree.flatten(function(*element[: len(values)]))[0]
+        out = list(row)
+        for place, x in zip(places, results, strict=True):
+            out[place] = jnp.where(first, x, row[place])
+        return *out[:-1], element[-1]
+
+    rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
+    starts = tuple(np.zeros((), x.dtype) for x in operands)
+    # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
+    out = jax.lax.optimization_barrier(jax.lax.reduce(rows, starts, reducer, (0,)))
+    return structure.unflatten([out[place] for place in places])
 
 
 def _always() -> jax.Array:
