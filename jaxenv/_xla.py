@@ -143,8 +143,10 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
 
     Args:
         function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
-            only, and reads no array but its arguments.
-        *arguments: trees of arrays, which broadcast against each other. Python and NumPy scalars stay what they are.
+            only, and reads no array but its arguments. A function of a module or a method is traced once for all calls
+            with such arguments; a lambda or a closure is traced every time.
+        *arguments: trees of arrays, which broadcast against each other. Everything else, such as Python and NumPy
+            scalars, is a hashable constant.
 
     Returns:
         The results, arrays of the shape of all arguments together.
@@ -152,54 +154,64 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     leaves, structure = tree.flatten(arguments)
     if not any(isinstance(x, jax.core.Tracer) for x in leaves):
         return function(*arguments)
-    arrays = [i for i, x in enumerate(leaves) if np.ndim(x) or isinstance(x, jax.Array)]
+    is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
+    constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
+    arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
+    return _kernel(function, structure, constants)(*arrays)
 
-    @functools.partial(jax.jit, inline=True)  # traced once for scalars
-    def elementwise(*values):
-        given = list(leaves)
-        for i, x in zip(arrays, values, strict=True):
-            given[i] = x
-        return function(*structure.unflatten(given))
+
+@functools.lru_cache(maxsize=256)
+def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> Callable:
+    """The function of arrays of one shape, without the constants. Cached, and with it what JAX traces."""
+
+    def elementwise(*arrays):
+        rest = iter(arrays)
+        return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
+
+    on_scalars, on_arrays = jax.jit(elementwise, inline=True), jax.jit(elementwise)
+
+    def reduction(*arrays):
+        kinds, results = tree.flatten(jax.eval_shape(on_scalars, *(jax.ShapeDtypeStruct((), x.dtype) for x in arrays)))
+        # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+        operands, free, places = list(arrays), list(range(len(arrays))), []
+        for kind in kinds:
+            place = next((i for i in free if operands[i].dtype == kind.dtype), len(operands))
+            if place == len(operands):
+                operands.append(jnp.zeros_like(arrays[0], kind.dtype))
+            else:
+                free.remove(place)
+            places.append(place)
+        operands.append(jnp.ones_like(arrays[0], bool))
+        rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
+        starts = tuple(np.zeros((), x.dtype) for x in operands)
+        out = jax.lax.reduce(rows, starts, _reducer(on_scalars, len(arrays), tuple(places)), (0,))
+        # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
+        out = jax.lax.optimization_barrier(out)
+        return results.unflatten([out[place] for place in places])
 
     @jax.custom_jvp
-    def call(*values):
-        return jax.lax.platform_dependent(*values, cpu=functools.partial(_reduced, elementwise), default=elementwise)
+    def kernel(*arrays):
+        return jax.lax.platform_dependent(*arrays, cpu=reduction, default=on_arrays)
 
-    @call.defjvp
-    def _(values, tangents):
-        return jax.jvp(elementwise, values, tangents)
+    @kernel.defjvp
+    def _(arrays, tangents):
+        return jax.jvp(on_arrays, arrays, tangents)
 
-    return call(*jnp.broadcast_arrays(*(leaves[i] for i in arrays)))
+    return kernel
 
 
-def _reduced(function: Callable, *values: jax.Array) -> Any:
-    """The function of arrays of one shape as a reduction of two equal rows."""
-    kinds, structure = tree.flatten(jax.eval_shape(function, *(jax.ShapeDtypeStruct((), x.dtype) for x in values)))
-    # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
-    operands, free = list(values), list(range(len(values)))
-    places = []
-    for kind in kinds:
-        place = next((i for i in free if operands[i].dtype == kind.dtype), len(operands))
-        if place == len(operands):
-            operands.append(jnp.zeros_like(values[0], kind.dtype))
-        else:
-            free.remove(place)
-        places.append(place)
-    operands.append(jnp.ones_like(values[0], bool))
+@functools.lru_cache(maxsize=256)
+def _reducer(function: Callable, num_arguments: int, places: tuple[int, ...]) -> Callable:
+    """Replaces what is reduced by the function of the first element."""
 
     def reducer(row, element):
         first = ~row[-1]
-        results = tree.flatten(function(*element[: len(values)]))[0]
         out = list(row)
-        for place, x in zip(places, results, strict=True):
+        for place, x in zip(places, tree.flatten(function(*element[:num_arguments]))[0], strict=True):
             out[place] = jnp.where(first, x, row[place])
         return *out[:-1], element[-1]
 
-    rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
-    starts = tuple(np.zeros((), x.dtype) for x in operands)
-    # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
-    out = jax.lax.optimization_barrier(jax.lax.reduce(rows, starts, reducer, (0,)))
-    return structure.unflatten([out[place] for place in places])
+    return reducer
 
 
 def _always() -> jax.Array:

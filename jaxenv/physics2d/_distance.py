@@ -62,16 +62,9 @@ class Sweep:
 def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Whether pairs meet during the motion, and the fraction of it at which they do; only where ``live``."""
 
-    def look(motion, time, active):
-        sweep = Sweep(scene, motion)
-        distance, kind, index_a, index_b = _closest(sweep, time)
-        overlap = active & (distance <= 0)
-        reached = active & ~overlap & (distance < TARGET + TOLERANCE)
-        return reached, active & ~overlap & ~reached, _axis(sweep, time, kind, index_a, index_b)
-
     def advance(carry):
         count, active, time, touching, when = carry
-        reached, active, axis = in_one_kernel(look, motion, time, active)
+        reached, active, axis = in_one_kernel(_look, scene, motion, time, active)
         time, found, ended, later = _resolve(scene, motion, axis, time, active)
         when = jnp.where(reached, time, jnp.where(found, later, when))
         return count + 1, active & ~ended, time, touching | reached | found, when
@@ -80,6 +73,15 @@ def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.A
     start = (np.int32(0), live, zero, jnp.zeros_like(live), zero + 1)
     end = lax.while_loop(lambda c: (c[0] < _OUTER) & jnp.any(c[1]), advance, start)
     return end[3], end[4]
+
+
+def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
+    """Which pairs are at the target distance, which are farther apart, and the axes of separation."""
+    sweep = Sweep(scene, motion)
+    distance, kind, index_a, index_b = _closest(sweep, time)
+    overlap = active & (distance <= 0)
+    reached = active & ~overlap & (distance < TARGET + TOLERANCE)
+    return reached, active & ~overlap & ~reached, _axis(sweep, time, kind, index_a, index_b)
 
 
 def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
@@ -162,26 +164,12 @@ def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axi
 def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array):
     """Follows one axis: the new time, whether and when the target distance is reached, whether the search ends."""
 
-    def compare(motion, axis, open_, time, later):
-        sweep = Sweep(scene, motion)
-        separation, index_a, index_b = _smallest(sweep, axis, later)
-        apart = open_ & (separation > TARGET + TOLERANCE)
-        open_ = open_ & ~apart
-        advanced = open_ & (separation > TARGET - TOLERANCE)
-        open_ = open_ & ~advanced
-        before = _separation(sweep, axis, index_a, index_b, time)
-        failed = open_ & (before < TARGET - TOLERANCE)
-        reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
-        open_ = open_ & ~failed & ~reached
-        new_time = jnp.where(advanced, later, time)
-        return open_, new_time, reached, apart | failed | reached, index_a, index_b, before, separation
-
     def push_back(carry):
         count, open_, time, later, found, ended, when = carry
-        open_, new_time, reached, ends, *features, before, after = in_one_kernel(
-            compare, motion, axis, open_, time, later
+        open_, new_time, reached, ends, features, separations = in_one_kernel(
+            _compare, scene, motion, axis, open_, time, later
         )
-        root = _root(scene, motion, axis, features, (time, later), (before, after), open_)
+        root = _root(scene, motion, axis, features, (time, later), separations, open_)
         when = jnp.where(reached, time, when)
         later = jnp.where(open_, root, later)
         return count + 1, open_, new_time, later, found | reached, ended | ends, when
@@ -192,26 +180,42 @@ def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: 
     return end[2], end[4], end[5], end[6]
 
 
+def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, later: Any):
+    """The separations at two times, and what follows from them."""
+    sweep = Sweep(scene, motion)
+    after, index_a, index_b = _smallest(sweep, axis, later)
+    apart = open_ & (after > TARGET + TOLERANCE)
+    open_ = open_ & ~apart
+    advanced = open_ & (after > TARGET - TOLERANCE)
+    open_ = open_ & ~advanced
+    before = _separation(sweep, axis, index_a, index_b, time)
+    failed = open_ & (before < TARGET - TOLERANCE)
+    reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
+    ends = apart | failed | reached
+    return open_ & ~failed & ~reached, jnp.where(advanced, later, time), reached, ends, (index_a, index_b), (before, after)
+
+
 def _root(scene: Scene, motion: Motion, axis: Axis, features, times, separations, active: jax.Array) -> jax.Array:
     """When two features are at the target distance: secant and bisection in turns."""
 
-    def narrow(motion, axis, features, count, open_, low, high, at_low, at_high, root):
-        span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
-        secant = low + (TARGET - at_low) * (high - low) / span
-        time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
-        value = _separation(Sweep(scene, motion), axis, *features, time)
-        done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
-        open_ = open_ & ~done
-        up, down = open_ & (value > TARGET), open_ & (value <= TARGET)
-        low, at_low = vector.where(up, (time, value), (low, at_low))
-        high, at_high = vector.where(down, (time, value), (high, at_high))
-        return open_, low, high, at_low, at_high, jnp.where(done, time, root)
-
     def step(carry):
-        return carry[0] + 1, *in_one_kernel(narrow, motion, axis, features, *carry)
+        return carry[0] + 1, *in_one_kernel(_narrow, scene, motion, axis, features, *carry)
 
     start = (jnp.int32(0), active, *times, *separations, times[1])
     return lax.while_loop(lambda c: (c[0] < _ROOT) & jnp.any(c[1]), step, start)[6]
+
+
+def _narrow(scene: Scene, motion: Motion, axis: Axis, features, count, open_, low, high, at_low, at_high, root):
+    span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
+    secant = low + (TARGET - at_low) * (high - low) / span
+    time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
+    value = _separation(Sweep(scene, motion), axis, *features, time)
+    done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
+    open_ = open_ & ~done
+    up, down = open_ & (value > TARGET), open_ & (value <= TARGET)
+    low, at_low = vector.where(up, (time, value), (low, at_low))
+    high, at_high = vector.where(down, (time, value), (high, at_high))
+    return open_, low, high, at_low, at_high, jnp.where(done, time, root)
 
 
 def _smallest(sweep: Sweep, axis: Axis, time: Any) -> tuple[Any, Any, Any]:

@@ -43,7 +43,7 @@ class Row:
     hit: Any  # bool, an impact was found
 
 
-def may_hit(scene: Scene, row: Row) -> Any:
+def may_hit(scene: Scene, row: Row, awake: Any) -> Any:
     """Whether the body comes close enough to the line of an edge for an impact; others have none. Elementwise.
 
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
@@ -62,7 +62,7 @@ def may_hit(scene: Scene, row: Row) -> Any:
         below, above = smallest(heights)[0], -smallest([-h for h in heights])[0]
         nearest = jnp.maximum(below, -above) - sag
         hits = hits | ((nearest < TARGET + TOLERANCE + np.float32(1e-3)) & (known.edge >= 0))
-    return hits
+    return hits & awake
 
 
 def solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> Row:
@@ -99,20 +99,20 @@ def _advance(
     scene: Scene, row: Row, active, earliest, past, first, dt: np.float32, velocity_iterations: int
 ) -> tuple[Row, jax.Array]:
     """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one."""
-    row, go, pose, manifolds = in_one_kernel(
-        lambda *arguments: _met(scene, *arguments), row, active, earliest, past, first
-    )
+    row, go, pose, manifolds = in_one_kernel(_met, scene, row, active, earliest, past, first)
     pose = _solve_positions(scene, row.body, manifolds, pose, go)
     velocity = _solve_velocities(scene, row, manifolds, pose, go, velocity_iterations)
 
-    def move_on(row, go, earliest, pose, velocity):
-        rest = (1 - earliest) * dt
-        end = tuple(x + rest * v for x, v in zip(pose, velocity, strict=True))
-        old = row.start, row.end, row.velocity
-        return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
-
-    pose, end, velocity = in_one_kernel(move_on, row, go, earliest, pose, velocity)
+    pose, end, velocity = in_one_kernel(_moved_on, row, go, earliest, pose, velocity, dt)
     return tree.rebuild(row, start=pose, end=end, velocity=velocity, hit=row.hit | go), go
+
+
+def _moved_on(row: Row, go: Any, earliest: Any, pose: Triple, velocity: Triple, dt: np.float32) -> Any:
+    """Pose, end pose and velocity; those of the row where there was no impact. Elementwise."""
+    rest = (1 - earliest) * dt
+    end = tuple(x + rest * v for x, v in zip(pose, velocity, strict=True))
+    old = row.start, row.end, row.velocity
+    return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
 
 
 def _met(scene: Scene, row: Row, active, earliest, past, first):
@@ -149,48 +149,50 @@ def _met(scene: Scene, row: Row, active, earliest, past, first):
 
 
 def _solve_positions(scene: Scene, body, manifolds: Sequence[Manifold], pose: Triple, go: jax.Array) -> Triple:
-    def iterate(body, manifolds, done, pose):
-        centre, masses = scene.centre(body), masses_of(scene, body)
-        least, moved = np.float32(0), pose
-        for manifold in manifolds:
-            moved, found = contact.solve_position(manifold, moved, centre, masses, TOI_BAUMGARTE)
-            least = jnp.minimum(least, found)
-        pose = tuple(jnp.where(done, old, new) for old, new in zip(pose, moved, strict=True))
-        return done | (least >= np.float32(-1.5) * LINEAR_SLOP), pose
-
     def step(carry):
-        return carry[0] + 1, *in_one_kernel(iterate, body, manifolds, *carry[1:])
+        return carry[0] + 1, *in_one_kernel(_position_iteration, scene, body, manifolds, *carry[1:])
 
     start = (np.int32(0), ~go, pose)
     return lax.while_loop(lambda c: (c[0] < _POSITION_ITERATIONS) & ~jnp.all(c[1]), step, start)[2]
+
+
+def _position_iteration(scene: Scene, body, manifolds: Sequence[Manifold], done, pose: Triple) -> tuple[Any, Triple]:
+    centre, masses = scene.centre(body), masses_of(scene, body)
+    least, moved = np.float32(0), pose
+    for manifold in manifolds:
+        moved, found = contact.solve_position(manifold, moved, centre, masses, TOI_BAUMGARTE)
+        least = jnp.minimum(least, found)
+    pose = tuple(jnp.where(done, old, new) for old, new in zip(pose, moved, strict=True))
+    return done | (least >= np.float32(-1.5) * LINEAR_SLOP), pose
 
 
 def _solve_velocities(
     scene: Scene, row: Row, manifolds: Sequence[Manifold], pose: Triple, go: jax.Array, iterations: int
 ) -> Triple:
     """Iterates until no velocity and no impulse changes: all later iterations would change nothing either."""
-
-    def prepare(body, manifolds, pose):
-        transform = Transform.of_pose(pose, scene.centre(body))
-        return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
-
-    def iterate(body, constraints, go, velocity, pushes):
-        masses, after, old = masses_of(scene, body), [], (velocity, pushes)
-        for constraint, push in zip(constraints, pushes, strict=True):
-            new, velocity = contact.solve_velocity(constraint, push, velocity, masses)
-            after.append(new)
-        moving = velocity, tuple(after)
-        changed = go & False
-        for x, y in zip(jax.tree.leaves(moving), jax.tree.leaves(old), strict=True):
-            changed = changed | (go & (x != y))
-        return changed, *moving
-
-    constraints = in_one_kernel(prepare, row.body, manifolds, pose)
+    constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
 
     def step(carry):
-        return carry[0] + 1, *in_one_kernel(iterate, row.body, constraints, go, *carry[2:])
+        return carry[0] + 1, *in_one_kernel(_velocity_iteration, scene, row.body, constraints, go, *carry[2:])
 
     zero = jnp.zeros_like(pose[0])
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)
     start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes)
     return lax.while_loop(lambda c: (c[0] < iterations) & jnp.any(c[1]), step, start)[2]
+
+
+def _prepare(scene: Scene, body, manifolds: Sequence[Manifold], pose: Triple) -> tuple[contact.Constraint, ...]:
+    transform = Transform.of_pose(pose, scene.centre(body))
+    return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
+
+
+def _velocity_iteration(scene: Scene, body, constraints: Sequence[contact.Constraint], go, velocity: Triple, pushes):
+    masses, after, old = masses_of(scene, body), [], (velocity, pushes)
+    for constraint, push in zip(constraints, pushes, strict=True):
+        new, velocity = contact.solve_velocity(constraint, push, velocity, masses)
+        after.append(new)
+    moving = velocity, tuple(after)
+    changed = go & False
+    for x, y in zip(jax.tree.leaves(moving), jax.tree.leaves(old), strict=True):
+        changed = changed | (go & (x != y))
+    return changed, *moving

@@ -4,6 +4,7 @@ Functions named in `in_one_kernel` are elementwise over the lanes. They take a t
 entries are arrays ``[B]``. Each kernel does as much as it can: what it stores is memory traffic, what it computes is not.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from jaxenv.physics2d._segment import Manifold
 from jaxenv.physics2d._settings import BAUMGARTE, LINEAR_SLOP
 from jaxenv.physics2d._vector import Transform
 
-_AT_ONCE = 2  # iterations on velocities in one kernel
+_AT_ONCE = 2  # iterations on velocities in one kernel; more run faster and compile slower
 
 
 @tree.struct
@@ -45,7 +46,7 @@ class Island:
 
 
 class Solver:
-    """The iterations for a scene."""
+    """The iterations for a scene. `solver_of` makes one object for each."""
 
     def __init__(self, scene: Scene):
         self.scene = scene
@@ -75,25 +76,25 @@ class Solver:
         """The island after all iterations on velocities."""
         at_once = _AT_ONCE if iterations % _AT_ONCE == 0 else 1
 
-        def iterate(bodies, joints, pushes, hinges, contacts, motors):
-            bodies, joints = list(bodies), list(joints)
-            pushes = [list(own) for own in pushes]
-            for _ in range(at_once):
-                for j, solver in enumerate(self.hinges):
-                    joints[j], (bodies[solver.a], bodies[solver.b]) = solver.solve_velocity(
-                        hinges[j], joints[j], (bodies[solver.a], bodies[solver.b]), motors.speeds[j], motors.bounds[j]
-                    )
-                for i, masses, slots, own in zip(self._touching(contacts), self.masses, contacts, pushes, strict=False):
-                    for k, constraint in enumerate(slots):
-                        own[k], bodies[i] = _contact.solve_velocity(constraint, own[k], bodies[i], masses)
-            return tuple(bodies), tuple(joints), tuple(tuple(own) for own in pushes)
-
         def step(_, moving):
-            return in_one_kernel(iterate, *moving, island.hinges, island.contacts, motors)
+            return in_one_kernel(self._velocity_iterations, at_once, *moving, island.hinges, island.contacts, motors)
 
         moving = island.bodies, island.joints, island.pushes
         bodies, joints, pushes = lax.fori_loop(0, iterations // at_once, step, moving)
         return tree.rebuild(island, bodies=bodies, joints=joints, pushes=pushes)
+
+    def _velocity_iterations(self, num: int, bodies, joints, pushes, hinges, contacts, motors: Motors):
+        bodies, joints = list(bodies), list(joints)
+        pushes = [list(own) for own in pushes]
+        for _ in range(num):
+            for j, solver in enumerate(self.hinges):
+                joints[j], (bodies[solver.a], bodies[solver.b]) = solver.solve_velocity(
+                    hinges[j], joints[j], (bodies[solver.a], bodies[solver.b]), motors.speeds[j], motors.bounds[j]
+                )
+            for i, masses, slots, own in zip(self._touching(contacts), self.masses, contacts, pushes, strict=False):
+                for k, constraint in enumerate(slots):
+                    own[k], bodies[i] = _contact.solve_velocity(constraint, own[k], bodies[i], masses)
+        return tuple(bodies), tuple(joints), tuple(tuple(own) for own in pushes)
 
     def solve_positions(
         self,
@@ -104,29 +105,35 @@ class Solver:
     ) -> tuple[tuple[Triple, ...], jax.Array]:
         """Poses after iterations until the errors of a lane are within the slops; and whether they are, bool ``[B]``."""
 
-        def iterate(done, poses, hinges, manifolds):
-            bodies, good = list(poses), done | True
-            for i, masses, slots in zip(self._touching(manifolds), self.masses, manifolds, strict=False):
-                for manifold in slots:
-                    bodies[i], least = _contact.solve_position(
-                        manifold, bodies[i], self.scene.centre(i), masses, BAUMGARTE
-                    )
-                    good = good & (least >= np.float32(-3) * LINEAR_SLOP)
-            for solver, constraint in zip(self.hinges, hinges, strict=True):
-                (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
-                    constraint, (bodies[solver.a], bodies[solver.b])
-                )
-                good = good & within
-            return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
-
         def step(carry):
             count, *moving = carry
-            return count + 1, *in_one_kernel(iterate, *moving, hinges, manifolds)
+            return count + 1, *in_one_kernel(self._position_iteration, *moving, hinges, manifolds)
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
         _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
         return poses, solved
 
+    def _position_iteration(self, done, poses, hinges, manifolds):
+        bodies, good = list(poses), done | True
+        for i, masses, slots in zip(self._touching(manifolds), self.masses, manifolds, strict=False):
+            for manifold in slots:
+                bodies[i], least = _contact.solve_position(
+                    manifold, bodies[i], self.scene.centre(i), masses, BAUMGARTE
+                )
+                good = good & (least >= np.float32(-3) * LINEAR_SLOP)
+        for solver, constraint in zip(self.hinges, hinges, strict=True):
+            (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
+                constraint, (bodies[solver.a], bodies[solver.b])
+            )
+            good = good & within
+        return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
+
     def _touching(self, slots: Sequence[Any]) -> tuple[int, ...]:
         """Indices of the solid bodies, or none without ground."""
         return self.scene.solid if slots else ()
+
+
+@functools.lru_cache(maxsize=64)
+def solver_of(scene: Scene) -> Solver:
+    """The solver of a scene, the same at every call, so that its kernels are traced once."""
+    return Solver(scene)

@@ -26,15 +26,15 @@ def solve(scene: Scene, rows: _impact.Row, awake: jax.Array, dt: np.float32, ite
         dt: duration of the step in seconds.
         iterations: number of iterations on velocities.
     """
-    live = in_one_kernel(lambda row, awake: _impact.may_hit(scene, row) & awake, rows, awake)
+    live = in_one_kernel(_impact.may_hit, scene, rows, awake)
     n, lanes = live.shape
     num = jnp.sum(live, dtype=jnp.int32)
     total = n * lanes
     size = min(_BLOCK, total) if isinstance(lanes, int) else _BLOCK  # an exported program may leave lanes open
     slots = -(-total // size) * size
-    flags = live.reshape(total)
-    slot = jnp.where(flags, jnp.cumsum(flags, dtype=jnp.int32) - 1, jnp.asarray(slots, jnp.int32))
-    index = jnp.full(slots, total, jnp.int32).at[slot].set(jnp.arange(total, dtype=jnp.int32), mode="drop")
+    every = jnp.arange(slots, dtype=jnp.int32)
+    # Sorted, the indices of live bodies come first. A running sum would be ten kernels.
+    index = lax.sort(jnp.where(jnp.pad(live.reshape(total), (0, slots - total)), every, jnp.int32(total)))
     packed, unpack = _packed(_moving(rows))
     still, unpack_still = _packed((rows.body, rows.start, rows.segments))
 

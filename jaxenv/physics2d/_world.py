@@ -13,7 +13,7 @@ from jaxenv.physics2d import _broad, _rows
 from jaxenv.physics2d._broad import Box, Chain, Contacts
 from jaxenv.physics2d._contact import Impulses, Triple
 from jaxenv.physics2d._impact import Row
-from jaxenv.physics2d._island import Motors, Solver
+from jaxenv.physics2d._island import Motors, Solver, solver_of
 from jaxenv.physics2d._revolute import JointImpulses
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import collide, corners_of
@@ -142,41 +142,21 @@ def step(
     if collide_with_ground:
         contacts, manifolds, segments, touched, begun = _collide(scene, world, chain)
 
-    solver = Solver(scene)
+    solver = solver_of(scene)
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
     own = [[jax.tree.map(lambda x, i=i: x[i], m) for m in manifolds] for i in scene.solid] if manifolds else ()
     pushes = [[jax.tree.map(lambda x, i=i: x[i], c.impulses) for c in contacts] for i in scene.solid]
-
-    def start(poses, velocities, forces, gravity, joints, manifolds, pushes):
-        pushed = []
-        for i, (vx, vy, w) in enumerate(velocities):
-            mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
-            fx, fy, torque = forces[i] if forces is not None else (np.float32(0),) * 3
-            pushed.append((vx + time * (mass * fx), vy + time * (gravity + mass * fy), w + time * (inertia * torque)))
-        return solver.start(poses, pushed, joints, manifolds, pushes)
-
     poses, velocities = _apart(world.pose, n), _apart(world.velocity, n)
     forces = None if force is None else _apart(force, n)
     joints = [jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints))]
-    island = in_one_kernel(start, poses, velocities, forces, jnp.float32(gravity), joints, own, pushes)
+    # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
+    island, poses, own = in_one_kernel(
+        _pushed, solver, time, poses, velocities, forces, jnp.float32(gravity), joints, own, pushes
+    )
     island = solver.solve_velocities(island, motors, velocity_iterations)
-
-    def move(poses, velocities):
-        velocities = tuple(_limited(v, time) for v in velocities)
-        return tuple(tuple(x + time * v for x, v in zip(*of, strict=True)) for of in zip(poses, velocities, strict=True)), velocities
-
-    poses, velocities = in_one_kernel(move, poses, island.bodies)
+    poses, velocities = in_one_kernel(_moved, time, poses, island.bodies)
     poses, solved = solver.solve_positions(poses, island.hinges, own, position_iterations)
-
-    def sleep(velocities, still, solved):
-        slow = solved | True
-        for vx, vy, w in velocities:
-            slow &= (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
-        still = jnp.where(slow, still + time, 0)
-        asleep = (still >= TIME_TO_SLEEP) & solved
-        return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
-
-    velocities, still, asleep = in_one_kernel(sleep, velocities, world.still, solved)
+    velocities, still, asleep = in_one_kernel(_slept, time, velocities, world.still, solved)
     pose, velocity = _together(poses), _together(velocities)
     if manifolds:
         contacts = tuple(_with_impulses(c, scene, [p[k] for p in island.pushes]) for k, c in enumerate(contacts))
@@ -186,12 +166,7 @@ def step(
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
-    def fat(body, before, after, old):
-        corners, centre = corners_of(scene, body).vertex, scene.centre(body)
-        start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
-        return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
-
-    boxes = in_one_kernel(fat, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
+    boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
     stacked = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *contacts)
     after = World(pose, velocity, _together(island.joints), stacked, touched, boxes, still)
     return after, Step(begun, hit, solved, asleep)
@@ -206,32 +181,68 @@ def _collide(scene: Scene, world: World, chain: Chain):
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None]
     edge, segment = _broad.window(chain, world.pose[0], world.contacts.edge.shape[1])
 
-    def update(body, pose, fat, touched, candidates, old):
-        exist = [_broad.overlapping(edge, segment, fat) for edge, segment in candidates]
-        ages, ranks = _broad.newest_first([edge for edge, _ in candidates], exist, old)
-        order = _broad.reordered(ranks, [(*c, age) for c, age in zip(candidates, ages, strict=True)])
-        begun = touched & False
-        for contact in old:
-            kept = begun
-            for edge, _, _ in order:
-                kept |= edge == contact.edge
-            touched &= kept | (contact.count == 0)
-        corners, centre = corners_of(scene, body), scene.centre(body)
-        transform = Transform.of_pose(pose, centre)
-        contacts, manifolds, segments = [], [], []
-        for edge, segment, age in order:
-            manifold = collide(segment, transform, corners, centre)
-            count = jnp.where(edge >= 0, manifold.count, 0)
-            contact, before = _broad.matched(edge, age, count, manifold.keys, old)
-            now = count > 0
-            touched, begun = jnp.where(now & ~before, True, touched & (now | ~before)), begun | (now & ~before)
-            contacts.append(contact)
-            manifolds.append(tree.rebuild(manifold, count=count, keys=()))
-            segments.append(segment)
-        return tuple(contacts), tuple(manifolds), tuple(segments), touched, begun
-
     candidates = _slots((edge, segment))
-    return in_one_kernel(update, body, world.pose, world.fat, world.touched, candidates, _slots(world.contacts))
+    return in_one_kernel(_updated, scene, body, world.pose, world.fat, world.touched, candidates, _slots(world.contacts))
+
+
+def _updated(scene: Scene, body, pose: Triple, fat: Box, touched, candidates, old: Sequence[Contacts]):
+    """What `_collide` returns, elementwise over the bodies."""
+    exist = [_broad.overlapping(edge, segment, fat) for edge, segment in candidates]
+    ages, ranks = _broad.newest_first([edge for edge, _ in candidates], exist, old)
+    order = _broad.reordered(ranks, [(*c, age) for c, age in zip(candidates, ages, strict=True)])
+    begun = touched & False
+    for contact in old:
+        kept = begun
+        for edge, _, _ in order:
+            kept |= edge == contact.edge
+        touched &= kept | (contact.count == 0)
+    corners, centre = corners_of(scene, body), scene.centre(body)
+    transform = Transform.of_pose(pose, centre)
+    contacts, manifolds, segments = [], [], []
+    for edge, segment, age in order:
+        manifold = collide(segment, transform, corners, centre)
+        count = jnp.where(edge >= 0, manifold.count, 0)
+        contact, before = _broad.matched(edge, age, count, manifold.keys, old)
+        now = count > 0
+        touched, begun = jnp.where(now & ~before, True, touched & (now | ~before)), begun | (now & ~before)
+        contacts.append(contact)
+        manifolds.append(tree.rebuild(manifold, count=count, keys=()))
+        segments.append(segment)
+    return tuple(contacts), tuple(manifolds), tuple(segments), touched, begun
+
+
+def _pushed(solver: Solver, time: np.float32, poses, velocities, forces, gravity, joints, manifolds, pushes):
+    """The island after forces and warm starting; also poses and manifolds as they are."""
+    scene, pushed = solver.scene, []
+    for i, (vx, vy, w) in enumerate(velocities):
+        mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
+        fx, fy, torque = (np.float32(0),) * 3 if forces is None else forces[i]
+        pushed.append((vx + time * (mass * fx), vy + time * (gravity + mass * fy), w + time * (inertia * torque)))
+    return solver.start(poses, pushed, joints, manifolds, pushes), poses, manifolds
+
+
+def _moved(time: np.float32, poses, velocities):
+    """Poses after the step without corrections, and the velocities within Box2D's limits."""
+    velocities = tuple(_limited(v, time) for v in velocities)
+    pairs = zip(poses, velocities, strict=True)
+    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
+
+
+def _slept(time: np.float32, velocities, still, solved):
+    """Velocities, for how long no body moved, and whether all bodies are asleep now."""
+    slow = solved | True
+    for vx, vy, w in velocities:
+        slow &= (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
+    still = jnp.where(slow, still + time, 0)
+    asleep = (still >= TIME_TO_SLEEP) & solved
+    return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
+
+
+def _fat(scene: Scene, body, before: Triple, after: Triple, old: Box) -> Box:
+    """The fat bounding boxes after a step."""
+    corners, centre = corners_of(scene, body).vertex, scene.centre(body)
+    start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
+    return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 
 def _slots(values: Any) -> tuple[Any, ...]:
