@@ -43,7 +43,8 @@ def solve(scene: Scene, rows: _impact.Row, awake: jax.Array, dt: np.float32, ite
         here = lax.dynamic_slice(index, (done,), (size,))
         fixed = unpack_still([jnp.take(x, here, axis=1, mode="clip") for x in still])
         moving = unpack([jnp.take(x, here, axis=1, mode="clip") for x in packed])
-        row = _impact.solve(scene, _impact.Row(*fixed, *moving), dt, iterations)
+        row = in_one_kernel(_same, _impact.Row(*fixed, *moving))  # instead of a kernel for each column
+        row = _impact.solve(scene, row, dt, iterations)
         new, _ = _packed(_moving(row))
         packed = [x.at[:, here].set(y, mode="drop") for x, y in zip(packed, new, strict=True)]
         return done + np.int32(size), packed
@@ -51,6 +52,10 @@ def solve(scene: Scene, rows: _impact.Row, awake: jax.Array, dt: np.float32, ite
     _, packed = lax.while_loop(lambda c: c[0] < num, block, (jnp.int32(0), packed))
     moving = jax.tree.map(lambda x: x.reshape(n, lanes), unpack(packed))
     return _impact.Row(rows.body, rows.start, rows.segments, *moving)
+
+
+def _same(row: _impact.Row) -> _impact.Row:
+    return row
 
 
 def _moving(row: _impact.Row) -> tuple[Any, ...]:

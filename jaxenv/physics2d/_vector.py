@@ -31,15 +31,17 @@ def where(mask: jax.Array, a: Vector, b: Vector) -> Vector:
 
 def pick(index: Any, values: Sequence[Any]) -> Any:
     """``values[index]`` by comparisons; each value is a scalar, an array or a tree of them."""
+    if isinstance(index, int):
+        return values[index]
+    here = [index == i for i in range(len(values))]
 
     def choose(*entries):
-        if isinstance(index, int):
-            return entries[index]
-        if all(isinstance(x, np.generic) and x == entries[0] for x in entries):
-            return entries[0]
-        out = entries[0]
-        for i, entry in enumerate(entries[1:], 1):
-            out = jnp.where(index == i, entry, out)
+        constant = all(isinstance(x, np.generic) for x in entries)
+        usual = max(entries, key=entries.count) if constant else entries[0]
+        out = usual
+        for mask, entry in zip(here, entries, strict=True):
+            if entry is not usual and not (constant and entry == usual):
+                out = jnp.where(mask, entry, out)
         return out
 
     return jax.tree.map(choose, *values)
