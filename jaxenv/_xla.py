@@ -152,8 +152,6 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
         The results, arrays of the shape of all arguments together.
     """
     leaves, structure = tree.flatten(arguments)
-    if not any(isinstance(x, jax.core.Tracer) for x in leaves):
-        return function(*arguments)
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
@@ -162,7 +160,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
 
 @functools.lru_cache(maxsize=256)
 def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> Callable:
-    """The function of arrays of one shape, without the constants. Cached, and with it what JAX traces."""
+    """The function of arrays of one shape, without the constants. Cached, and with it what JAX traces and compiles."""
 
     def elementwise(*arrays):
         rest = iter(arrays)
@@ -197,7 +195,7 @@ def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> C
     def _(arrays, tangents):
         return jax.jvp(on_arrays, arrays, tangents)
 
-    return kernel
+    return jax.jit(kernel, inline=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -75,9 +75,9 @@ def solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> R
         count, active, past, events, enabled, row = carry
         segment = jax.tree.map(lambda *x: jnp.stack(x), *row.segments)
         edge = jnp.stack([known.edge for known in row.contacts])
-        live = active & (edge >= 0) & jnp.stack(enabled) & (jnp.stack(events) <= MAX_SUB_STEPS)
+        live = active[None] & (edge >= 0) & jnp.stack(enabled) & (jnp.stack(events) <= MAX_SUB_STEPS)
         meets, when = time_of_impact(scene, Motion(segment, row.body, row.start, row.end), live)
-        times = jnp.where(live & meets, jnp.minimum(past + (1 - past) * when, 1), 1)
+        times = jnp.where(live & meets, jnp.minimum(past[None] + (1 - past[None]) * when, 1), 1)
         earliest, first = jnp.min(times, axis=0), jnp.argmin(times, axis=0).astype(jnp.int32)
         active = active & (earliest <= np.float32(1 - 10 * np.finfo(np.float32).eps))
         row, go = lax.cond(
