@@ -4,11 +4,13 @@ No function here changes values: each returns the values that it is given. Remov
 holds, and run ``python -m benchmarks`` before and after.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 
@@ -128,6 +130,86 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
         return jax.lax.cond(_always(), function, zeros, *arrays)
 
     return jax.lax.platform_dependent(*arrays, cpu=behind_a_branch, default=function)
+
+
+def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
+    """``function(*arguments)``, on a CPU in a single kernel whatever the number of its results.
+
+    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each computes all that
+    they share once more. The one operation of HLO that computes several arrays at a time is a reduction, whose reducer
+    is any function of scalars. So the elements are the first of two equal rows that are reduced, and the second row
+    keeps what the first computed; LLVM finds that it has nothing to do. A solver of 600 operations and nine results ran
+    1.8 times as fast as in kernels of their own and compiled in half the time; it vectorises over the lanes.
+
+    Args:
+        function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
+            only, and reads no array but its arguments. A function of a module or a method is traced once for all calls
+            with such arguments; a lambda or a closure is traced every time.
+        *arguments: trees of arrays, which broadcast against each other. Everything else, such as Python and NumPy
+            scalars, is a hashable constant.
+
+    Returns:
+        The results, arrays of the shape of all arguments together.
+    """
+    leaves, structure = tree.flatten(arguments)
+    is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
+    constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
+    arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
+    return _kernel(function, structure, constants)(*arrays)
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> Callable:
+    """The function of arrays of one shape, without the constants. Cached, and with it what JAX traces and compiles."""
+
+    def elementwise(*arrays):
+        rest = iter(arrays)
+        return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
+
+    on_scalars, on_arrays = jax.jit(elementwise, inline=True), jax.jit(elementwise)
+
+    def reduction(*arrays):
+        kinds, results = tree.flatten(jax.eval_shape(on_scalars, *(jax.ShapeDtypeStruct((), x.dtype) for x in arrays)))
+        # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+        operands, free, places = list(arrays), list(range(len(arrays))), []
+        for kind in kinds:
+            place = next((i for i in free if operands[i].dtype == kind.dtype), len(operands))
+            if place == len(operands):
+                operands.append(jnp.zeros_like(arrays[0], kind.dtype))
+            else:
+                free.remove(place)
+            places.append(place)
+        operands.append(jnp.ones_like(arrays[0], bool))
+        rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
+        starts = tuple(np.zeros((), x.dtype) for x in operands)
+        out = jax.lax.reduce(rows, starts, _reducer(on_scalars, len(arrays), tuple(places)), (0,))
+        # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
+        out = jax.lax.optimization_barrier(out)
+        return results.unflatten([out[place] for place in places])
+
+    @jax.custom_jvp
+    def kernel(*arrays):
+        return jax.lax.platform_dependent(*arrays, cpu=reduction, default=on_arrays)
+
+    @kernel.defjvp
+    def _(arrays, tangents):
+        return jax.jvp(on_arrays, arrays, tangents)
+
+    return jax.jit(kernel, inline=True)
+
+
+@functools.lru_cache(maxsize=256)
+def _reducer(function: Callable, num_arguments: int, places: tuple[int, ...]) -> Callable:
+    """Replaces what is reduced by the function of the first element."""
+
+    def reducer(row, element):
+        first = ~row[-1]
+        out = list(row)
+        for place, x in zip(places, tree.flatten(function(*element[:num_arguments]))[0], strict=True):
+            out[place] = jnp.where(first, x, row[place])
+        return *out[:-1], element[-1]
+
+    return reducer
 
 
 def _always() -> jax.Array:

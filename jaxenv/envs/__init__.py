@@ -1,5 +1,6 @@
 """Environments on batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
+from jaxenv.envs import box2d as box2d
 from jaxenv.envs import bsuite as bsuite
 from jaxenv.envs import classic_control as classic_control
 from jaxenv.envs import grid as grid

@@ -5,7 +5,7 @@ points, position correction, continuous collision (time of impact) and sleep, in
 Box2D's ``World.Step`` to the rounding of float32; tests/physics2d holds it to recorded steps.
 
 Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[n, K, B]``. Neighbouring lanes fill a
-vector register, whatever the number of bodies. `lanes_first` and `lanes_last` convert states.
+vector register, whatever the number of bodies. `pack` and `unpack` convert states.
 
 Not covered, because no task here needs it: contacts between moving bodies, restitution, circles, bullets, and motion of
 the ground.
@@ -15,10 +15,11 @@ from jaxenv.physics2d._broad import Chain as Chain
 from jaxenv.physics2d._scene import Body as Body
 from jaxenv.physics2d._scene import RevoluteJoint as RevoluteJoint
 from jaxenv.physics2d._scene import Scene as Scene
+from jaxenv.physics2d._world import Packed as Packed
 from jaxenv.physics2d._world import Step as Step
 from jaxenv.physics2d._world import World as World
 from jaxenv.physics2d._world import corners as corners
-from jaxenv.physics2d._world import lanes_first as lanes_first
-from jaxenv.physics2d._world import lanes_last as lanes_last
+from jaxenv.physics2d._world import pack as pack
 from jaxenv.physics2d._world import start as start
 from jaxenv.physics2d._world import step as step
+from jaxenv.physics2d._world import unpack as unpack

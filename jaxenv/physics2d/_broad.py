@@ -4,6 +4,7 @@ A contact exists while the fat bounding boxes of body and edge overlap. Newer co
 of contacts that were made in the same step the edge with the larger index comes first.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._xla import computed_once
 from jaxenv.physics2d._contact import Impulses
 from jaxenv.physics2d._segment import Pair, Segment
 from jaxenv.physics2d._settings import AABB_EXTENSION, AABB_MULTIPLIER, POLYGON_RADIUS
-from jaxenv.physics2d._vector import Transform
+from jaxenv.physics2d._vector import Transform, Vector, smallest
 
 _FAR = 2**30  # the age of no contact
 
@@ -30,21 +30,21 @@ class Chain:
 
 @tree.struct
 class Box:
-    """Axis-aligned boxes ``[m, B]`` (b2AABB)."""
+    """Axis-aligned boxes (b2AABB)."""
 
-    left: jax.Array
-    low: jax.Array
-    right: jax.Array
-    high: jax.Array
+    left: Any
+    low: Any
+    right: Any
+    high: Any
 
 
 @tree.struct
 class Contacts:
-    """The contacts of m bodies with the K edges near each, ``[m, K, B]``."""
+    """Contacts of bodies and edges: ``[n, K, B]`` for the K edges near each body, or those of one slot."""
 
-    edge: jax.Array  # int32, -1 beyond the ends of the chain
-    age: jax.Array  # int32, steps since the contact was made; -1 if the boxes do not overlap
-    count: jax.Array  # int32, contact points, 0 if the shapes do not touch
+    edge: Any  # int32, -1 beyond the ends of the chain
+    age: Any  # int32, steps since the contact was made; -1 if the boxes do not overlap
+    count: Any  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
     impulses: Impulses
 
@@ -65,71 +65,80 @@ def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
     return jnp.where(inside, edge, np.int32(-1)), ((start, left), (end, right))
 
 
-def overlapping(edge: jax.Array, segment: Segment, fat: Box) -> jax.Array:
-    """Whether contacts of bodies and edges exist: bool ``[m, K, B]``."""
+# What follows is elementwise: one entry per contact, a list over the K slots of a body, newest first.
+
+
+def overlapping(edge: Any, segment: Segment, fat: Box) -> Any:
+    """Whether the contact of body and edge exists, bool."""
     margin = POLYGON_RADIUS + AABB_EXTENSION
     (x1, y1), (x2, y2) = segment
-    beside = (fat.left[:, None] <= x2 + margin) & (fat.right[:, None] >= x1 - margin)
-    level = fat.low[:, None] <= jnp.maximum(y1, y2) + margin
-    return (edge >= 0) & beside & level & (fat.high[:, None] >= jnp.minimum(y1, y2) - margin)
+    beside = (fat.left <= x2 + margin) & (fat.right >= x1 - margin)
+    level = fat.low <= jnp.maximum(y1, y2) + margin
+    return (edge >= 0) & beside & level & (fat.high >= jnp.minimum(y1, y2) - margin)
 
 
-def newest_first(edge: jax.Array, exists: jax.Array, old: Contacts) -> tuple[jax.Array, jax.Array]:
-    """Ages of the candidates ``edge [m, K, B]``, and their ranks in the list; those that do not exist come last."""
-    known = _same(edge, old) & (old.age >= 0)[:, None]
-    age = jnp.sum(jnp.where(known, old.age[:, None] + 1, 0), axis=2)
-    age = jnp.where(exists, age, np.int32(_FAR))
-    one, other = (age[:, :, None], edge[:, :, None]), (age[:, None], edge[:, None])
-    slots = np.arange(edge.shape[1])
-    place = (slots[:, None] > slots[None, :])[None, :, :, None]
-    before = (other[0] < one[0]) | ((other[0] == one[0]) & ((other[1] > one[1]) | ((other[1] == one[1]) & place)))
-    rank = jnp.sum(before.astype(jnp.int32), axis=2)
-    return computed_once((jnp.where(exists, age, np.int32(-1)), rank))
+def newest_first(edges: Sequence[Any], exist: Sequence[Any], old: Sequence[Contacts]) -> tuple[list[Any], list[Any]]:
+    """Ages of the candidates ``edges``, and their ranks in the list; those that do not exist come last."""
+    ages: list[Any] = []
+    for edge, exists in zip(edges, exist, strict=True):
+        age: Any = np.int32(0)
+        for contact in old:
+            age = jnp.where(_same(edge, contact) & (contact.age >= 0), contact.age + 1, age)
+        ages.append(jnp.where(exists, age, np.int32(_FAR)))
+    ranks = []
+    for k, (age, edge) in enumerate(zip(ages, edges, strict=True)):
+        rank: Any = np.int32(0)
+        for j, (other_age, other) in enumerate(zip(ages, edges, strict=True)):
+            later = (other >= edge) if j < k else (other > edge)
+            before = (other_age < age) | ((other_age == age) & later)
+            rank = rank + before.astype(jnp.int32) if j != k else rank
+        ranks.append(rank)
+    return [jnp.where(age < _FAR, age, np.int32(-1)) for age in ages], ranks
 
 
-def reordered(rank: jax.Array, values: Any) -> Any:
-    """Arrays ``[m, K, B]`` with the entry of rank k in slot k."""
-    slots = np.arange(rank.shape[1], dtype=np.int32)[None, :, None]
+def reordered(ranks: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """The values, any trees, with that of rank k at place k."""
 
-    def sort(x):
-        out = jnp.broadcast_to(x[:, :1], x.shape)
-        for k in range(1, x.shape[1]):
-            out = jnp.where(rank[:, k, None] == slots, x[:, k, None], out)
+    def at(place):
+        out = values[0]
+        for rank, value in zip(ranks[1:], values[1:], strict=True):
+            out = jax.tree.map(lambda new, old, here=rank == place: jnp.where(here, new, old), value, out)
         return out
 
-    return jax.tree.map(sort, values)
+    return [at(place) for place in range(len(values))]
 
 
-def matched(edge: jax.Array, age: jax.Array, count: jax.Array, keys: Pair, old: Contacts) -> tuple[Contacts, jax.Array]:
-    """Contacts with the impulses of old points of the same edge and key (b2Contact::Update).
+def matched(edge: Any, age: Any, count: Any, keys: Pair, old: Sequence[Contacts]) -> tuple[Contacts, Any]:
+    """A contact with the impulses of old points of the same edge and key (b2Contact::Update).
 
-    Also whether each touched before, bool ``[m, K, B]``.
+    Also whether it touched before, bool.
     """
-    same = _same(edge, old)
-    touched = jnp.any(same & (old.count > 0)[:, None], axis=2)
-    normal: list[jax.Array] = []
-    tangent: list[jax.Array] = []
-    for i in range(2):
-        # The first old point with the key counts.
-        hits = [same & (old.keys[j][:, None] == keys[i][:, :, None]) & (j < old.count)[:, None] for j in range(2)]
-        live = i < count
-        hits = computed_once([hits[0] & live[:, :, None], hits[1] & ~hits[0] & live[:, :, None]])
-        for total, source in ((normal, old.impulses.normal), (tangent, old.impulses.tangent)):
-            found = sum(jnp.sum(jnp.where(hits[j], source[j][:, None], np.float32(0)), axis=2) for j in range(2))
-            total.append(jnp.asarray(found))
+    touched: Any = edge < -1  # False
+    zero = np.float32(0)
+    normal, tangent = [zero, zero], [zero, zero]
+    for contact in old:
+        same = _same(edge, contact)
+        touched = touched | (same & (contact.count > 0))
+        for i in range(2):
+            # The first old point with the key counts.
+            first = same & (i < count) & (contact.keys[0] == keys[i]) & (contact.count > 0)
+            second = same & (i < count) & (contact.keys[1] == keys[i]) & (contact.count > 1) & ~first
+            for total, source in ((normal, contact.impulses.normal), (tangent, contact.impulses.tangent)):
+                total[i] = jnp.where(first, source[0], jnp.where(second, source[1], total[i]))
     return Contacts(edge, age, count, keys, Impulses((normal[0], normal[1]), (tangent[0], tangent[1]))), touched
 
 
-def _same(edge: jax.Array, old: Contacts) -> jax.Array:
-    """Whether candidate k is the old contact j: bool ``[m, K, K, B]``."""
-    return (edge[:, :, None] == old.edge[:, None]) & (edge >= 0)[:, :, None]
+def _same(edge: Any, contact: Contacts) -> Any:
+    """Whether a candidate is an old contact, bool."""
+    return (edge == contact.edge) & (edge >= 0)
 
 
-def bounds(corners: Any, transform: Transform) -> Box:
-    """Bounding boxes of bodies with their skins; transforms ``[m, B]``, corners ``[V, m, 1]``."""
-    x, y = jax.tree.map(lambda t: t[None], transform).to_world(corners)
-    skin = POLYGON_RADIUS
-    return Box(jnp.min(x, 0) - skin, jnp.min(y, 0) - skin, jnp.max(x, 0) + skin, jnp.max(y, 0) + skin)
+def bounds(corners: Sequence[Vector], transform: Transform) -> Box:
+    """The bounding box of a body with its skin."""
+    x, y = zip(*(transform.to_world(v) for v in corners), strict=True)
+    (left, _), (low, _) = smallest(x), smallest(y)
+    (right, _), (high, _) = smallest([-v for v in x]), smallest([-v for v in y])
+    return Box(left - POLYGON_RADIUS, low - POLYGON_RADIUS, POLYGON_RADIUS - right, POLYGON_RADIUS - high)
 
 
 def fattened(box: Box, dx: Any = np.float32(0), dy: Any = np.float32(0)) -> Box:

@@ -1,7 +1,7 @@
 """Time of impact of a static edge and a moving convex polygon: b2TimeOfImpact.
 
-Shapes: ``[K, R]`` for K edges near each of R moving bodies; corners of polygons are ``[V, 1, R]``. Box2D finds closest
-features by GJK. With an edge and a few corners all pairs of features can be compared instead.
+Box2D finds closest features by GJK. With an edge and a few corners all pairs of features can be compared instead.
+Functions without a loop are elementwise, one entry per pair of edge and polygon.
 """
 
 from typing import Any
@@ -12,12 +12,13 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._xla import computed_once
+from jaxenv._xla import in_one_kernel
 from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._contact import Triple
-from jaxenv.physics2d._segment import Segment
+from jaxenv.physics2d._scene import Scene
+from jaxenv.physics2d._segment import Corners, Segment, corners_of
 from jaxenv.physics2d._settings import LINEAR_SLOP
-from jaxenv.physics2d._vector import Transform, Vector, dot, minus
+from jaxenv.physics2d._vector import Transform, Vector, dot, minus, pick, smallest
 
 TARGET = LINEAR_SLOP  # distance of the shapes without their skins at the time of impact
 TOLERANCE = np.float32(0.25) * LINEAR_SLOP
@@ -26,100 +27,116 @@ _POINTS, _EDGE, _SIDE = 0, 1, 2  # what separates the shapes: two points, the ed
 
 
 @tree.struct
-class Sweep:
-    """A polygon that moves from one pose to another in unit time (b2Sweep); poses ``[1, R]``."""
+class Motion:
+    """An edge and a body that moves from one pose to another in unit time (b2Sweep)."""
 
+    segment: Segment
+    body: Any  # int32, index of the body
     start: Triple
     end: Triple
-    centre: Vector  # of mass, relative to the origin, [1, R]
-    vertex: Vector  # [V, 1, R]
-    normal: Vector
-
-    def transform(self, time: jax.Array) -> Transform:
-        """At a fraction of the motion, ``[K, R]``."""
-        pose = tuple((1 - time) * a + time * b for a, b in zip(self.start, self.end, strict=True))
-        return Transform.of_pose(pose, self.centre)
-
-    def vertices(self, time: jax.Array) -> Vector:
-        return jax.tree.map(lambda x: x[None], self.transform(time)).to_world(self.vertex)
 
 
 @tree.struct
 class Axis:
     """A direction along which separation is measured (b2SeparationFunction)."""
 
-    kind: jax.Array
+    kind: Any
     direction: Vector  # in the frame of the polygon for a side, else in the world's
     point: Vector  # a point of the edge or the side, in the same frame
 
 
-def time_of_impact(segment: Segment, sweep: Sweep, live: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Whether pairs ``[K, R]`` meet during the motion, and the fraction of it at which they do; only where ``live``."""
+class Sweep:
+    """The polygon of a motion, whose corners are constants of the scene."""
+
+    def __init__(self, scene: Scene, motion: Motion):
+        self.corners: Corners = corners_of(scene, motion.body)
+        self.centre = scene.centre(motion.body)
+        self.segment, self.motion = motion.segment, motion
+
+    def transform(self, time: Any) -> Transform:
+        """At a fraction of the motion."""
+        pose = tuple((1 - time) * a + time * b for a, b in zip(self.motion.start, self.motion.end, strict=True))
+        return Transform.of_pose(pose, self.centre)
+
+
+def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Whether pairs meet during the motion, and the fraction of it at which they do; only where ``live``."""
 
     def advance(carry):
         count, active, time, touching, when = carry
-        distance, kind, index_a, index_b = computed_once(_closest(segment, sweep, time))
-        overlap = active & (distance <= 0)
-        reached = active & ~overlap & (distance < TARGET + TOLERANCE)
-        active = active & ~overlap & ~reached
-        axis = computed_once(_axis(segment, sweep, time, kind, index_a, index_b))
-        time, found, ended, later = _resolve(segment, sweep, axis, time, active)
+        reached, active, axis = in_one_kernel(_look, scene, motion, time, active)
+        time, found, ended, later = _resolve(scene, motion, axis, time, active)
         when = jnp.where(reached, time, jnp.where(found, later, when))
         return count + 1, active & ~ended, time, touching | reached | found, when
 
-    zero = jnp.zeros(live.shape, jnp.float32)
+    zero = jnp.zeros_like(live, jnp.float32)
     start = (np.int32(0), live, zero, jnp.zeros_like(live), zero + 1)
     end = lax.while_loop(lambda c: (c[0] < _OUTER) & jnp.any(c[1]), advance, start)
     return end[3], end[4]
 
 
-def _closest(segment: Segment, sweep: Sweep, time: jax.Array):
+def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
+    """Which pairs are at the target distance, which are farther apart, and the axes of separation."""
+    sweep = Sweep(scene, motion)
+    distance, kind, index_a, index_b = _closest(sweep, time)
+    overlap = active & (distance <= 0)
+    reached = active & ~overlap & (distance < TARGET + TOLERANCE)
+    return reached, active & ~overlap & ~reached, _axis(sweep, time, kind, index_a, index_b)
+
+
+def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
     """Distance (0 where the shapes overlap), which features are closest, and their indices."""
-    first, second = segment
+    first, second = sweep.segment
     edge = minus(second, first)
-    transform = jax.tree.map(lambda x: x[None], sweep.transform(time))
-    corners, normals = computed_once((transform.to_world(sweep.vertex), transform.turn(sweep.normal)))
-    size = corners[0].shape[0]
-    lifted = [(v[0][None], v[1][None]) for v in (first, second, edge)]
+    transform = sweep.transform(time)
+    corners = [transform.to_world(v) for v in sweep.corners.vertex]
+    normals = [transform.turn(n) for n in sweep.corners.normal]
+    size = len(corners)
 
     # Corners of the polygon against the edge.
-    along = dot(minus(corners, lifted[0]), lifted[2]) / dot(edge, edge)[None]
-    clipped = jnp.clip(along, 0, 1)
-    gap = minus(corners, (lifted[0][0] + clipped * lifted[2][0], lifted[0][1] + clipped * lifted[2][1]))
-    squares = [dot(gap, gap)]
+    along, squares = [], []
+    for corner in corners:
+        along.append(dot(minus(corner, first), edge) / dot(edge, edge))
+        clipped = jnp.clip(along[-1], 0, 1)
+        gap = minus(corner, (first[0] + clipped * edge[0], first[1] + clipped * edge[1]))
+        squares.append(dot(gap, gap))
     # Ends of the edge against the sides. Padding gives sides of no length, which are never closest.
-    sides = tuple(jnp.roll(x, -1, axis=0) - x for x in corners)
-    lengths = dot(sides, sides)
-    for point in lifted[:2]:
-        part = dot(minus(point, corners), sides) / jnp.where(lengths > 0, lengths, np.float32(1))
-        gap = minus(point, (corners[0] + part * sides[0], corners[1] + part * sides[1]))
-        squares.append(jnp.where((part > 0) & (part < 1) & (lengths > 0), dot(gap, gap), np.float32(3e38)))
-    every, along = computed_once((jnp.concatenate(squares), along))
-    best = computed_once(jnp.argmin(every, axis=0).astype(jnp.int32))
+    for point in (first, second):
+        for corner, following in zip(corners, corners[1:] + corners[:1], strict=True):
+            side = minus(following, corner)
+            length = dot(side, side)
+            part = dot(minus(point, corner), side) / jnp.where(length > 0, length, np.float32(1))
+            gap = minus(point, (corner[0] + part * side[0], corner[1] + part * side[1]))
+            beside = (part > 0) & (part < 1) & (length > 0)
+            squares.append(jnp.where(beside, dot(gap, gap), np.float32(3e38)))
+    least, best = smallest(squares)
     index_b = jnp.where(best < size, best, jnp.where(best < 2 * size, best - size, best - 2 * size))
-    where_along = computed_once(_pick(index_b, along))
+    where_along = pick(index_b, along)
     on_corner = best < size
     inner = (where_along > 0) & (where_along < 1)
     kind = jnp.where(on_corner, jnp.where(inner, np.int32(_EDGE), np.int32(_POINTS)), np.int32(_SIDE))
     index_a = jnp.where(on_corner, where_along >= 1, best >= 2 * size).astype(jnp.int32)
 
     # The shapes overlap unless a normal of either separates them.
-    out = edge[1][None], -edge[0][None]
-    heights = dot(out, minus(corners, lifted[0])) / jnp.sqrt(dot(edge, edge))[None]
-    of_edge = jnp.maximum(jnp.min(heights, axis=0), -jnp.max(heights, axis=0))
-    of_sides = jnp.minimum(*(dot(normals, minus(point, corners)) for point in lifted[:2]))
-    apart = jnp.maximum(of_edge, jnp.max(of_sides, axis=0)) > 0
-    return jnp.where(apart, jnp.sqrt(jnp.min(every, axis=0)), 0), kind, index_a, index_b
+    length = jnp.sqrt(dot(edge, edge))
+    out = edge[1] / length, -edge[0] / length
+    heights = [dot(out, minus(corner, first)) for corner in corners]
+    lowest, highest = smallest(heights)[0], -smallest([-h for h in heights])[0]
+    apart = jnp.maximum(lowest, -highest) > 0
+    for normal, corner in zip(normals, corners, strict=True):
+        apart = apart | (jnp.minimum(*(dot(normal, minus(point, corner)) for point in (first, second))) > 0)
+    return jnp.where(apart, jnp.sqrt(least), 0), kind, index_a, index_b
 
 
-def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_b) -> Axis:
+def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axis:
     """The axis of separation of the closest features at a time, pointing from edge to polygon, or out of the side."""
-    first, second = segment
+    first, second = sweep.segment
+    vertices = sweep.corners.vertex
     half = np.float32(0.5)
     transform = sweep.transform(time)
     on_edge = vector.where(index_a == 0, first, second)
-    corner = transform.to_world((_pick(index_b, sweep.vertex[0]), _pick(index_b, sweep.vertex[1])))
-    corner, on_edge = computed_once((corner, on_edge))
+    this, following = pick(index_b, vertices), pick(index_b, vertices[1:] + vertices[:1])
+    corner = transform.to_world(this)
     across = minus(corner, on_edge)
     distance = jnp.sqrt(dot(across, across))
     distance = jnp.where(distance > 0, distance, np.float32(1))
@@ -130,9 +147,6 @@ def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_
     normal = edge[1] / length, -edge[0] / length
     sign = jnp.where(dot(minus(corner, middle), normal) < 0, np.float32(-1), np.float32(1))
 
-    this = tuple(_pick(index_b, x) for x in sweep.vertex)
-    following = tuple(_pick(index_b, jnp.roll(x, -1, axis=0)) for x in sweep.vertex)
-    this, following = computed_once((this, following))
     side = minus(following, this)
     length = jnp.sqrt(dot(side, side))
     length = jnp.where(length > 0, length, np.float32(1))
@@ -147,32 +161,18 @@ def _axis(segment: Segment, sweep: Sweep, time: jax.Array, kind, index_a, index_
     return Axis(kind, direction, vector.where(kind == _SIDE, centre, middle))
 
 
-def _resolve(segment: Segment, sweep: Sweep, axis: Axis, time: jax.Array, active: jax.Array):
+def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array):
     """Follows one axis: the new time, whether and when the target distance is reached, whether the search ends."""
 
     def push_back(carry):
         count, open_, time, later, found, ended, when = carry
-        separation, index_a, index_b = computed_once(_smallest(segment, sweep, axis, later))
-        apart = open_ & (separation > TARGET + TOLERANCE)
-        open_ = open_ & ~apart
-        advanced = open_ & (separation > TARGET - TOLERANCE)
-        open_ = open_ & ~advanced
-        before = computed_once(_separation(segment, sweep, axis, index_a, index_b, time))
-        failed = open_ & (before < TARGET - TOLERANCE)
-        reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
-        open_ = open_ & ~failed & ~reached
-        root = _root(segment, sweep, axis, index_a, index_b, time, later, open_)
-        new_time = jnp.where(advanced, later, time)
-        when = jnp.where(reached, time, when)
-        return (
-            count + 1,
-            open_,
-            new_time,
-            jnp.where(open_, root, later),
-            found | reached,
-            ended | apart | failed | reached,
-            when,
+        open_, new_time, reached, ends, features, separations = in_one_kernel(
+            _compare, scene, motion, axis, open_, time, later
         )
+        root = _root(scene, motion, axis, features, (time, later), separations, open_)
+        when = jnp.where(reached, time, when)
+        later = jnp.where(open_, root, later)
+        return count + 1, open_, new_time, later, found | reached, ended | ends, when
 
     no = jnp.zeros_like(active)
     start = (np.int32(0), active, time, jnp.ones_like(time), no, no, time)
@@ -180,54 +180,64 @@ def _resolve(segment: Segment, sweep: Sweep, axis: Axis, time: jax.Array, active
     return end[2], end[4], end[5], end[6]
 
 
-def _root(segment, sweep, axis, index_a, index_b, early, late, active) -> jax.Array:
+def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, later: Any):
+    """The separations at two times, and what follows from them."""
+    sweep = Sweep(scene, motion)
+    after, index_a, index_b = _smallest(sweep, axis, later)
+    apart = open_ & (after > TARGET + TOLERANCE)
+    open_ = open_ & ~apart
+    advanced = open_ & (after > TARGET - TOLERANCE)
+    open_ = open_ & ~advanced
+    before = _separation(sweep, axis, index_a, index_b, time)
+    failed = open_ & (before < TARGET - TOLERANCE)
+    reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
+    ends = apart | failed | reached
+    return open_ & ~failed & ~reached, jnp.where(advanced, later, time), reached, ends, (index_a, index_b), (before, after)
+
+
+def _root(scene: Scene, motion: Motion, axis: Axis, features, times, separations, active: jax.Array) -> jax.Array:
     """When two features are at the target distance: secant and bisection in turns."""
 
-    def narrow(carry):
-        count, open_, low, high, at_low, at_high, root = carry
-        span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
-        secant = low + (TARGET - at_low) * (high - low) / span
-        time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
-        value = computed_once(_separation(segment, sweep, axis, index_a, index_b, time))
-        done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
-        open_ = open_ & ~done
-        up, down = open_ & (value > TARGET), open_ & (value <= TARGET)
-        low, at_low = vector.where(up, (time, value), (low, at_low))
-        high, at_high = vector.where(down, (time, value), (high, at_high))
-        return count + 1, open_, low, high, at_low, at_high, jnp.where(done, time, root)
+    def step(carry):
+        return carry[0] + 1, *in_one_kernel(_narrow, scene, motion, axis, features, *carry)
 
-    ends = [_separation(segment, sweep, axis, index_a, index_b, t) for t in (early, late)]
-    start = (np.int32(0), active, early, late, *ends, late)
-    return lax.while_loop(lambda c: (c[0] < _ROOT) & jnp.any(c[1]), narrow, start)[6]
+    start = (jnp.int32(0), active, *times, *separations, times[1])
+    return lax.while_loop(lambda c: (c[0] < _ROOT) & jnp.any(c[1]), step, start)[6]
 
 
-def _smallest(segment: Segment, sweep: Sweep, axis: Axis, time: jax.Array):
+def _narrow(scene: Scene, motion: Motion, axis: Axis, features, count, open_, low, high, at_low, at_high, root):
+    span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
+    secant = low + (TARGET - at_low) * (high - low) / span
+    time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
+    value = _separation(Sweep(scene, motion), axis, *features, time)
+    done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
+    open_ = open_ & ~done
+    up, down = open_ & (value > TARGET), open_ & (value <= TARGET)
+    low, at_low = vector.where(up, (time, value), (low, at_low))
+    high, at_high = vector.where(down, (time, value), (high, at_high))
+    return open_, low, high, at_low, at_high, jnp.where(done, time, root)
+
+
+def _smallest(sweep: Sweep, axis: Axis, time: Any) -> tuple[Any, Any, Any]:
     """The smallest separation of any features along the axis, and these features."""
-    first, second = segment
+    first, second = sweep.segment
     transform = sweep.transform(time)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)
     towards = jnp.where(of_side, np.float32(-1), np.float32(1))
     index_a = (towards * dot(out, second) > towards * dot(out, first)).astype(jnp.int32)
-    heights = dot((out[0][None], out[1][None]), sweep.vertices(time))
-    index_a, index_b = computed_once((index_a, jnp.argmin(heights, axis=0).astype(jnp.int32)))
-    return _separation(segment, sweep, axis, index_a, index_b, time), index_a, index_b
+    _, index_b = smallest([dot(out, transform.to_world(v)) for v in sweep.corners.vertex])
+    return _separation(sweep, axis, index_a, index_b, time), index_a, index_b
 
 
-def _separation(segment: Segment, sweep: Sweep, axis: Axis, index_a, index_b, time: jax.Array) -> jax.Array:
+def _separation(sweep: Sweep, axis: Axis, index_a: Any, index_b: Any, time: Any) -> Any:
     """The separation of two features along the axis."""
     transform = sweep.transform(time)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)
-    corner = transform.to_world((_pick(index_b, sweep.vertex[0]), _pick(index_b, sweep.vertex[1])))
-    on_edge = vector.where(index_a == 0, *segment)
+    corner = transform.to_world(pick(index_b, sweep.corners.vertex))
+    on_edge = vector.where(index_a == 0, *sweep.segment)
     origin = vector.where(axis.kind == _POINTS, on_edge, axis.point)
     moving = minus(corner, origin)
     still = minus(on_edge, transform.to_world(axis.point))
     return dot(vector.where(of_side, still, moving), out)
-
-
-def _pick(index: jax.Array, values: Any) -> jax.Array:
-    """The entry ``index`` (``[K, R]``) of values ``[V, K or 1, R]``."""
-    chosen = np.arange(values.shape[0], dtype=np.int32).reshape(-1, 1, 1) == index[None]
-    return jnp.sum(jnp.where(chosen, values, np.float32(0)), axis=0)

@@ -1,5 +1,10 @@
-"""The constraints of one step and the iterations over them: b2Island."""
+"""The constraints of one step and the iterations over them: b2Island.
 
+Functions named in `in_one_kernel` are elementwise over the lanes. They take a tuple of bodies, joints or contacts, whose
+entries are arrays ``[B]``. Each kernel does as much as it can: what it stores is memory traffic, what it computes is not.
+"""
+
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,141 +13,127 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxenv._xla import computed_once
+from jaxenv import tree
+from jaxenv._xla import in_one_kernel
 from jaxenv.physics2d import _contact, _revolute
-from jaxenv.physics2d._contact import Impulses, Masses, Triple
+from jaxenv.physics2d._contact import Impulses, Triple
 from jaxenv.physics2d._revolute import JointImpulses
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import Manifold
 from jaxenv.physics2d._settings import BAUMGARTE, LINEAR_SLOP
 from jaxenv.physics2d._vector import Transform
 
+_AT_ONCE = 2  # iterations on velocities in one kernel; more run faster and compile slower
 
+
+@tree.struct
+class Motors:
+    """What drives the joints, one entry per joint: numbers, or arrays ``[B]``."""
+
+    speeds: tuple[Any, ...]  # rad/s
+    bounds: tuple[Any, ...]  # the largest impulse in a step, N m s
+
+
+@tree.struct
 class Island:
-    """Constraints of one step, and the iterations over them (b2Island)."""
+    """Bodies with their constraints; a list of the contacts' slots for each solid body, or none without ground."""
 
-    def __init__(
-        self,
-        scene: Scene,
-        pose: Triple,
-        old: JointImpulses,
-        transform: Transform,
-        manifold: Manifold | None,
-        motor_speed: Sequence[Any],
-        motor_bound: Sequence[Any],
-    ):
+    bodies: tuple[Triple, ...]  # velocities
+    joints: tuple[JointImpulses, ...]
+    pushes: tuple[tuple[Impulses, ...], ...]
+    hinges: tuple[_revolute.Constraint, ...]
+    contacts: tuple[tuple[_contact.Constraint, ...], ...]
+
+
+class Solver:
+    """The iterations for a scene. `solver_of` makes one object for each."""
+
+    def __init__(self, scene: Scene):
         self.scene = scene
-        self.solvers = [_revolute.Solver(scene, joint) for joint in scene.joints]
-        self.speeds, self.bounds = motor_speed, motor_bound
-        self.joints, self.kept = [], []
-        for j, solver in enumerate(self.solvers):
-            angles = pose[2][solver.a], pose[2][solver.b]
-            constraint, kept = solver.prepare(angles, jax.tree.map(lambda x, j=j: x[j], old))
-            self.joints.append(constraint)
-            self.kept.append(kept)
-        self.solid = np.array(scene.solid, np.int32)
-        self.manifolds, self.contacts = [], []
-        if manifold is not None:
-            masses = [x[self.solid][:, None, None] for x in (scene.inverse_mass, scene.inverse_inertia, scene.friction)]
-            chosen = jax.tree.map(lambda x: x[self.solid], manifold)
-            pose, transform = jax.tree.map(lambda x: x[self.solid][:, None], (pose, transform))
-            together = _contact.prepare(chosen, pose, transform, Masses(*masses))
-            slots = range(manifold.count.shape[1])
-            self.manifolds = [jax.tree.map(lambda x, k=k: x[:, k], chosen) for k in slots]
-            self.contacts = [jax.tree.map(lambda x, k=k: x[:, k], together) for k in slots]
-        self.masses = Masses(
-            *(x[self.solid][:, None] for x in (scene.inverse_mass, scene.inverse_inertia, scene.friction))
-        )
+        self.hinges = [_revolute.Solver(scene, joint) for joint in scene.joints]
+        self.masses = [_contact.masses_of(scene, i) for i in scene.solid]
 
-    def solve_velocities(self, velocity: Triple, impulses: Impulses, iterations: int):
-        """Warm starts and iterates; velocities ``[n, B]``, impulses of joints ``[J, B]`` and contacts ``[n, K, B]``."""
-        bodies = [tuple(v[i] for v in velocity) for i in range(len(self.scene.bodies))]
-        chosen = jax.tree.map(lambda x: x[self.solid], impulses)
-        pushes = [jax.tree.map(lambda x, k=k: x[:, k], chosen) for k in range(len(self.contacts))]
-        if self.contacts:
-            touching = self._together(bodies)
-            for constraint, push in zip(self.contacts, pushes, strict=True):
-                touching = _contact.warm_start(constraint, push, touching, self.masses)
-            bodies = self._apart(bodies, touching)
-        for solver, constraint, kept in zip(self.solvers, self.joints, self.kept, strict=True):
-            two = solver.apply(constraint, kept, (bodies[solver.a], bodies[solver.b]))
-            bodies = _with_two(bodies, solver, two)
+    def start(self, poses, velocities, joints, manifolds, pushes) -> Island:
+        """Constraints at the poses of the bodies, and velocities after warm starting."""
+        hinges, kept, bodies = [], [], list(velocities)
+        contacts = []
+        for i, masses, slots, own in zip(self._touching(manifolds), self.masses, manifolds, pushes, strict=False):
+            transform = Transform.of_pose(poses[i], self.scene.centre(i))
+            contacts.append(tuple(_contact.prepare(manifold, poses[i], transform) for manifold in slots))
+            for constraint, push in zip(contacts[-1], own, strict=True):
+                bodies[i] = _contact.warm_start(constraint, push, bodies[i], masses)
+        for solver, old in zip(self.hinges, joints, strict=True):
+            constraint, impulses = solver.prepare((poses[solver.a][2], poses[solver.b][2]), old)
+            bodies[solver.a], bodies[solver.b] = solver.apply(
+                constraint, impulses, (bodies[solver.a], bodies[solver.b])
+            )
+            hinges.append(constraint)
+            kept.append(impulses)
+        pushes = tuple(tuple(own) for own in pushes)
+        return Island(tuple(bodies), tuple(kept), pushes, tuple(hinges), tuple(contacts))
 
-        def iterate(_, carry):
-            bodies, joints, pushes = carry
-            joints, pushes = list(joints), list(pushes)
-            for j, solver in enumerate(self.solvers):
-                two = bodies[solver.a], bodies[solver.b]
-                speed, bound = self.speeds[j], self.bounds[j]
-                joints[j], two = solver.solve_velocity(self.joints[j], joints[j], two, speed, bound, computed_once)
-                bodies = _with_two(bodies, solver, two)
-            if self.contacts:
-                touching = computed_once(self._together(bodies))
-                for k, constraint in enumerate(self.contacts):
-                    pushes[k], touching = _contact.solve_velocity(
-                        constraint, pushes[k], touching, self.masses, computed_once
-                    )
-                bodies = self._apart(bodies, touching)
-            return bodies, joints, pushes
+    def solve_velocities(self, island: Island, motors: Motors, iterations: int) -> Island:
+        """The island after all iterations on velocities."""
+        at_once = _AT_ONCE if iterations % _AT_ONCE == 0 else 1
 
-        bodies, joints, after = lax.fori_loop(0, iterations, iterate, (bodies, self.kept, pushes))
-        velocity = tuple(jnp.stack(x) for x in zip(*bodies, strict=True))
-        if self.contacts:
-            # Points that were not solved keep their impulses.
-            after = [
-                jax.tree.map(lambda *x: jnp.where(*x), _live(c), new, old)
-                for c, new, old in zip(self.contacts, after, pushes, strict=True)
-            ]
-            stacked = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *after)
-            impulses = jax.tree.map(lambda x, new: x.at[self.solid].set(new), impulses, stacked)
-        return velocity, jax.tree.map(lambda *x: jnp.stack(x), *joints), impulses
+        def step(_, moving):
+            return in_one_kernel(self._velocity_iterations, at_once, *moving, island.hinges, island.contacts, motors)
 
-    def solve_positions(self, pose: Triple, iterations: int) -> tuple[Triple, jax.Array]:
-        """Iterates until the errors of a lane are within the slops; later iterations leave that lane alone."""
-        scene = self.scene
-        centre = scene.centre_x[self.solid][:, None], scene.centre_y[self.solid][:, None]
+        moving = island.bodies, island.joints, island.pushes
+        bodies, joints, pushes = lax.fori_loop(0, iterations // at_once, step, moving)
+        return tree.rebuild(island, bodies=bodies, joints=joints, pushes=pushes)
 
-        def iterate(carry):
-            count, done, bodies = carry
-            old, good = bodies, jnp.ones_like(done)
-            if self.contacts:
-                touching = self._together(bodies)
-                for manifold in self.manifolds:
-                    touching, smallest = _contact.solve_position(
-                        manifold, touching, centre, self.masses, BAUMGARTE, computed_once
-                    )
-                    good &= jnp.all(smallest >= np.float32(-3) * LINEAR_SLOP, axis=0)
-                bodies = self._apart(bodies, touching)
-            for solver, constraint in zip(self.solvers, self.joints, strict=True):
-                two, within = solver.solve_position(constraint, (bodies[solver.a], bodies[solver.b]), computed_once)
-                bodies = _with_two(bodies, solver, two)
-                good &= within
-            bodies = jax.tree.map(lambda a, b: jnp.where(done, a, b), old, bodies)
-            return count + 1, done | good, bodies
+    def _velocity_iterations(self, num: int, bodies, joints, pushes, hinges, contacts, motors: Motors):
+        bodies, joints = list(bodies), list(joints)
+        pushes = [list(own) for own in pushes]
+        for _ in range(num):
+            for j, solver in enumerate(self.hinges):
+                joints[j], (bodies[solver.a], bodies[solver.b]) = solver.solve_velocity(
+                    hinges[j], joints[j], (bodies[solver.a], bodies[solver.b]), motors.speeds[j], motors.bounds[j]
+                )
+            for i, masses, slots, own in zip(self._touching(contacts), self.masses, contacts, pushes, strict=False):
+                for k, constraint in enumerate(slots):
+                    own[k], bodies[i] = _contact.solve_velocity(constraint, own[k], bodies[i], masses)
+        return tuple(bodies), tuple(joints), tuple(tuple(own) for own in pushes)
 
-        bodies = [tuple(x[i] for x in pose) for i in range(len(scene.bodies))]
-        carry = (np.int32(0), jnp.zeros(pose[0].shape[1:], bool), bodies)
-        _, solved, bodies = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), iterate, carry)
-        return tuple(jnp.stack(x) for x in zip(*bodies, strict=True)), solved
+    def solve_positions(
+        self,
+        poses: tuple[Triple, ...],
+        hinges: Sequence[_revolute.Constraint],
+        manifolds: Sequence[Sequence[Manifold]],
+        iterations: int,
+    ) -> tuple[tuple[Triple, ...], jax.Array]:
+        """Poses after iterations until the errors of a lane are within the slops; and whether they are, bool ``[B]``."""
 
-    def _together(self, bodies: list[Triple]) -> Triple:
-        """The solid bodies as arrays ``[m, B]``."""
-        return tuple(jnp.stack(x) for x in zip(*(bodies[i] for i in self.solid), strict=True))
+        def step(carry):
+            count, *moving = carry
+            return count + 1, *in_one_kernel(self._position_iteration, *moving, hinges, manifolds)
 
-    def _apart(self, bodies: list[Triple], solid: Triple) -> list[Triple]:
-        bodies = list(bodies)
-        for m, i in enumerate(self.solid):
-            bodies[i] = tuple(x[m] for x in solid)
-        return bodies
+        start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
+        _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
+        return poses, solved
+
+    def _position_iteration(self, done, poses, hinges, manifolds):
+        bodies, good = list(poses), done | True
+        for i, masses, slots in zip(self._touching(manifolds), self.masses, manifolds, strict=False):
+            for manifold in slots:
+                bodies[i], least = _contact.solve_position(
+                    manifold, bodies[i], self.scene.centre(i), masses, BAUMGARTE
+                )
+                good = good & (least >= np.float32(-3) * LINEAR_SLOP)
+        for solver, constraint in zip(self.hinges, hinges, strict=True):
+            (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
+                constraint, (bodies[solver.a], bodies[solver.b])
+            )
+            good = good & within
+        return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
+
+    def _touching(self, slots: Sequence[Any]) -> tuple[int, ...]:
+        """Indices of the solid bodies, or none without ground."""
+        return self.scene.solid if slots else ()
 
 
-def _live(constraint: _contact.Constraint) -> Impulses:
-    """Which points were solved, as a tree of the impulses' structure."""
-    pair = constraint.points > 0, constraint.points > 1
-    return Impulses(pair, pair)
-
-
-def _with_two(bodies: list[Triple], solver: _revolute.Solver, two: tuple[Triple, Triple]) -> list[Triple]:
-    bodies = list(bodies)
-    bodies[solver.a], bodies[solver.b] = two
-    return bodies
+@functools.lru_cache(maxsize=64)
+def solver_of(scene: Scene) -> Solver:
+    """The solver of a scene, the same at every call, so that its kernels are traced once."""
+    return Solver(scene)

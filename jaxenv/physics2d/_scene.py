@@ -1,10 +1,12 @@
-"""The unchanging part of a world: bodies, their polygons and masses, joints. NumPy only, computed once."""
+"""The unchanging part of a world: bodies, their polygons and masses, joints. Computed once, with NumPy."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+
+from jaxenv.physics2d._vector import pick
 
 Points: TypeAlias = Sequence[tuple[float, float]]
 
@@ -89,6 +91,10 @@ class Scene:
         self.polygons = _padded([np.array(b.vertices, np.float64) for b in bodies])
         reach = np.hypot(self.polygons.x - self.centre_x, self.polygons.y - self.centre_y)
         self.radius = reach.max(axis=0).astype(np.float32)
+
+    def centre(self, body: Any) -> tuple[Any, Any]:
+        """The centre of mass of the body with this index, a number or an array, relative to its origin."""
+        return pick(body, list(self.centre_x)), pick(body, list(self.centre_y))
 
 
 def _mass(vertices: Points, density: float) -> tuple[float, np.ndarray, float]:

@@ -1,6 +1,6 @@
 """Contact manifolds of static edges and convex polygons: b2EPCollider without neighbouring edges.
 
-Shapes: ``[m, K, B]`` for m bodies, K edges near each, B lanes. Corners of polygons lead with another axis ``[V, ...]``.
+All functions are elementwise: scalars or arrays of one shape, one entry per pair of edge and polygon.
 """
 
 from typing import Any, TypeAlias
@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._xla import computed_once
 from jaxenv.physics2d import _vector as vector
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._settings import POLYGON_RADIUS, TOTAL_RADIUS
-from jaxenv.physics2d._vector import Transform, Vector, dot, minus
+from jaxenv.physics2d._vector import Transform, Vector, dot, minus, pick, smallest
 
-Segment: TypeAlias = tuple[Vector, Vector]  # the ends of edges
+Segment: TypeAlias = tuple[Vector, Vector]  # the ends of an edge
 Pair: TypeAlias = tuple[Any, Any]  # a value for each of two contact points
 
 # Kinds of features in the keys that identify contact points (b2ContactFeature).
@@ -25,96 +24,91 @@ _VERTEX, _FACE = 0, 1
 
 @tree.struct
 class Corners:
-    """Corners and outward normals of polygons in body coordinates, float32 ``[V, m, 1, 1]``, and their number."""
+    """Corners and outward normals of a polygon in the coordinates of its body, and their number."""
 
-    vertex: Vector
-    normal: Vector
-    count: Any  # int32 [m, 1, 1]
+    vertex: tuple[Vector, ...]
+    normal: tuple[Vector, ...]
+    count: Any  # int32, without padding
 
 
 @tree.struct
 class Manifold:
-    """Up to two contact points of each pair of edge and polygon (b2Manifold), ``[m, K, B]``."""
+    """Up to two contact points of a pair of edge and polygon (b2Manifold)."""
 
-    count: jax.Array  # int32: points, 0 if the pair does not touch
-    on_body: jax.Array  # bool: whether the reference face belongs to the polygon, not to the edge
+    count: Any  # int32: points, 0 if the pair does not touch
+    on_body: Any  # bool: whether the reference face belongs to the polygon, not to the edge
     normal: Vector  # of the reference face, in the coordinates of its owner
     origin: Vector  # a point of the reference face, in the same coordinates
     points: tuple[Vector, Vector]  # in the coordinates of the other shape
     keys: Pair  # int32: which features meet in the point
 
 
-def corners_of(scene: Scene) -> Corners:
-    """Corners of all bodies of a scene, in the shapes that `collide` takes."""
+def corners_of(scene: Scene, body: Any) -> Corners:
+    """Corners of the body with this index, a number or an array of them."""
     p = scene.polygons
-    x, y, normal_x, normal_y = (a[:, :, None, None] for a in (p.x, p.y, p.normal_x, p.normal_y))
-    return Corners((x, y), (normal_x, normal_y), p.count[:, None, None])
+
+    def each(x, y):
+        return tuple((pick(body, list(i)), pick(body, list(j))) for i, j in zip(x, y, strict=True))
+
+    return Corners(each(p.x, p.y), each(p.normal_x, p.normal_y), pick(body, list(p.count)))
 
 
 def collide(segment: Segment, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """Manifolds of edges ``[m, K, B]`` and polygons whose transforms are ``[m, 1, B]``.
+    """The manifold of an edge and a polygon.
 
-    ``centre`` is the polygon's centroid in body coordinates, ``[m, 1, 1]``. It decides which side of the edge faces
-    the polygon.
+    ``centre`` is the polygon's centroid in the coordinates of the body. It decides which side of the edge faces the
+    polygon.
     """
     first, second = segment
     along = minus(second, first)
     length = jnp.sqrt(dot(along, along))
     normal = along[1] / length, -along[0] / length
-    front = computed_once(dot(normal, minus(transform.to_world(centre), first)) >= 0)
+    front = dot(normal, minus(transform.to_world(centre), first)) >= 0
     normal = vector.where(front, normal, (-normal[0], -normal[1]))
 
-    lifted = jax.tree.map(lambda x: x[None], transform)  # broadcasts over corners
-    ends = tuple((v[0][None], v[1][None]) for v in segment)
-    vertices, normals = lifted.to_world(corners.vertex), lifted.turn(corners.normal)
-    vertices, normals, normal = computed_once((vertices, normals, normal))
-    facing = normal[0][None], normal[1][None]
-
-    edge_separation = jnp.min(dot(facing, minus(vertices, ends[0])), axis=0)
-    by_face = jnp.minimum(-dot(normals, minus(vertices, ends[0])), -dot(normals, minus(vertices, ends[1])))
-    face = jnp.argmax(by_face, axis=0).astype(jnp.int32)
-    face_separation = jnp.max(by_face, axis=0)
+    vertices = [transform.to_world(v) for v in corners.vertex]
+    normals = [transform.turn(n) for n in corners.normal]
+    edge_separation, _ = smallest([dot(normal, minus(v, first)) for v in vertices])
+    depths = [
+        jnp.maximum(dot(n, minus(v, first)), dot(n, minus(v, second))) for n, v in zip(normals, vertices, strict=True)
+    ]
+    depth, face = smallest(depths)
+    face_separation = -depth
     near = (edge_separation <= TOTAL_RADIUS) & (face_separation <= TOTAL_RADIUS)
     on_body = face_separation > np.float32(0.98) * edge_separation + np.float32(0.001)
-
-    opposed = jnp.argmin(dot(facing, normals), axis=0).astype(jnp.int32)
-    face, opposed, on_body, near = computed_once((face, opposed, on_body, near))
+    _, opposed = smallest([dot(normal, n) for n in normals])
 
     # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
     after_opposed, after_face = _following(opposed, corners.count), _following(face, corners.count)
     incident = [
-        vector.where(on_body, first, _pick(opposed, vertices)),
-        vector.where(on_body, second, _pick(after_opposed, vertices)),
+        vector.where(on_body, first, pick(opposed, vertices)),
+        vector.where(on_body, second, pick(after_opposed, vertices)),
     ]
     keys = [
         jnp.where(on_body, _key(0, face, _VERTEX, _FACE), _key(0, opposed, _FACE, _VERTEX)),
         jnp.where(on_body, _key(0, face, _VERTEX, _FACE), _key(0, after_opposed, _FACE, _VERTEX)),
     ]
     # The reference face, from start to end.
-    start = vector.where(on_body, _pick(face, vertices), vector.where(front, first, second))
-    end = vector.where(on_body, _pick(after_face, vertices), vector.where(front, second, first))
+    start = vector.where(on_body, pick(face, vertices), vector.where(front, first, second))
+    end = vector.where(on_body, pick(after_face, vertices), vector.where(front, second, first))
     start_index = jnp.where(on_body, face, jnp.where(front, np.int32(0), np.int32(1)))
     end_index = jnp.where(on_body, after_face, jnp.where(front, np.int32(1), np.int32(0)))
-    out = vector.where(on_body, _pick(face, normals), normal)
+    out = vector.where(on_body, pick(face, normals), normal)
 
-    incident, start, end, out = computed_once((incident, start, end, out))
     side = out[1], -out[0]
     incident, keys, crossed = _clip(incident, keys, side, dot(side, start), start_index)
-    incident, keys = computed_once((incident, keys))
     side = -side[0], -side[1]
     incident, keys, crossed_too = _clip(incident, keys, side, dot(side, end), end_index)
 
-    incident, keys = computed_once((incident, keys))
     local = [vector.where(on_body, p, transform.to_local(p)) for p in incident]
     keys = [jnp.where(on_body, _swapped(key), key) for key in keys]
     kept = [dot(out, minus(p, start)) <= TOTAL_RADIUS for p in incident]
     count = kept[0].astype(jnp.int32) + kept[1].astype(jnp.int32)
-    shape = on_body.shape
     return Manifold(
         count=jnp.where(near & crossed & crossed_too, count, 0),
         on_body=on_body,
-        normal=vector.where(on_body, _pick(face, _broadcast(corners.normal, shape)), out),
-        origin=vector.where(on_body, _pick(face, _broadcast(corners.vertex, shape)), start),
+        normal=vector.where(on_body, pick(face, corners.normal), out),
+        origin=vector.where(on_body, pick(face, corners.vertex), start),
         points=(vector.where(kept[0], local[0], local[1]), local[1]),
         keys=(jnp.where(kept[0], keys[0], keys[1]), keys[1]),
     )
@@ -146,7 +140,7 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
 
 def _clip(points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array):
     """Cuts the segment of two points at a line (b2ClipSegmentToLine); also whether two points are left."""
-    above = computed_once([dot(side, p) - offset for p in points])
+    above = [dot(side, p) - offset for p in points]
     inside = [a <= 0 for a in above]
     cut = above[0] * above[1] < 0
     fraction = above[0] / jnp.where(cut, above[0] - above[1], np.float32(1))
@@ -167,15 +161,5 @@ def _swapped(key: jax.Array) -> jax.Array:
     return ((key >> 8) & 255) | ((key & 255) << 8) | (((key >> 24) & 255) << 16) | (((key >> 16) & 255) << 24)
 
 
-def _following(index: jax.Array, count: Any) -> jax.Array:
+def _following(index: Any, count: Any) -> jax.Array:
     return jnp.where(index + 1 < count, index + 1, 0)
-
-
-def _pick(index: jax.Array, of: Vector) -> Vector:
-    """The entry ``index`` (``[m, K, B]``) of each array ``[V, m, 1 or K, B]``."""
-    chosen = np.arange(of[0].shape[0], dtype=np.int32).reshape(-1, 1, 1, 1) == index[None]
-    return tuple(jnp.sum(jnp.where(chosen, v, np.float32(0)), axis=0) for v in of)
-
-
-def _broadcast(v: Vector, shape: tuple[int, ...]) -> Vector:
-    return tuple(jnp.broadcast_to(x, (x.shape[0], *shape)) for x in v)

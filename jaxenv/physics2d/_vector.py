@@ -1,9 +1,11 @@
-"""Plane vectors as pairs of arrays, rotations and rigid transforms."""
+"""Plane vectors as pairs of arrays, rotations and rigid transforms, and choices among a few values."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 from jaxenv._numeric import sin_cos
@@ -25,6 +27,33 @@ def minus(a: Vector, b: Vector) -> Vector:
 
 def where(mask: jax.Array, a: Vector, b: Vector) -> Vector:
     return jnp.where(mask, a[0], b[0]), jnp.where(mask, a[1], b[1])
+
+
+def pick(index: Any, values: Sequence[Any]) -> Any:
+    """``values[index]`` by comparisons; each value is a scalar, an array or a tree of them."""
+    if isinstance(index, int):
+        return values[index]
+    here = [index == i for i in range(len(values))]
+
+    def choose(*entries):
+        constant = all(isinstance(x, np.generic) for x in entries)
+        usual = max(entries, key=entries.count) if constant else entries[0]
+        out = usual
+        for mask, entry in zip(here, entries, strict=True):
+            if entry is not usual and not (constant and entry == usual):
+                out = jnp.where(mask, entry, out)
+        return out
+
+    return jax.tree.map(choose, *values)
+
+
+def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
+    """The smallest of some values, and the index of the first that is as small, int32."""
+    least, index = values[0], np.int32(0)
+    for i, value in enumerate(values[1:], 1):
+        less = value < least
+        least, index = jnp.minimum(least, value), jnp.where(less, np.int32(i), index)
+    return least, index
 
 
 def point_velocity(velocity: tuple[Any, Any, Any], r: Vector) -> Vector:

@@ -1,5 +1,6 @@
 """One step of the world: b2World::Step. Collide, solve one island, sleep, continuous collision, bounding boxes."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -8,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._xla import in_one_kernel
 from jaxenv.physics2d import _broad, _rows
 from jaxenv.physics2d._broad import Box, Chain, Contacts
 from jaxenv.physics2d._contact import Impulses, Triple
-from jaxenv.physics2d._island import Island
+from jaxenv.physics2d._impact import Row
+from jaxenv.physics2d._island import Motors, Solver, solver_of
 from jaxenv.physics2d._revolute import JointImpulses
 from jaxenv.physics2d._scene import Scene
-from jaxenv.physics2d._segment import Segment, collide, corners_of
+from jaxenv.physics2d._segment import collide, corners_of
 from jaxenv.physics2d._settings import (
     ANGULAR_SLEEP_TOLERANCE,
     LINEAR_SLEEP_TOLERANCE,
@@ -31,7 +34,7 @@ T = TypeVar("T")
 class World:
     """What moves, for n bodies, J joints and K edges near each body. float32 unless stated otherwise.
 
-    Shapes are those within the package, with the lanes last; `lanes_first` moves them to the front.
+    Shapes are those within the package, with the lanes last; `pack` makes two arrays with the lanes first.
     """
 
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
@@ -53,14 +56,41 @@ class Step:
     asleep: jax.Array  # bool [B]: all bodies fell asleep
 
 
-def lanes_first(x: T) -> T:
-    """Moves the last axis of every array to the front: ``[..., B]`` to ``[B, ...]``."""
-    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), x)
+@tree.struct
+class Packed:
+    """A world between two steps, with the lanes first. Two arrays are stored, gathered and donated faster than many."""
+
+    floats: jax.Array  # float32 [B, F]
+    integers: jax.Array  # int32 [B, I], flags are 0 or 1
 
 
-def lanes_last(x: T) -> T:
-    """The inverse of `lanes_first`."""
-    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), x)
+def pack(world: World) -> Packed:
+    """The world as two arrays; `unpack` is the inverse."""
+    leaves = [(x.dtype, x.reshape(-1, x.shape[-1])) for x in jax.tree.leaves(world)]
+    floats = [x for kind, x in leaves if kind == jnp.float32]
+    integers = [x.astype(jnp.int32) for kind, x in leaves if kind != jnp.float32]
+    return Packed(jnp.concatenate(floats).T, jnp.concatenate(integers).T)
+
+
+def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
+    """The world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
+    leaves, structure = _leaves(scene, num_edges)
+    columns = {True: packed.floats.T, False: packed.integers.T}
+    at, out = {True: 0, False: 0}, []
+    for shape, kind in leaves:
+        real, size = kind == jnp.float32, int(np.prod(shape, dtype=int))
+        x = columns[real][at[real] : at[real] + size]
+        at[real] += size
+        out.append(x.reshape(*shape, x.shape[-1]).astype(kind))
+    return structure.unflatten(out)
+
+
+@functools.cache
+def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], Any]], Any]:
+    """Shapes, without the lanes, and dtypes of a world's leaves, and its structure."""
+    origins = [(0.0, 0.0, 0.0)] * len(scene.bodies)
+    leaves, structure = jax.tree.flatten(jax.eval_shape(lambda: start(scene, origins, 1, num_edges)))
+    return [(x.shape[:-1], x.dtype) for x in leaves], structure
 
 
 def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num_edges: int) -> World:
@@ -81,8 +111,9 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     keys = (fill(none, n, num_edges),) * 2
     absent = fill(np.int32(-1), n, num_edges)
     contacts = Contacts(absent, absent, fill(none, n, num_edges), keys, Impulses(pair, pair))
-    corners = scene.polygons.x[:, :, None], scene.polygons.y[:, :, None]
-    box = _broad.bounds(corners, jax.tree.map(wide, transform))
+    box = _broad.bounds(
+        corners_of(scene, np.arange(n)[:, None]).vertex, jax.tree.map(wide, transform)
+    )
     return World(
         pose=(wide(centre[0]), wide(centre[1]), wide(origin[2])),
         velocity=(fill(zero, n),) * 3,
@@ -131,71 +162,138 @@ def step(
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
     """
     time = np.float32(dt)
-    n, lanes = len(scene.bodies), world.still.shape[0]
-    centre = scene.centre_x[:, None], scene.centre_y[:, None]
-    before = Transform.of_pose(world.pose, centre)
-    begun = hit = jnp.zeros((n, lanes), bool)
-    contacts, touched, manifold, segment = world.contacts, world.touched, None, None
+    n = len(scene.bodies)
+    begun = hit = jnp.zeros_like(world.touched)
+    contacts, touched = _slots(world.contacts), world.touched
+    manifolds: Any = ()
+    segments: Any = ()
     if collide_with_ground:
-        contacts, touched, begun, manifold, segment = _collide(scene, world, chain, before)
+        contacts, manifolds, segments, touched, begun = _collide(scene, world, chain)
 
-    fx, fy, torque = force if force is not None else (np.float32(0),) * 3
-    mass, inertia = scene.inverse_mass[:, None], scene.inverse_inertia[:, None]
-    fall = jnp.broadcast_to(jnp.asarray(gravity, jnp.float32), (lanes,))[None]
-    vx, vy, w = world.velocity
-    velocity = vx + time * (mass * fx), vy + time * (fall + mass * fy), w + time * (inertia * torque)
-    bounds = [time * np.float32(t) if np.ndim(t) == 0 else time * t for t in motor_torque]
-    island = Island(scene, world.pose, world.joints, before, manifold, motor_speed, bounds)
-    velocity, joints, impulses = island.solve_velocities(velocity, contacts.impulses, velocity_iterations)
-    contacts = tree.rebuild(contacts, impulses=impulses)
+    solver = solver_of(scene)
+    motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
+    own = [[jax.tree.map(lambda x, i=i: x[i], m) for m in manifolds] for i in scene.solid] if manifolds else ()
+    pushes = [[jax.tree.map(lambda x, i=i: x[i], c.impulses) for c in contacts] for i in scene.solid]
+    poses, velocities = _apart(world.pose, n), _apart(world.velocity, n)
+    forces = None if force is None else _apart(force, n)
+    joints = [jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints))]
+    # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
+    island, poses, own = in_one_kernel(
+        _pushed, solver, time, poses, velocities, forces, jnp.float32(gravity), joints, own, pushes
+    )
+    island = solver.solve_velocities(island, motors, velocity_iterations)
+    poses, velocities = in_one_kernel(_moved, time, poses, island.bodies)
+    poses, solved = solver.solve_positions(poses, island.hinges, own, position_iterations)
+    velocities, still, asleep = in_one_kernel(_slept, time, velocities, world.still, solved)
+    pose, velocity = _together(poses), _together(velocities)
+    if manifolds:
+        contacts = tuple(_with_impulses(c, scene, [p[k] for p in island.pushes]) for k, c in enumerate(contacts))
+        body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
+        rows = Row(body, world.pose, segments, pose, velocity, contacts, touched, begun, hit)
+        rows = _rows.solve(scene, rows, ~asleep, time, velocity_iterations)
+        pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
+        touched, begun, hit = rows.touched, rows.begun, rows.hit
 
-    vx, vy, w = _limited(velocity, time)
-    x, y, angle = world.pose
-    pose = x + time * vx, y + time * vy, angle + time * w
-    pose, solved = island.solve_positions(pose, position_iterations)
-
-    slow = (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
-    still = jnp.where(jnp.all(slow, axis=0), world.still + time, 0)
-    asleep = (still >= TIME_TO_SLEEP) & solved
-    vx, vy, w = (jnp.where(asleep[None], 0, v) for v in (vx, vy, w))
-
-    after = World(pose, (vx, vy, w), joints, contacts, touched, world.fat, still)
-    if segment is not None:
-        after, begun, hit = _impacts(scene, world, after, begun, segment, asleep, time, velocity_iterations)
-    transform = Transform.of_pose(after.pose, centre)
-    corners = scene.polygons.x[:, :, None], scene.polygons.y[:, :, None]
-    first, last = (_broad.bounds(corners, t) for t in (before, transform))
-    after = tree.rebuild(after, fat=_broad.moved(world.fat, first, last, before, transform))
+    boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *contacts)
+    after = World(pose, velocity, _together(island.joints), stacked, touched, boxes, still)
     return after, Step(begun, hit, solved, asleep)
 
 
-def _collide(scene: Scene, world: World, chain: Chain, transform: Transform):
-    """Finds manifolds and updates contacts in Box2D's order (b2ContactManager::Collide)."""
+def _collide(scene: Scene, world: World, chain: Chain):
+    """Finds manifolds and updates contacts in Box2D's order (b2ContactManager::Collide).
+
+    Contacts, manifolds and segments for each slot, arrays ``[n, B]``; and for each body whether its last event was a
+    beginning, and whether a contact began.
+    """
+    body = np.arange(len(scene.bodies), dtype=np.int32)[:, None]
     edge, segment = _broad.window(chain, world.pose[0], world.contacts.edge.shape[1])
-    exists = _broad.overlapping(edge, segment, world.fat)
-    age, rank = _broad.newest_first(edge, exists, world.contacts)
-    edge, age, segment = _broad.reordered(rank, (edge, age, segment))
-    centre = scene.centre_x[:, None, None], scene.centre_y[:, None, None]
-    lifted = jax.tree.map(lambda x: x[:, None], transform)
-    manifold = collide(segment, lifted, corners_of(scene), centre)
-    count = jnp.where(edge >= 0, manifold.count, 0)
-    manifold = tree.rebuild(manifold, count=count)
-    contacts, did_touch = _broad.matched(edge, age, count, manifold.keys, world.contacts)
 
-    gone = ~jnp.any(world.contacts.edge[:, :, None] == edge[:, None], axis=2) & (world.contacts.count > 0)
-    touched, begun = world.touched & ~jnp.any(gone, axis=1), jnp.zeros_like(world.touched)
-    for k in range(edge.shape[1]):
-        begins, ends = (count[:, k] > 0) & ~did_touch[:, k], (count[:, k] == 0) & did_touch[:, k]
-        touched, begun = jnp.where(begins, True, jnp.where(ends, False, touched)), begun | begins
-    return contacts, touched, begun, manifold, segment
+    candidates = _slots((edge, segment))
+    return in_one_kernel(_updated, scene, body, world.pose, world.fat, world.touched, candidates, _slots(world.contacts))
 
 
-def _impacts(scene: Scene, before: World, after: World, begun, segment: Segment, asleep, dt, iterations: int):
-    """The world after continuous collision, whether contacts began, and which bodies were hit."""
-    moving = (after.pose, after.velocity, after.contacts, after.touched, begun, jnp.zeros_like(begun))
-    moving = _rows.solve(scene, before.pose, segment, moving, ~asleep, dt, iterations)
-    pose, velocity, contacts, touched, begun, hit = moving
-    return tree.rebuild(after, pose=pose, velocity=velocity, contacts=contacts, touched=touched), begun, hit
+def _updated(scene: Scene, body, pose: Triple, fat: Box, touched, candidates, old: Sequence[Contacts]):
+    """What `_collide` returns, elementwise over the bodies."""
+    exist = [_broad.overlapping(edge, segment, fat) for edge, segment in candidates]
+    ages, ranks = _broad.newest_first([edge for edge, _ in candidates], exist, old)
+    order = _broad.reordered(ranks, [(*c, age) for c, age in zip(candidates, ages, strict=True)])
+    begun = touched & False
+    for contact in old:
+        kept = begun
+        for edge, _, _ in order:
+            kept |= edge == contact.edge
+        touched &= kept | (contact.count == 0)
+    corners, centre = corners_of(scene, body), scene.centre(body)
+    transform = Transform.of_pose(pose, centre)
+    contacts, manifolds, segments = [], [], []
+    for edge, segment, age in order:
+        manifold = collide(segment, transform, corners, centre)
+        count = jnp.where(edge >= 0, manifold.count, 0)
+        contact, before = _broad.matched(edge, age, count, manifold.keys, old)
+        now = count > 0
+        touched, begun = jnp.where(now & ~before, True, touched & (now | ~before)), begun | (now & ~before)
+        contacts.append(contact)
+        manifolds.append(tree.rebuild(manifold, count=count, keys=()))
+        segments.append(segment)
+    return tuple(contacts), tuple(manifolds), tuple(segments), touched, begun
+
+
+def _pushed(solver: Solver, time: np.float32, poses, velocities, forces, gravity, joints, manifolds, pushes):
+    """The island after forces and warm starting; also poses and manifolds as they are."""
+    scene, pushed = solver.scene, []
+    for i, (vx, vy, w) in enumerate(velocities):
+        mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
+        fx, fy, torque = (np.float32(0),) * 3 if forces is None else forces[i]
+        pushed.append((vx + time * (mass * fx), vy + time * (gravity + mass * fy), w + time * (inertia * torque)))
+    return solver.start(poses, pushed, joints, manifolds, pushes), poses, manifolds
+
+
+def _moved(time: np.float32, poses, velocities):
+    """Poses after the step without corrections, and the velocities within Box2D's limits."""
+    velocities = tuple(_limited(v, time) for v in velocities)
+    pairs = zip(poses, velocities, strict=True)
+    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
+
+
+def _slept(time: np.float32, velocities, still, solved):
+    """Velocities, for how long no body moved, and whether all bodies are asleep now."""
+    slow = solved | True
+    for vx, vy, w in velocities:
+        slow &= (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
+    still = jnp.where(slow, still + time, 0)
+    asleep = (still >= TIME_TO_SLEEP) & solved
+    return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
+
+
+def _fat(scene: Scene, body, before: Triple, after: Triple, old: Box) -> Box:
+    """The fat bounding boxes after a step."""
+    corners, centre = corners_of(scene, body).vertex, scene.centre(body)
+    start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
+    return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
+
+
+def _slots(values: Any) -> tuple[Any, ...]:
+    """Arrays ``[n, K, B]`` as K of ``[n, B]``."""
+    num = jax.tree.leaves(values)[0].shape[1]
+    return tuple(jax.tree.map(lambda x, k=k: x[:, k], values) for k in range(num))
+
+
+def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
+    """Arrays ``[n, B]`` as n of ``[B]``."""
+    return tuple(tuple(x[i] for x in values) for i in range(n))
+
+
+def _together(values: Sequence[T]) -> T:
+    """The inverse of `_apart`."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *values)
+
+
+def _with_impulses(contacts: Contacts, scene: Scene, pushes: Sequence[Impulses]) -> Contacts:
+    """Contacts ``[n, B]`` with new impulses ``[B]`` of the solid bodies."""
+    new = dict(zip(scene.solid, pushes, strict=True))
+    each = [new.get(i, jax.tree.map(lambda x, i=i: x[i], contacts.impulses)) for i in range(len(scene.bodies))]
+    return tree.rebuild(contacts, impulses=_together(each))
 
 
 def _limited(velocity: Triple, dt: np.float32) -> Triple:

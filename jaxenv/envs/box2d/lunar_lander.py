@@ -32,7 +32,7 @@ import numpy as np
 from jaxenv import physics2d, random, specs, tree
 from jaxenv._numeric import clip, sin_cos
 from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, mix
-from jaxenv.physics2d import Body, Chain, RevoluteJoint, Scene, World, corners
+from jaxenv.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
 from jaxenv.task import Task, Transition
 
 FPS = 50
@@ -84,7 +84,7 @@ class Params:
 class State:
     """The craft, the ground and what the next step needs."""
 
-    world: World  # leaves [B, ...]: the hull, the leg on the right and the leg on the left
+    world: Packed  # the hull, the leg on the right and the leg on the left; `world_of` names its parts
     heights: jax.Array  # float32[B, 11], of the ground in m
     shaping: jax.Array  # float32[B], the shaping term of the last observation
     wind_index: jax.Array  # int32[B]
@@ -126,7 +126,7 @@ class LunarLander(Task):
         push = _on_hull(strength * force[:, 0] + wind, strength * force[:, 1], torque)
         # Bodies start far above the ground.
         world, _ = self._step(world, heights, push, collide_with_ground=False)
-        state = State(physics2d.lanes_first(world), heights, jnp.zeros(lanes, jnp.float32), wind_index, torque_index)
+        state = State(physics2d.pack(world), heights, jnp.zeros(lanes, jnp.float32), wind_index, torque_index)
         return tree.rebuild(state, shaping=_shaping(_observed(state)))
 
     def transition(self, state, action, stream):
@@ -136,12 +136,12 @@ class LunarLander(Task):
     def _advanced(self, state, action, noise):
         """The transition for given numbers ``noise [B, 2]`` in [-1, 1), which disperse the flames."""
         main, side, direction = self._throttles(action)
-        world = physics2d.lanes_last(state.world)
+        world = world_of(state)
         flying = ~(world.touched[1] | world.touched[2])
         wind, torque, wind_index, torque_index = self._weather(state.wind_index, state.torque_index, flying)
         world = _fired(world, main, side, direction, noise, self.params)
         world, step = self._step(world, state.heights, _on_hull(wind, jnp.zeros_like(wind), torque))
-        state = State(physics2d.lanes_first(world), state.heights, state.shaping, wind_index, torque_index)
+        state = State(physics2d.pack(world), state.heights, state.shaping, wind_index, torque_index)
         observation = _observed(state)
         shaping = _shaping(observation)
         lost = step.begun[0] | (jnp.abs(observation[0]) >= 1)
@@ -188,7 +188,7 @@ class LunarLander(Task):
 
     def shapes(self, state):
         """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
-        world = physics2d.lanes_last(state.world)
+        world = world_of(state)
         colours = (PURPLE, LEG, LEG)
         return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
 
@@ -212,6 +212,11 @@ class LunarLander(Task):
         if self.continuous:
             return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
         return specs.discrete(4, name="action")
+
+
+def world_of(state: State) -> World:
+    """Poses, velocities, impulses and contacts, with the lanes last."""
+    return physics2d.unpack(state.world, SCENE, NEARBY)
 
 
 def smoothed(heights: jax.Array) -> jax.Array:
@@ -289,7 +294,7 @@ def _origin(world: World) -> tuple[jax.Array, jax.Array]:
 
 def _observed(state: State) -> tuple[jax.Array, ...]:
     """The eight numbers of the observation, float32 ``[B]`` each."""
-    world = physics2d.lanes_last(state.world)
+    world = world_of(state)
     x, y = _origin(world)
     vx, vy, w = (v[0] for v in world.velocity)
     half_width, half_height = np.float32(WIDTH / 2), np.float32(HEIGHT / 2)

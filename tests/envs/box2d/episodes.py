@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv.envs.box2d import LUNAR_LANDER
 from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, LunarLander, smoothed
 
 FILE = pathlib.Path(__file__).parent / "episodes.npz"
@@ -147,7 +146,7 @@ def distributions(kind, num):
     """Prints returns and outcomes of ``num`` episodes a side, each with its own draws."""
     policy, options = kind.split()[0], KINDS[kind]
     theirs = record(range(50_000, 50_000 + num), policy, options)
-    ours = played(jaxenv.make(LUNAR_LANDER, num, autoreset=None, **options))
+    ours = played(jaxenv.make("LunarLander-v3", num, autoreset=None, **options))
     distance, p = smirnov(ours["return"], theirs["return"])
     print(f"{kind}, {num} episodes a side: KS {distance:.4f}, p = {p:.3f}")
     for name in ("return", "length", "lost", "asleep"):

@@ -12,13 +12,13 @@ import pytest
 import jaxenv
 from jaxenv import random
 from jaxenv.canvas import PURPLE
-from jaxenv.envs.box2d import LUNAR_LANDER, LUNAR_LANDER_CONTINUOUS
 from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, PAD, LunarLander, smoothed
 from tests.envs.box2d import episodes
+from tests.parity import certify
 from tests.physics2d.steps import QUICK
 from tests.pictures import centre, picture
 
-SPECS = {False: LUNAR_LANDER, True: LUNAR_LANDER_CONTINUOUS}
+IDS = {False: "LunarLander-v3", True: "LunarLanderContinuous-v3"}
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,15 @@ def test_replayed_episodes_equal_gymnasiums(kind, num, steps, share):
     ours = episodes.replay(episodes.environment(kind), seeds, kind.split()[0], steps, QUICK)
     theirs = {name: x[seeds] for name, x in theirs.items()}
     # The physics is chaotic on the ground: Gymnasium's own episodes differ if they start 1e-6 apart.
-    assert np.mean(ours["length"] == theirs["length"]) >= share
+    same = ours["length"] == theirs["length"]
+    assert same.mean() >= share
     assert np.mean(np.abs(ours["return"] - theirs["return"]) < 1) >= share
     for outcome in ("lost", "asleep"):
         assert np.mean(ours[outcome] == theirs[outcome]) >= 0.9
+    close = same & (np.abs(ours["return"] - theirs["return"]) < 1)
+    error = np.abs(ours["return"] - theirs["return"])[close].max()
+    length = theirs["length"][close].sum()
+    certify(IDS["continuous" in kind], "gymnasium 1.3.0", episodes=close.sum(), steps=length, tolerance=1, error=error)
 
 
 def test_wind_blows_in_gymnasiums_pattern_until_a_leg_touches_the_ground():
@@ -73,21 +78,21 @@ def test_heights_and_winds_are_uniform():
 
 
 def test_params_differ_by_lane():
-    env = jaxenv.make(LUNAR_LANDER, 2, gravity=jnp.array([-10.0, -2.0]), start_force=0.0)
+    env = jaxenv.make("LunarLander-v3", 2, gravity=jnp.array([-10.0, -2.0]), start_force=0.0)
     _, timestep = env.reset(jax.random.key(0))
     speeds = np.asarray(timestep.observation[:, 3])
     np.testing.assert_allclose(speeds[0] / speeds[1], 5, rtol=1e-3)
 
 
-def test_specs_equal_gymnasiums():
+def test_specs_and_registry_rows_equal_gymnasiums():
     gymnasium = pytest.importorskip("gymnasium")
-    for continuous, ours in SPECS.items():
-        theirs = gymnasium.spec(ours.id)
+    for continuous, id in IDS.items():
+        theirs, ours = gymnasium.spec(id), jaxenv.spec(id)
         assert ours.max_episode_steps == theirs.max_episode_steps
         assert ours.reward_threshold == theirs.reward_threshold
-        assert jaxenv.make(ours).unwrapped.continuous == continuous
+        assert jaxenv.make(id).unwrapped.continuous == continuous
     high = np.array([2.5, 2.5, 10, 10, 2 * np.pi, 10, 1, 1], np.float32)
-    spec = jaxenv.make(LUNAR_LANDER).observation_spec()
+    spec = jaxenv.make("LunarLander-v3").observation_spec()
     np.testing.assert_allclose(spec.maximum, high)
     np.testing.assert_allclose(spec.minimum, np.where(np.arange(8) < 6, -high, 0))
 
