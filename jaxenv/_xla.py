@@ -166,10 +166,16 @@ def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> C
         rest = iter(arrays)
         return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
 
-    on_scalars, on_arrays = jax.jit(elementwise, inline=True), jax.jit(elementwise)
+    on_arrays = jax.jit(elementwise)
+
+    @functools.cache
+    def on_scalars(kinds):
+        scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
+        program, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
+        return program, *tree.flatten(results)
 
     def reduction(*arrays):
-        kinds, results = tree.flatten(jax.eval_shape(on_scalars, *(jax.ShapeDtypeStruct((), x.dtype) for x in arrays)))
+        program, kinds, results = on_scalars(tuple(x.dtype for x in arrays))
         # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
         operands, free, places = list(arrays), list(range(len(arrays))), []
         for kind in kinds:
@@ -182,7 +188,7 @@ def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> C
         operands.append(jnp.ones_like(arrays[0], bool))
         rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
         starts = tuple(np.zeros((), x.dtype) for x in operands)
-        out = jax.lax.reduce(rows, starts, _reducer(on_scalars, len(arrays), tuple(places)), (0,))
+        out = jax.lax.reduce(rows, starts, _reducer(program, len(arrays), tuple(places)), (0,))
         # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
         out = jax.lax.optimization_barrier(out)
         return results.unflatten([out[place] for place in places])
@@ -199,17 +205,39 @@ def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> C
 
 
 @functools.lru_cache(maxsize=256)
-def _reducer(function: Callable, num_arguments: int, places: tuple[int, ...]) -> Callable:
-    """Replaces what is reduced by the function of the first element."""
+def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable:
+    """Replaces what is reduced by the results of a program of the first element."""
 
     def reducer(row, element):
         first = ~row[-1]
         out = list(row)
-        for place, x in zip(places, tree.flatten(function(*element[:num_arguments]))[0], strict=True):
-            out[place] = jnp.where(first, x, row[place])
+        results = _without_calls(program.jaxpr, program.consts, element[:num_arguments])
+        for place, x in zip(places, results, strict=True):
+            out[place] = jax.lax.select(first, x, row[place])
         return *out[:-1], element[-1]
 
     return reducer
+
+
+def _without_calls(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
+    """The results of a program, with the bodies of jitted functions such as ``jnp.where`` in their places.
+
+    A pass of StableHLO (jaxlib 0.10.2) crashes at a reduction that nothing reads and whose reducer calls functions.
+    """
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+
+    def read(x):
+        return x.val if hasattr(x, "val") else values[x]
+
+    for equation in jaxpr.eqns:
+        given = [read(x) for x in equation.invars]
+        if (body := equation.params.get("jaxpr")) is not None:
+            results = _without_calls(body.jaxpr, body.consts, given)
+        else:
+            out = equation.primitive.bind(*given, **equation.params)
+            results = out if equation.primitive.multiple_results else [out]
+        values.update(zip(equation.outvars, results, strict=True))
+    return [read(x) for x in jaxpr.outvars]
 
 
 def _always() -> jax.Array:

@@ -118,6 +118,15 @@ class Task(Environment):
         return False
 
     @property
+    def rounding(self) -> float:
+        """The largest difference of floats, absolute and relative, between two compilations of one step.
+
+        The conformance kit compares with it. Larger for a step that amplifies rounding errors, such as a solver that
+        stops before it has converged.
+        """
+        return 1e-5
+
+    @property
     def smooth(self) -> bool:
         """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
         return False

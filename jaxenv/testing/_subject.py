@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
-from jaxenv.testing._compare import take_steps
+from jaxenv.testing._compare import ROUNDING, take_steps
 from jaxenv.testing._other_process import Reply, ask
 from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample_actions, start
 from jaxenv.testing._rollout import EagerRun, Rollout
@@ -95,6 +95,11 @@ class Subject:
             for layer in layers(self.stack)
             for name, reason in layer.opt_outs.items()
         }
+
+    @property
+    def rounding(self) -> float:
+        """The largest difference of floats, absolute and relative, between two compilations of one step."""
+        return max(ROUNDING, getattr(self.stack.unwrapped, "rounding", ROUNDING))
 
     @property
     def lanes_are_independent(self) -> bool:

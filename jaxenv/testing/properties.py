@@ -127,8 +127,9 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "no_callback": "environments computed on the host, and films",
     "vmap_equals_loop": "environments computed on the host",
     "gradients_sound": "functions without a gradient",
-    "sharding_invariant": "state shared by the batch, films of one lane, third-party loops that run until the last "
-    "lane has finished, or third-party branches and loops that shard_map cannot type",
+    "sharding_invariant": "state shared by the batch, films of one lane, loops that gather rows of several lanes, "
+    "third-party loops that run until the last lane has finished, or third-party branches and loops that shard_map "
+    "cannot type",
     "batch_equals_single_lanes": "state shared by the batch",
     "permutation_equivariant": "state shared by the batch",
     "lane_independent": "state shared by the batch",

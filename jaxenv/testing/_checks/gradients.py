@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.task import Task
-from jaxenv.testing._compare import ROUNDING, first, location, require_equal, require_finite, to_numpy
+from jaxenv.testing._compare import first, location, require_equal, require_finite, to_numpy
 from jaxenv.testing._programs import sample_actions
 from jaxenv.testing._stacks import with_strategy
 from jaxenv.testing._subject import Subject
@@ -29,7 +29,7 @@ def checkpoint_invariant(subject: Subject) -> None:
     )
     # Rounding errors grow with the gradients of a whole rollout.
     labels = ("without jax.checkpoint", "with it")
-    require_equal(plain, checkpointed, labels, tolerance=100 * ROUNDING, axes=())
+    require_equal(plain, checkpointed, labels, tolerance=100 * subject.rounding, axes=())
 
 
 def gradients_sound(subject: Subject) -> str:
@@ -49,7 +49,7 @@ def gradients_sound(subject: Subject) -> str:
     env, *actual = to_numpy(_step_gradients(with_strategy(subject.stack, other), rollout.before, rollout.actions))
     actual = (with_strategy(env, subject.auto_reset.reset_strategy), *actual)
     labels = (f"with {subject.strategy}", f"with {other}")
-    require_equal(expected, actual, labels, context="gradients", tolerance=100 * ROUNDING, axes=())
+    require_equal(expected, actual, labels, context="gradients", tolerance=100 * subject.rounding, axes=())
     task = subject.original.unwrapped
     smooth = isinstance(task, Task) and task.smooth
     return _require_equal_differences(subject) if smooth else "finite, cut at restarts"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.environment import Environment
 from jaxenv.task import Task
-from jaxenv.testing._compare import ROUNDING, is_key, require_equal, take_steps, to_numpy
+from jaxenv.testing._compare import is_key, require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
 from jaxenv.testing._rollout import Rollout, attributes
@@ -62,7 +62,7 @@ def _require_same_elsewhere(subject: Subject) -> str:
         # Another program may round differently on each of the steps.
         numbers = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
         expected, actual = (jax.tree.unflatten(structure, x) for x in (numbers, reply.values))
-        require_equal(expected, actual, labels, tolerance=100 * ROUNDING)
+        require_equal(expected, actual, labels, tolerance=100 * subject.rounding)
     return "in another process too"
 
 

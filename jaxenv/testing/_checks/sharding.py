@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv.environment import Environment
 from jaxenv.partition_specs import partition_specs
-from jaxenv.testing._compare import ROUNDING, require_equal, take_lanes, to_numpy
+from jaxenv.testing._compare import require_equal, take_lanes, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LANES, with_strategy
 from jaxenv.testing._subject import Subject
@@ -53,7 +53,7 @@ def sharding_invariant(subject: Subject) -> str:
             if found := [name for name in _COLLECTIVES if name in compiled.as_text()]:
                 raise Failure(f"the step on {count} devices with {strategy} contains {found[0]}")
             labels = ("on one device", f"on {count} devices with {strategy}")
-            require_equal(expected, to_numpy(compiled(*placed)), labels, tolerance=ROUNDING, first_step=1)
+            require_equal(expected, to_numpy(compiled(*placed)), labels, tolerance=subject.rounding, first_step=1)
     return f"{' and '.join(map(str, _DEVICES))} devices"
 
 

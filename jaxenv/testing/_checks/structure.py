@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import ROUNDING, is_key, leaf_name, require_equal, to_numpy
+from jaxenv.testing._compare import is_key, leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES
@@ -98,7 +98,7 @@ def x64_invariant(subject: Subject) -> None:
         for method, a, b in zip(("reset", "step"), narrow, wide, strict=True):
             _require_same_types(method, a, f"{method} with x64", b)
         replayed = to_numpy(replay(subject.stack, rollout.before, rollout.actions))
-    require_equal(rollout.after, replayed, ("without x64", "with x64"), tolerance=ROUNDING, first_step=1)
+    require_equal(rollout.after, replayed, ("without x64", "with x64"), tolerance=subject.rounding, first_step=1)
 
 
 def strict_promotion(subject: Subject) -> None:

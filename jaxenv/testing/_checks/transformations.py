@@ -13,7 +13,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._declared import Declared, map_declared
 from jaxenv.rollout import random_policy, unroll
-from jaxenv.testing._compare import ROUNDING, leaf_name, require_equal, stack, take_steps, to_numpy
+from jaxenv.testing._compare import leaf_name, require_equal, stack, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, equations, lane_numbers, replay, seeded_start, start, step
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES, MANY_LANES
@@ -26,9 +26,9 @@ def jit_equals_eager(subject: Subject) -> None:
     """Compiled ``reset`` and ``step`` return what they return eagerly."""
     eager, labels = subject.eager, ("eagerly", "under jit")
     compiled = seeded_start(eager.env, subject.key, lane_numbers(LANES))
-    require_equal(eager.resets[0], compiled, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+    require_equal(eager.resets[0], compiled, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
     compiled = step(eager.env, *eager.given)
-    require_equal(eager.steps[0], compiled, labels, context="step", tolerance=ROUNDING, axes=("lane",))
+    require_equal(eager.steps[0], compiled, labels, context="step", tolerance=subject.rounding, axes=("lane",))
 
 
 def one_trace(subject: Subject) -> None:
@@ -88,7 +88,7 @@ def scan_equals_loop(subject: Subject) -> None:
     env, rollout = subject.stack, subject.rollout
     looped = [step(env, *take_steps((rollout.before, rollout.actions), t)) for t in range(subject.num_steps)]
     expected = jax.tree.map(lambda *x: np.stack(x), *map(to_numpy, looped))
-    require_equal(expected, rollout.after, ("in a loop", "in a scan"), tolerance=ROUNDING, first_step=1)
+    require_equal(expected, rollout.after, ("in a loop", "in a scan"), tolerance=subject.rounding, first_step=1)
 
 
 def loop_compatible(subject: Subject) -> None:
@@ -140,9 +140,9 @@ def vmap_equals_loop(subject: Subject) -> None:
         first = start(env, subject.keys[i], lane_numbers(LANES))
         after = replay(env, rollout.before, rollout.actions)
         actual = to_numpy(take_steps(starts, i))
-        require_equal(first, actual, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+        require_equal(first, actual, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
         actual = to_numpy(take_steps(replayed, i))
-        require_equal(after, actual, labels, context="step", tolerance=ROUNDING, first_step=1)
+        require_equal(after, actual, labels, context="step", tolerance=subject.rounding, first_step=1)
 
 
 def _lower_float(d: Declared) -> Any:
@@ -194,5 +194,5 @@ def unroll_in_halves(subject: Subject) -> None:
     (*end, _), second = compiled(env, *middle, half)
     halves = jax.tree.map(lambda a, b: np.concatenate([a, b]), to_numpy(first), to_numpy(second))
     labels = ("in one unroll", "in two")
-    require_equal(whole, halves, labels, tolerance=ROUNDING)
-    require_equal(last, end, labels, context="carry", tolerance=ROUNDING, axes=("lane",))
+    require_equal(whole, halves, labels, tolerance=subject.rounding)
+    require_equal(last, end, labels, context="carry", tolerance=subject.rounding, axes=("lane",))

@@ -11,7 +11,7 @@ from jaxenv import _actions, tree
 from jaxenv.environment import Environment
 from jaxenv.testing._checks.structure import require_rows_match_specs
 from jaxenv.testing._checks.values import require_within_bounds
-from jaxenv.testing._compare import ROUNDING, first, location, require_equal, take_steps, to_numpy
+from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
@@ -55,12 +55,12 @@ def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
     inside, outside = (to_numpy(start(env, subject.keys[0], _lane_ids())[1]) for env in (layer.env, layer))
     unowned = _without_owned(layer, inside, outside)
-    require_equal(*unowned, labels, context="reset", tolerance=ROUNDING, axes=("lane",))
+    require_equal(*unowned, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
     actions = sample_actions(layer, subject.key, subject.num_steps)
     outside = to_numpy(replay(layer, states, actions)[1])
     inside = to_numpy(replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1])
     unowned = _without_owned(layer, inside, outside)
-    require_equal(*unowned, labels, context="step", tolerance=ROUNDING, first_step=1)
+    require_equal(*unowned, labels, context="step", tolerance=subject.rounding, first_step=1)
 
 
 def _lane_ids() -> np.ndarray:
@@ -164,7 +164,7 @@ def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
         rows = jax.tree.map(lambda x, y: y.reshape(x.shape) if x.size == y.size else y, expected[1], rows)
         actual = (noop.inner(states), rows)
         labels = (f"inside {name}", "outside of it")
-        require_equal(expected, actual, labels, context=context, tolerance=ROUNDING, first_step=first_step)
+        require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, first_step=first_step)
 
     expected = to_numpy(start(layer.env, subject.keys[0], _lane_ids()))
     reset = take_steps((rollout.states, rollout.rows), slice(None, 1))
@@ -287,12 +287,12 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
 
     def require(expected: Tree, actual: Tree, what: str, where: np.ndarray) -> None:
         labels = ("step by step", f"with {name}")
-        require_equal(expected, actual, labels, name=what, tolerance=ROUNDING, where=where, first_step=1)
+        require_equal(expected, actual, labels, name=what, tolerance=subject.rounding, where=where, first_step=1)
 
     generous = tree.rebuild(level, env=tree.rebuild(core, pay=np.float32(1000)))
     labels = ("where steps past the end pay 0", "where they pay 1000")
     _, paid = replay(generous, states, rollout.actions)
-    require_equal(rows, paid, labels, context=name, tolerance=ROUNDING, where=stepped, first_step=1)
+    require_equal(rows, paid, labels, context=name, tolerance=subject.rounding, where=stepped, first_step=1)
     require(final, level.inner(after), "state", stepped)
     if not level.removes_ends:
         require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
