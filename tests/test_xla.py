@@ -64,3 +64,72 @@ def test_an_image_in_its_own_kernels_traces_over_a_mesh(kind):
         np.testing.assert_array_equal(jax.jit(expanded)(words), expected)
         shards = jax.shard_map(expanded, mesh=mesh, in_specs=lanes, out_specs=lanes)
         np.testing.assert_array_equal(jax.jit(shards)(words), expected)
+
+
+def sine_and_more(x, index, flag, limit):
+    total = jnp.where(flag, jnp.sin(x) + index.astype(jnp.float32), x)
+    return {"sum": total, "large": total > limit}, index + flag.astype(jnp.int32)
+
+
+def arguments():
+    x = jnp.linspace(-2, 2, 12).reshape(3, 4)
+    return x, jnp.arange(3, dtype=jnp.int32)[:, None], x > 0.5
+
+
+def in_one_kernel(x, index, flag):
+    return _xla.in_one_kernel(sine_and_more, x, index, flag, np.float32(1))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, lambda f: jax.jit(jax.vmap(f))])
+def test_a_function_in_one_kernel_has_the_results_of_the_function(transform):
+    expected = sine_and_more(*arguments(), np.float32(1))
+    actual = transform(in_one_kernel)(*arguments())
+    jax.tree.map(np.testing.assert_allclose, actual, expected)
+    jax.tree.map(lambda a, b: np.testing.assert_equal((a.dtype, a.shape), (b.dtype, (3, 4))), actual, expected)
+
+
+def test_a_function_in_one_kernel_compiles_to_one():
+    program = jax.jit(in_one_kernel).lower(*arguments()).compile().as_text()
+    assert program.count(" fusion(") == 1
+
+
+def test_a_function_in_one_kernel_has_its_derivatives():
+    x, index, flag = arguments()
+    inside = jax.grad(lambda x: jnp.sum(in_one_kernel(x, index, flag)[0]["sum"]))(x)
+    np.testing.assert_allclose(inside, np.where(flag, np.cos(x), 1), rtol=1e-6)
+
+
+def test_results_of_one_kernel_that_nothing_reads_compile():
+    def unread(x, index, flag):
+        in_one_kernel(x, index, flag)
+        return x + 1
+
+    def unread_after_checkpoint(x, index, flag):
+        return jnp.sum(jax.checkpoint(lambda x: in_one_kernel(jax.lax.stop_gradient(x), index, flag)[0]["sum"] * x)(x))
+
+    np.testing.assert_array_equal(jax.jit(unread)(*arguments()), arguments()[0] + 1)
+    assert jnp.isfinite(jax.jit(jax.grad(unread_after_checkpoint))(*arguments())).all()
+
+
+def squared_often(x, y):
+    for _ in range(60):
+        x, y = x * y - x, x + y * np.float32(0.5)
+    return x, y, x
+
+
+def test_one_kernel_of_many_shared_values_compiles_in_time():
+    # A pass that follows every path through the function would never end.
+    small = jnp.full(5, 0.25)
+    result = jax.jit(lambda x: _xla.in_one_kernel(squared_often, x, x)[1])(small)
+    np.testing.assert_allclose(result, squared_often(small, small)[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
+def test_one_kernel_traces_over_a_mesh(kind):
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(kind,))
+    lanes = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
+    x, index, flag = arguments()
+    with jax.set_mesh(mesh):
+        given = [jax.device_put(a, lanes) for a in (x, jnp.broadcast_to(index, x.shape), flag)]
+        expected = sine_and_more(x, index, flag, np.float32(1))
+        jax.tree.map(np.testing.assert_allclose, jax.jit(in_one_kernel)(*given), expected)
