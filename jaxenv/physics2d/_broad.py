@@ -115,7 +115,8 @@ def matched(edge: Any, age: Any, count: Any, keys: Pair, old: Sequence[Contacts]
     """
     touched: Any = edge < -1  # False
     zero = np.float32(0)
-    normal, tangent = [zero, zero], [zero, zero]
+    normal: list[Any] = [zero, zero]
+    tangent: list[Any] = [zero, zero]
     for contact in old:
         same = _same(edge, contact)
         touched = touched | (same & (contact.count > 0))

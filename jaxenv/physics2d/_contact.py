@@ -108,13 +108,12 @@ def warm_start(constraint: Constraint, impulses: Impulses, velocity: Triple, mas
     return velocity
 
 
-def solve_velocity(
-    c: Constraint, impulses: Impulses, velocity: Triple, masses: Masses
-) -> tuple[Impulses, Triple]:
+def solve_velocity(c: Constraint, impulses: Impulses, velocity: Triple, masses: Masses) -> tuple[Impulses, Triple]:
     """One iteration: friction of each point, then the normal impulses of both (SolveVelocityConstraints)."""
     system = _system(c, masses)
     tangent = c.normal[1], -c.normal[0]
     normal_impulse, tangent_impulse = impulses.normal, list(impulses.tangent)
+    change: Any
     for i in range(2):
         speed = dot(point_velocity(velocity, c.arms[i]), tangent)
         bound = masses.friction * normal_impulse[i]
@@ -129,9 +128,7 @@ def solve_velocity(
     both = _block_solution(system, normal_impulse, speeds)
     first = jnp.where(system.block, both[0], one)
     second = jnp.where(system.block, both[1], normal_impulse[1])
-    first, second = (
-        jnp.where(c.count > 0, x, old) for x, old in zip((first, second), normal_impulse, strict=True)
-    )
+    first, second = (jnp.where(c.count > 0, x, old) for x, old in zip((first, second), normal_impulse, strict=True))
     change = first - normal_impulse[0], second - normal_impulse[1]
     size = change[0] + change[1]
     torque = system.arm_normal[0] * change[0] + system.arm_normal[1] * change[1]

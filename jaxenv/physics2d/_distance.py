@@ -191,8 +191,8 @@ def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, la
     before = _separation(sweep, axis, index_a, index_b, time)
     failed = open_ & (before < TARGET - TOLERANCE)
     reached = open_ & ~failed & (before <= TARGET + TOLERANCE)
-    ends = apart | failed | reached
-    return open_ & ~failed & ~reached, jnp.where(advanced, later, time), reached, ends, (index_a, index_b), (before, after)
+    ends, time = apart | failed | reached, jnp.where(advanced, later, time)
+    return open_ & ~failed & ~reached, time, reached, ends, (index_a, index_b), (before, after)
 
 
 def _root(scene: Scene, motion: Motion, axis: Axis, features, times, separations, active: jax.Array) -> jax.Array:
@@ -209,7 +209,8 @@ def _narrow(scene: Scene, motion: Motion, axis: Axis, features, count, open_, lo
     span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
     secant = low + (TARGET - at_low) * (high - low) / span
     time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))
-    value = _separation(Sweep(scene, motion), axis, *features, time)
+    index_a, index_b = features
+    value = _separation(Sweep(scene, motion), axis, index_a, index_b, time)
     done = open_ & (jnp.abs(value - TARGET) < TOLERANCE)
     open_ = open_ & ~done
     up, down = open_ & (value > TARGET), open_ & (value <= TARGET)

@@ -158,7 +158,8 @@ def _solve_positions(scene: Scene, body, manifolds: Sequence[Manifold], pose: Tr
 
 def _position_iteration(scene: Scene, body, manifolds: Sequence[Manifold], done, pose: Triple) -> tuple[Any, Triple]:
     centre, masses = scene.centre(body), masses_of(scene, body)
-    least, moved = np.float32(0), pose
+    least: Any = np.float32(0)
+    moved = pose
     for manifold in manifolds:
         moved, found = contact.solve_position(manifold, moved, centre, masses, TOI_BAUMGARTE)
         least = jnp.minimum(least, found)

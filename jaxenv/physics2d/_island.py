@@ -1,7 +1,7 @@
 """The constraints of one step and the iterations over them: b2Island.
 
-Functions named in `in_one_kernel` are elementwise over the lanes. They take a tuple of bodies, joints or contacts, whose
-entries are arrays ``[B]``. Each kernel does as much as it can: what it stores is memory traffic, what it computes is not.
+The functions given to `in_one_kernel` are elementwise over the lanes. They take tuples of bodies, joints or contacts,
+whose entries are arrays ``[B]``. Each kernel does as much as it can, because storing costs more than computing.
 """
 
 import functools
@@ -63,11 +63,10 @@ class Solver:
             for constraint, push in zip(contacts[-1], own, strict=True):
                 bodies[i] = _contact.warm_start(constraint, push, bodies[i], masses)
         for solver, old in zip(self.hinges, joints, strict=True):
-            constraint, impulses = solver.prepare((poses[solver.a][2], poses[solver.b][2]), old)
-            bodies[solver.a], bodies[solver.b] = solver.apply(
-                constraint, impulses, (bodies[solver.a], bodies[solver.b])
-            )
-            hinges.append(constraint)
+            hinge, impulses = solver.prepare((poses[solver.a][2], poses[solver.b][2]), old)
+            two = bodies[solver.a], bodies[solver.b]
+            bodies[solver.a], bodies[solver.b] = solver.apply(hinge, impulses, two)
+            hinges.append(hinge)
             kept.append(impulses)
         pushes = tuple(tuple(own) for own in pushes)
         return Island(tuple(bodies), tuple(kept), pushes, tuple(hinges), tuple(contacts))
@@ -103,7 +102,7 @@ class Solver:
         manifolds: Sequence[Sequence[Manifold]],
         iterations: int,
     ) -> tuple[tuple[Triple, ...], jax.Array]:
-        """Poses after iterations until the errors of a lane are within the slops; and whether they are, bool ``[B]``."""
+        """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
 
         def step(carry):
             count, *moving = carry
@@ -117,9 +116,7 @@ class Solver:
         bodies, good = list(poses), done | True
         for i, masses, slots in zip(self._touching(manifolds), self.masses, manifolds, strict=False):
             for manifold in slots:
-                bodies[i], least = _contact.solve_position(
-                    manifold, bodies[i], self.scene.centre(i), masses, BAUMGARTE
-                )
+                bodies[i], least = _contact.solve_position(manifold, bodies[i], self.scene.centre(i), masses, BAUMGARTE)
                 good = good & (least >= np.float32(-3) * LINEAR_SLOP)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
             (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(

@@ -76,6 +76,7 @@ def _packed(values: Any) -> tuple[list[jax.Array], Callable]:
 
     def unpack(packed):
         sources = iter(packed[0]), iter(packed[1])
-        return structure.unflatten([next(sources[int(not r)]).astype(kind) for r, kind in zip(real, kinds, strict=True)])
+        each = zip(real, kinds, strict=True)
+        return structure.unflatten([next(sources[int(not r)]).astype(kind) for r, kind in each])
 
     return [jnp.stack(floats), jnp.stack(whole)], unpack

@@ -49,7 +49,8 @@ def pick(index: Any, values: Sequence[Any]) -> Any:
 
 def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
     """The smallest of some values, and the index of the first that is as small, int32."""
-    least, index = values[0], np.int32(0)
+    least: Any = values[0]
+    index: Any = np.int32(0)
     for i, value in enumerate(values[1:], 1):
         less = value < least
         least, index = jnp.minimum(least, value), jnp.where(less, np.int32(i), index)

@@ -111,9 +111,7 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     keys = (fill(none, n, num_edges),) * 2
     absent = fill(np.int32(-1), n, num_edges)
     contacts = Contacts(absent, absent, fill(none, n, num_edges), keys, Impulses(pair, pair))
-    box = _broad.bounds(
-        corners_of(scene, np.arange(n)[:, None]).vertex, jax.tree.map(wide, transform)
-    )
+    box = _broad.bounds(corners_of(scene, np.arange(n)[:, None]).vertex, jax.tree.map(wide, transform))
     return World(
         pose=(wide(centre[0]), wide(centre[1]), wide(origin[2])),
         velocity=(fill(zero, n),) * 3,
@@ -209,8 +207,8 @@ def _collide(scene: Scene, world: World, chain: Chain):
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None]
     edge, segment = _broad.window(chain, world.pose[0], world.contacts.edge.shape[1])
 
-    candidates = _slots((edge, segment))
-    return in_one_kernel(_updated, scene, body, world.pose, world.fat, world.touched, candidates, _slots(world.contacts))
+    slots = _slots((edge, segment)), _slots(world.contacts)
+    return in_one_kernel(_updated, scene, body, world.pose, world.fat, world.touched, *slots)
 
 
 def _updated(scene: Scene, body, pose: Triple, fat: Box, touched, candidates, old: Sequence[Contacts]):
