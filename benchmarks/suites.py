@@ -20,6 +20,7 @@ import jaxenv
 from benchmarks import command
 from jaxenv._make import SUITES
 from jaxenv.cli._arguments import one_line
+from jaxenv.testing.properties import HOST_OPT_OUTS
 
 # The ids of each suite that are checked by default: quick ones that differ in what they exercise.
 CHECKED = {
@@ -95,7 +96,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
         loaded += "" if row["known"] == row["ids"] else f" tried, {row['known']} known"
         first = [row["suite"], row["version"], loaded]
         for id, found in row["checked"].items():
-            names = [", ".join(found.get(status, ())) or "-" for status in ("failed", "opted out")]
+            names = [names_of(found.get(status, ())) for status in ("failed", "opted out")]
             cells = [*first, f"`{id}`", str(len(found.get("passed", ()))), *names]
             lines.append(f"| {' | '.join(cells)} |")
             first = ["", "", ""]
@@ -103,6 +104,15 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             lines.append(f"| {' | '.join([*first, '-', '-', '-', '-'])} |")
     notes = [f"note: {note}" for row in rows for note in row["notes"]]
     return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
+
+
+def names_of(properties: Sequence[str]) -> str:
+    """The properties as text; those that no environment outside JAX has are counted."""
+    host = [name for name in properties if name in HOST_OPT_OUTS]
+    if len(host) == len(HOST_OPT_OUTS):
+        properties = [name for name in properties if name not in host]
+        properties = [*properties, f"{len(host)} that need JAX"]
+    return ", ".join(properties) or "-"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_lanes, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
 from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._source import described
@@ -28,9 +28,9 @@ def batch_equals_single_lanes(subject: Subject) -> None:
         single = subject.stack.take(jnp.array([lane], jnp.int32))
         alone = start(single, subject.keys[0][lane : lane + 1], lane_numbers(LANES)[lane : lane + 1])
         batched = take_lanes(rollout.start, slice(lane, lane + 1), axis=0)
-        require_equal(alone, batched, labels, context=f"start of lane {lane}", tolerance=ROUNDING, axes=())
+        require_equal(alone, batched, labels, context=f"start of lane {lane}", tolerance=subject.rounding, axes=())
     alone = _replay_lane_by_lane(subject.stack, rollout)
-    require_equal(alone, rollout.after, labels, tolerance=ROUNDING, first_step=1)
+    require_equal(alone, rollout.after, labels, tolerance=subject.rounding, first_step=1)
 
 
 def _replay_lane_by_lane(env: Environment, rollout: Rollout) -> Tree:
@@ -50,9 +50,9 @@ def permutation_equivariant(subject: Subject) -> None:
     env = subject.stack.take(jnp.asarray(order, jnp.int32))
     permuted = start(env, subject.keys[0][order], lane_numbers(LANES)[order])
     expected = take_lanes(rollout.start, order, axis=0)
-    require_equal(expected, permuted, labels, context="start", tolerance=ROUNDING, axes=("lane",))
+    require_equal(expected, permuted, labels, context="start", tolerance=subject.rounding, axes=("lane",))
     permuted = replay(env, *take_lanes((rollout.before, rollout.actions), order))
-    require_equal(take_lanes(rollout.after, order), permuted, labels, tolerance=ROUNDING, first_step=1)
+    require_equal(take_lanes(rollout.after, order), permuted, labels, tolerance=subject.rounding, first_step=1)
 
 
 def lane_independent(subject: Subject) -> str:
@@ -142,9 +142,9 @@ def any_number_of_lanes(subject: Subject) -> str:
         labels = (f"in {LANES} lanes", f"in {count} {'lane' if count == 1 else 'lanes'}")
         started = start(env, subject.keys[0][index], index.astype(np.int32))
         expected = take_lanes(subject.rollout.start, index, axis=0)
-        require_equal(expected, started, labels, context="start", tolerance=ROUNDING, axes=("lane",))
+        require_equal(expected, started, labels, context="start", tolerance=subject.rounding, axes=("lane",))
         actual = replay(env, *take_lanes((states, actions), index))
-        require_equal(take_lanes(few, index), actual, labels, tolerance=ROUNDING, first_step=1)
+        require_equal(take_lanes(few, index), actual, labels, tolerance=subject.rounding, first_step=1)
     try:
         empty = subject.original.take(jnp.zeros(0, jnp.int32))
         jax.eval_shape(lambda env, keys: env.reset(keys), empty, subject.keys[0][:0])
@@ -179,13 +179,13 @@ def growth_invariant(subject: Subject) -> None:
         few = seeded_start(subject.with_numbers(numbers), subject.key, numbers)
         context = f"start of {LANES} lanes from lane {lane} on"
         require_equal(
-            few, take_lanes(many, numbers, axis=0), labels, context=context, tolerance=ROUNDING, axes=("lane",)
+            few, take_lanes(many, numbers, axis=0), labels, context=context, tolerance=subject.rounding, axes=("lane",)
         )
     index = np.arange(MANY_LANES) % LANES
     env = subject.stack.take(jnp.asarray(index, jnp.int32))
     few, states, actions = _first_steps(subject, MANY_LANES)
     many = to_numpy(replay(env, *take_lanes((states, actions), index)))
-    require_equal(few, take_lanes(many, slice(LANES)), labels, tolerance=ROUNDING, first_step=1)
+    require_equal(few, take_lanes(many, slice(LANES)), labels, tolerance=subject.rounding, first_step=1)
 
 
 def wrong_actions_refused(subject: Subject) -> None:
@@ -230,13 +230,13 @@ def scalar_equals_per_lane(subject: Subject) -> str:
         raise Failure(_refused_per_lane(subject.stack, names, error)) from None
     replayed = replay(spread, rollout.before, rollout.actions)
     labels = ("with shared values", "with values per lane")
-    require_equal(rollout.after, replayed, labels, tolerance=ROUNDING, first_step=1)
+    require_equal(rollout.after, replayed, labels, tolerance=subject.rounding, first_step=1)
     if subject.lanes_are_independent:
         varied, _ = per_lane(subject.stack, varied=True)
         together = replay(varied, rollout.before, rollout.actions)
         alone = _replay_lane_by_lane(varied, rollout)
         labels = ("alone", "next to lanes with other values")
-        require_equal(alone, together, labels, tolerance=ROUNDING, first_step=1)
+        require_equal(alone, together, labels, tolerance=subject.rounding, first_step=1)
     return ", ".join(names)
 
 

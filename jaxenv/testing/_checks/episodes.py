@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.random import Clock
-from jaxenv.testing._compare import ROUNDING, require_equal, require_nowhere, take_lanes, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import replay, sample_actions, start
 from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
@@ -89,7 +89,7 @@ def time_limit_exact(subject: Subject) -> str:
         raise Failure("no lane reached the limit, the check needs one")
     labels = ("below TimeLimit", "above it")
     expected, actual = (_without_owned(r, limit.terminal) for r in (below, rows))
-    require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
+    require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
     require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
     require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
     _require_exact_when_late(limit, states, actions)
@@ -193,18 +193,18 @@ def boundary_keeps_step(subject: Subject) -> str:
         if mode == "same_step":
             shown = rows.env_info["final_observation"]
         for field in _TRANSITION:
-            _require_kept(field, mode, getattr(expected, field), getattr(rows, field), stepped)
-        _require_kept("observation", mode, expected.observation, shown, stepped)
-        _require_kept("observation", mode, expected.observation, rows.observation, stepped & ~last)
+            _require_kept(subject, field, mode, getattr(expected, field), getattr(rows, field), stepped)
+        _require_kept(subject, "observation", mode, expected.observation, shown, stepped)
+        _require_kept(subject, "observation", mode, expected.observation, rows.observation, stepped & ~last)
         for name, value in expected.env_info.items():
             where = stepped & ~last if name in of_state and mode == "same_step" else stepped
-            _require_kept(f"env_info.{name}", mode, value, rows.env_info[name], where)
+            _require_kept(subject, f"env_info.{name}", mode, value, rows.env_info[name], where)
     return f"{count} ends"
 
 
-def _require_kept(name: str, mode: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
+def _require_kept(subject: Subject, name: str, mode: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
     labels = ("without AutoReset", f"in {mode} mode")
-    require_equal(expected, actual, labels, name=name, tolerance=ROUNDING, where=where, first_step=1)
+    require_equal(expected, actual, labels, name=name, tolerance=subject.rounding, where=where, first_step=1)
 
 
 def modes_agree(subject: Subject) -> str:
@@ -220,23 +220,23 @@ def modes_agree(subject: Subject) -> str:
     states, rows = to_numpy(replay(same_step, AutoResetState(inner, ()), rollout.actions))
     begin = to_numpy(start(same_step, subject.keys[0], np.arange(LANES, dtype=np.int32)))
     expected = take_steps(rollout.states.inner, 0)
-    require_equal(expected, begin[0].inner, _MODES, context="start", tolerance=ROUNDING, axes=("lane",))
+    require_equal(expected, begin[0].inner, _MODES, context="start", tolerance=subject.rounding, axes=("lane",))
     stepped = ~np.asarray(rollout.before.ended)
     after_states, after = rollout.after
     for field in _TRANSITION:
-        _require_same(field, getattr(after, field), getattr(rows, field), stepped)
+        _require_same(subject, field, getattr(after, field), getattr(rows, field), stepped)
     of_state = jax.eval_shape(same_step.env.info_of_state, take_steps(inner, 0))
     for name, value in after.env_info.items():
         if name not in of_state:
-            _require_same(f"env_info.{name}", value, rows.env_info[name], stepped)
-    _require_same("final_observation", after.observation, rows.env_info["final_observation"], stepped)
+            _require_same(subject, f"env_info.{name}", value, rows.env_info[name], stepped)
+    _require_same(subject, "final_observation", after.observation, rows.env_info["final_observation"], stepped)
     # After LAST, the next row of the next_step rollout is the FIRST row that same_step mode shows at once.
     last = (stepped & (np.asarray(after.step_type) == LAST))[:-1]
     for name, x, y in (
         ("observation", take_steps(after.observation, slice(1, None)), rows.observation),
         ("state", take_steps(after_states.inner, slice(1, None)), states.inner),
     ):
-        _require_same(name, x, take_steps(y, slice(None, -1)), last)
+        _require_same(subject, name, x, take_steps(y, slice(None, -1)), last)
     return f"{int(last.sum())} ends"
 
 
@@ -256,11 +256,11 @@ def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
             f"with {strategy}" + f", {block} lanes at a time" * (strategy == "compact"),
         )
         actual = replay(env, before, rollout.actions)
-        require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
+        require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
 
 
-def _require_same(name: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
-    require_equal(expected, actual, _MODES, name=name, tolerance=ROUNDING, where=where, first_step=1)
+def _require_same(subject: Subject, name: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
+    require_equal(expected, actual, _MODES, name=name, tolerance=subject.rounding, where=where, first_step=1)
 
 
 def one_step_episodes(subject: Subject) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
@@ -48,13 +48,13 @@ def restart_is_reset(subject: Subject) -> str:
     actual = to_numpy(replay(varied, rollout.before, rollout.actions))
     labels = ("from begin", "from a restart")
     expected, actual = (jax.tree.map(_unless_shared, x, is_leaf=tree.is_shared) for x in (expected, actual))
-    require_equal(expected, actual, labels, tolerance=ROUNDING, where=restarted, first_step=1)
+    require_equal(expected, actual, labels, tolerance=subject.rounding, where=restarted, first_step=1)
     # If restarts equal resets with the given values, then they do with other values, or these were dropped.
     plain, _ = per_lane(level, varied=False)
-    if names and _same_rows(*(_begin(plain, clock, previous) for previous in (None, rollout.before))):
+    if names and _same_rows(subject, *(_begin(plain, clock, previous) for previous in (None, rollout.before))):
         reset, restart = (_begin(varied, clock, previous)[1] for previous in (None, rollout.before))
         labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
-        require_equal(reset, restart, labels, context=context, tolerance=ROUNDING, first_step=1)
+        require_equal(reset, restart, labels, context=context, tolerance=subject.rounding, first_step=1)
     return f"{int(restarted.sum())} restarts"
 
 
@@ -66,9 +66,9 @@ def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep
     )
 
 
-def _same_rows(one: tuple[Tree, TimeStep], other: tuple[Tree, TimeStep]) -> bool:
+def _same_rows(subject: Subject, one: tuple[Tree, TimeStep], other: tuple[Tree, TimeStep]) -> bool:
     try:
-        require_equal(one[1], other[1], ("", ""), tolerance=ROUNDING)
+        require_equal(one[1], other[1], ("", ""), tolerance=subject.rounding)
     except Failure:
         return False
     return True
@@ -128,7 +128,7 @@ def _require_commutes(subject: Subject, layer: LaneWrapper) -> str:
     actual, rows = to_numpy(replay(outside, LaneState(AutoResetState(state.inner, ended), state.own), rollout.actions))
     moved = AutoResetState(LaneState(actual.inner.inner, actual.own), actual.inner.ended)
     labels = (f"with {name} inside AutoReset", "outside of it")
-    require_equal(rollout.after, (moved, rows), labels, tolerance=ROUNDING, first_step=1)
+    require_equal(rollout.after, (moved, rows), labels, tolerance=subject.rounding, first_step=1)
     if layer.rewrites:
         _require_refused(
             lambda: dataclasses.replace(layer, env=AutoReset(core, "same_step")),

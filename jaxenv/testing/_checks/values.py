@@ -8,7 +8,6 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.testing._checks._overflow import require_no_overflow
 from jaxenv.testing._compare import (
-    ROUNDING,
     first,
     location,
     require_equal,
@@ -141,10 +140,12 @@ def actions_clipped(subject: Subject) -> None:
         expected, actual = to_numpy(replay(env, before, nearest)), to_numpy(replay(env, before, outside))
         acted = actual[1].step_type != StepType.FIRST
         labels = ("as passed", "as shown")
-        require_equal(outside, actual[1].prev_action, labels, name="prev_action", where=acted, tolerance=ROUNDING)
+        require_equal(
+            outside, actual[1].prev_action, labels, name="prev_action", where=acted, tolerance=subject.rounding
+        )
         expected, actual = ((states, tree.set_field(rows, "prev_action", ())) for states, rows in (expected, actual))
         labels = ("with the nearest legal action", "with an out-of-range action")
-        require_equal(expected, actual, labels, tolerance=ROUNDING, first_step=1)
+        require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
 
 
 def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
