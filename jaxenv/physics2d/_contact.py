@@ -71,11 +71,6 @@ def prepare(manifold: Manifold, pose: Triple, transform: Transform) -> Constrain
     return Constraint(manifold.count, normal, (first, second))
 
 
-def solved_points(constraint: Constraint, masses: Masses) -> Any:
-    """The number of points that the iterations solve, int32; others keep their impulses."""
-    return _system(constraint, masses).points
-
-
 def _system(c: Constraint, masses: Masses) -> _System:
     tangent = c.normal[1], -c.normal[0]
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
@@ -100,7 +95,7 @@ def _system(c: Constraint, masses: Masses) -> _System:
 def warm_start(constraint: Constraint, impulses: Impulses, velocity: Triple, masses: Masses) -> Triple:
     """Applies the impulses of the step before."""
     tangent = constraint.normal[1], -constraint.normal[0]
-    points = solved_points(constraint, masses)
+    points = _system(constraint, masses).points
     for i in range(2):
         n, t = (jnp.where(i < points, x[i], 0) for x in (impulses.normal, impulses.tangent))
         push = n * constraint.normal[0] + t * tangent[0], n * constraint.normal[1] + t * tangent[1]
