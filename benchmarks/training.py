@@ -61,6 +61,7 @@ PUBLISHED = {
     ("MountainCarContinuous-v0", "sac"): (Published(94.7, 50_000, "SAC"),),
     ("Pendulum-v1", "sac"): (Published(-157.0, 20_000, "SAC"),),
     ("Pendulum-v1", "ppo"): (Published(-172.0, 100_000, "PPO"),),
+    ("LunarLander-v3", "ppo"): (Published(242.1, 1_000_000, "PPO"),),
     ("MiniGrid-Empty-Random-5x5-v0", "ppo"): (Published(0.968, 100_000, "PPO"),),
     ("MiniGrid-DoorKey-5x5-v0", "ppo"): (Published(0.964, 100_000, "PPO"),),
     ("MiniGrid-FourRooms-v0", "ppo"): (Published(0.57, 5_000_000, "PPO"),),

@@ -23,7 +23,7 @@ from jaxenv.physics2d._segment import Manifold
 from jaxenv.physics2d._settings import BAUMGARTE, LINEAR_SLOP
 from jaxenv.physics2d._vector import Transform
 
-_AT_ONCE = 2  # iterations on velocities in one kernel; more run faster and compile slower
+_AT_ONCE = 3  # iterations on velocities in one kernel; more run faster and compile slower
 
 
 @tree.struct

@@ -81,6 +81,16 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "num_evaluations": 8,
         },
+        "LunarLander-v3": {
+            "total_steps": 1_000_000,
+            "num_steps": 512,
+            "num_epochs": 8,
+            "num_minibatches": 64,
+            "learning_rate": 1e-3,
+            "gamma": 0.999,  # an episode of several hundred steps is worth what its last step pays
+            "lambda_": 0.98,
+            "entropy_cost": 0.01,
+        },
         "MiniGrid-Empty-Random-5x5-v0": {
             "total_steps": 100_000,
             "num_minibatches": 8,
