@@ -36,6 +36,8 @@ def compare(
         except Unavailable as error:
             notes.append(str(error))
     samples = measure.sample_interleaved(contestants, repeats)
+    for contestant in contestants:
+        contestant.close()
     rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
     row = {
         "id": id,

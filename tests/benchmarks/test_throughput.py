@@ -68,6 +68,35 @@ def test_gymnasium_rows_that_start_an_episode_are_not_counted_as_steps(run):
     assert theirs["compile_seconds"] is None
 
 
+def test_box2d_runs_in_worker_processes_which_are_closed(run, monkeypatch):
+    # CartPole stands in for Box2D, which may not be installed.
+    gymnasium = pytest.importorskip("gymnasium")
+    closed = []
+
+    def make_vec(id, num_envs, vectorization_mode):
+        assert (id, num_envs, vectorization_mode) == ("CartPole-v1", peers.ASYNC_WORKERS, "async")
+        envs = gymnasium.vector.SyncVectorEnv([gymnasium.envs.classic_control.CartPoleEnv] * num_envs)
+        monkeypatch.setattr(envs, "close_extras", lambda **_: closed.append(True))
+        return envs
+
+    monkeypatch.setattr(gymnasium, "make_vec", make_vec)
+    monkeypatch.setattr(gymnasium.registry["CartPole-v1"], "entry_point", "gymnasium.envs.box2d:Cart")
+    row = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnasium")["rows"][0]
+    assert 0 < row["contestants"]["gymnasium"]["steps"][0] <= peers.ASYNC_WORKERS * STEPS
+    assert closed == [True]
+
+
+def test_box2d_that_is_not_installed_is_a_note(monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+
+    def make_vec(*_, **__):
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed")
+
+    monkeypatch.setattr(gymnasium, "make_vec", make_vec)
+    with pytest.raises(peers.Unavailable, match="cannot make LunarLander-v3: Box2D is not installed"):
+        peers.gymnasium("LunarLander-v3", LANES, STEPS, False)
+
+
 def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatch):
     # Gymnasium's vector environment stands in for EnvPool, whose action space is that of a single lane.
     gymnasium = pytest.importorskip("gymnasium")
