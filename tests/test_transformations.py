@@ -140,6 +140,18 @@ def test_reset_step_and_unroll_survive_export_to_all_platforms(name):
     assert_equal(second.timestep, step(state, first.action)[1], rtol=1e-4)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("id", jaxenv.ids())
+def test_a_rollout_of_every_id_lowers_to_cuda_and_tpu(id):
+    env = jaxenv.make(id, num_envs=4)
+    policy = jaxenv.rollout.random_policy(env)
+    program = export.export(
+        jax.jit(lambda key: jaxenv.unroll(env, policy, *env.reset(key), 8)), platforms=["cuda", "tpu"]
+    )(jax.random.key(0))
+    assert program.platforms == ("cuda", "tpu")
+    assert program.serialize()
+
+
 def open_lanes(env):
     """Shapes of keys, state, TimeStep and action for a number of lanes that is left open."""
     (lanes,) = export.symbolic_shape("lanes")
