@@ -89,8 +89,7 @@ def computed_once(values: T) -> T:
     """Keeps XLA:CPU from recomputing ``values`` in every kernel that reads them; the identity elsewhere.
 
     XLA's CPU back end (jaxlib 0.10.2) has no sound multi-output fusion: it fuses cheap producers into each consumer.
-    In Seaquest some sixty kernels read the moved shots and enemies, and recomputing them made a step 2.5 times as slow
-    and compilation 3 times as long. XLA cannot prove which branch of the ``cond`` runs, because the barrier hides its
+    Elementwise code does better in `in_one_kernel`; this is for values that many different kernels read. XLA cannot prove which branch of the ``cond`` runs, because the barrier hides its
     constant predicate, so the values cross the branch as buffers. A barrier alone is removed before kernels are formed.
     """
 
@@ -152,6 +151,9 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
         The results, arrays of the shape of all arguments together.
     """
     leaves, structure = tree.flatten(arguments)
+    if not any(np.ndim(x) for x in leaves):
+        return function(*arguments)
+    leaves = [x[()] if isinstance(x, np.ndarray) else x for x in leaves]  # arrays of no axis are not hashable
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))

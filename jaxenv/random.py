@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._checks import Range, check_integer, check_order, is_concrete, is_integer
-from jaxenv._xla import separate_if_one_lane
+from jaxenv._xla import in_one_kernel, separate_if_one_lane
 
 Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -236,6 +236,11 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
 def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
     """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``."""
     check_integer("random.separate_bits", "num", num, 0)
+    # A block has two words, which XLA:CPU would compute in two kernels.
+    return in_one_kernel(_separate_bits, stream, num) if num > 1 else _separate_bits(stream, num)
+
+
+def _separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
     blocks = (num + 1) // 2
     pairs = [_block(stream, j) for j in range(blocks)]
     return (*(first for first, _ in pairs), *(second for _, second in pairs[: num - blocks]))

@@ -22,6 +22,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range, check_choice
 from jaxenv._numeric import clip, sin_cos, wrap_angle
+from jaxenv._xla import in_one_kernel
 from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, mix, turn
 from jaxenv.task import Task, Transition
 
@@ -81,10 +82,7 @@ class Acrobot(Task):
         return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, stream):
-        torque = (action - 1).astype(jnp.float32) * self.params.torque
-        state = _runge_kutta(lambda s: _derivative(s, torque, self.params, self.dynamics), state, self.params.dt)
-        state = _within_bounds(state, self.max_rate_1, self.max_rate_2)
-        above = _tip_is_above_line(state)
+        state, above = in_one_kernel(_swung, self, state, action)
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
     def observe(self, state):
@@ -112,6 +110,14 @@ class Acrobot(Task):
 
     def action_spec(self):
         return specs.discrete(3, name="action")
+
+
+def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Array]:
+    """The state after a step, and whether the tip is above the line."""
+    torque = (action - 1).astype(jnp.float32) * env.params.torque
+    state = _runge_kutta(lambda s: _derivative(s, torque, env.params, env.dynamics), state, env.params.dt)
+    state = _within_bounds(state, env.max_rate_1, env.max_rate_2)
+    return state, _tip_is_above_line(state)
 
 
 def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:

@@ -20,6 +20,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
 from jaxenv._numeric import clip, sin_cos
+from jaxenv._xla import in_one_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
 from jaxenv.task import Task, Transition
 
@@ -84,8 +85,7 @@ class CartPole(Task):
         return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, stream):
-        force = jnp.where(action == 1, self.params.force, -self.params.force)
-        state = _euler(state, force, self.params)
+        state = in_one_kernel(_pushed, state, action, self.params)
         fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)
         reward = jnp.where(fallen, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(state.x)
         return Transition(state, reward, terminated=fallen)
@@ -118,7 +118,9 @@ def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array,
     return push - p.polemass_length * theta_acc * cos / p.total_mass, theta_acc
 
 
-def _euler(state: State, force: jax.Array, p: Params) -> State:
+def _pushed(state: State, action: jax.Array, p: Params) -> State:
+    """One step of Euler's method."""
+    force = jnp.where(action == 1, p.force, -p.force)
     x_acc, theta_acc = accelerations(state, force, p)
     return State(
         x=state.x + p.tau * state.x_dot,

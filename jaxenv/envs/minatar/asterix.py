@@ -62,6 +62,7 @@ class Asterix(MinAtar):
     channels = ("player", "enemy", "trail", "gold")
     minimal = "nlurd"
     step_words = 1
+    elementwise = True
 
     def start(self, stream):
         lanes = jnp.zeros(stream.shape, jnp.int32)

@@ -48,6 +48,7 @@ class Breakout(MinAtar):
 
     channels = ("paddle", "ball", "trail", "brick")
     minimal = "nlr"
+    elementwise = True
 
     def start(self, stream):
         from_right = random.bernoulli(stream)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import _xla, random, specs, tree
 from jaxenv._checks import check_choice
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.envs.minatar import _sprites
@@ -62,6 +62,8 @@ class MinAtar(Task):
     channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
     minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order
     step_words: ClassVar[int] = 0  # random words per step, without the one for the sticky action
+    # Whether `draws` and `advance` consist of elementwise operations on leaves [B], so that one kernel computes a step.
+    elementwise: ClassVar[bool] = False
 
     # --- implemented by each game ------------------------------------------------------------------------------------
 
@@ -122,11 +124,18 @@ class MinAtar(Task):
         return tree.rebuild(new, last_action=old.last_action)
 
     def transition(self, state, action, stream):
+        played = type(self)._played
+        if self.elementwise:
+            return Transition(*_xla.in_one_kernel(played, self, state, action, stream))
+        return Transition(*played(self, state, action, stream))
+
+    def _played(self, state, action, stream):
+        """The next state, the reward and whether the game is over."""
         first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
         action = jnp.where(sticks, state.last_action, _letter_index(self.actions, action))
         game, reward, terminated = self.advance(state.game, action, self.draws(words))
-        return Transition(GameState(game, action), reward.astype(jnp.float32), terminated)
+        return GameState(game, action), reward.astype(jnp.float32), terminated
 
     def observe(self, state):
         return self.board(state.game)

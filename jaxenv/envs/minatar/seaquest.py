@@ -39,7 +39,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
+from jaxenv import tree
 from jaxenv._actions import toward
 from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
 from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
@@ -111,6 +111,7 @@ class Seaquest(MinAtar):
     channels = ("front", "back", "shot", "trail", "torpedo", "fish", "submarine", "oxygen", "aboard", "diver")
     minimal = "nlurdf"
     step_words = 1
+    elementwise = True
 
     def start(self, stream):
         zero, no = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool)
@@ -156,32 +157,21 @@ class Seaquest(MinAtar):
         game = _fly_shots(game)
         game = _swim(game)
         player = Bitboard.cell(game.row, game.column)
-        # Some sixty kernels read these values; XLA:CPU would recompute them in each (see `_xla.computed_once`).
-        spawn, player, shots_right, shots_left = _xla.computed_once((spawn, player, game.shots_right, game.shots_left))
-
         game = _enter(game, spawn, interval)
-        shots = shots_right | shots_left
+        shots = game.shots_right | game.shots_left
         game, flying = _hit(game, shots)
         motion = _seaquest_enemies.move(game.enemies, game.right)
         launched = _launch(game, motion)
         game = _fly_torpedoes(launched)
         met = _dangers(motion, launched, game) & player
         arriving, flying = _seaquest_enemies.run_into_shots(motion.arriving, flying)
-        right = motion.headings(game.right)
-        # The next state, the reward and the end of the game all read these values.
-        arriving, flying, right, torpedoes_right, torpedoes_left, met, waiting = _xla.computed_once(
-            (arriving, flying, right, game.torpedoes_right, game.torpedoes_left, met, motion.waiting)
-        )
-
         game = tree.rebuild(
             game,
-            shots_right=shots_right & flying,
-            shots_left=shots_left & flying,
-            torpedoes_right=torpedoes_right,
-            torpedoes_left=torpedoes_left,
-            right=right,
+            shots_right=game.shots_right & flying,
+            shots_left=game.shots_left & flying,
+            right=motion.headings(game.right),
         )
-        game = _regroup(game, waiting, arriving, interval)
+        game = _regroup(game, motion.waiting, arriving, interval)
         hits = shots.count() - flying.count()
         return self._surface(_count_down(game), hits, met.any())
 
