@@ -228,7 +228,8 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
     total = math.prod(shape)
     blocks = (total + 1) // 2
     lanes = jax.tree.map(lambda word: jnp.expand_dims(word, -1), stream)
-    first, second = _block(lanes, np.arange(blocks, dtype=np.uint32).reshape((1,) * len(stream.shape) + (blocks,)))
+    number = jnp.arange(blocks, dtype=np.uint32).reshape((1,) * len(stream.shape) + (blocks,))
+    first, second = in_one_kernel(_block, lanes, number) if total > 1 else _block(lanes, number)
     words = jnp.concatenate([first, second[..., : total - blocks]], axis=-1)
     return words.reshape(stream.shape + shape)
 

@@ -17,15 +17,23 @@ def test_unshare_copies_a_leaf_that_occurs_twice():
     assert b.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("shape", [(), (3,)])
-def test_random_words_of_one_lane_are_computed_apart_from_their_consumers(shape):
+def test_a_random_word_of_one_lane_is_computed_apart_from_its_consumers():
     # Otherwise some programs of one lane take minutes to compile.
     def programs(lanes):
         words = jnp.arange(lanes, dtype=jnp.uint32)
-        return str(jax.make_jaxpr(lambda w: random.bits(random.Stream(w, w, w, w), shape))(words))
+        return str(jax.make_jaxpr(lambda w: random.bits(random.Stream(w, w, w, w)))(words))
 
     assert "cond" in programs(1)
     assert "cond" not in programs(2)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("draw", [lambda s: random.bits(s, (7,)), lambda s: random.separate_bits(s, 7)])
+def test_several_random_words_are_computed_in_one_kernel(draw, lanes):
+    # XLA would compute a block of the generator for each of its two words. One lane's words are thus apart as well.
+    words = jnp.arange(lanes, dtype=jnp.uint32)
+    program = jax.jit(lambda w: draw(random.Stream(w, w, w, w))).lower(words).compile().as_text()
+    assert program.count(" reduce(") == 1
 
 
 def test_random_words_of_one_lane_are_those_of_the_lane_in_a_batch():
