@@ -89,8 +89,9 @@ def computed_once(values: T) -> T:
     """Keeps XLA:CPU from recomputing ``values`` in every kernel that reads them; the identity elsewhere.
 
     XLA's CPU back end (jaxlib 0.10.2) has no sound multi-output fusion: it fuses cheap producers into each consumer.
-    Elementwise code does better in `in_one_kernel`; this is for values that many different kernels read. XLA cannot prove which branch of the ``cond`` runs, because the barrier hides its
-    constant predicate, so the values cross the branch as buffers. A barrier alone is removed before kernels are formed.
+    Elementwise code does better in `in_one_kernel`; this is for values that many different kernels read. XLA cannot
+    prove which branch of the ``cond`` runs, because the barrier hides its constant predicate, so the values cross the
+    branch as buffers. A barrier alone is removed before kernels are formed.
     """
 
     def behind_a_branch(values):

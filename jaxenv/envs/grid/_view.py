@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._xla import in_one_kernel
 from jaxenv.envs.grid._cell_set import CellSet, pick_line
 
 ViewSet: TypeAlias = tuple[jax.Array, jax.Array]  # a set of cells of the view, uint32 [B] each
@@ -57,6 +58,12 @@ class Pose:
         """The step ahead along x and along y, int32 ``[B]`` each."""
         right, down, left, up = ((self.direction == i).astype(jnp.int32) for i in range(4))
         return right - left, down - up
+
+    @property
+    def ahead(self) -> tuple[jax.Array, jax.Array]:
+        """The cell in front of the agent: x and y, int32 ``[B]`` each."""
+        across, down = self.heading
+        return self.x + across, self.y + down
 
 
 def in_view(cells: CellSet, pose: Pose) -> ViewSet:
@@ -98,6 +105,10 @@ def visible(transparent: ViewSet) -> ViewSet:
     ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. The rule lets an
     agent see around corners.
     """
+    return in_one_kernel(_visible, transparent)
+
+
+def _visible(transparent: ViewSet) -> ViewSet:
     seen = jnp.full_like(transparent[0], np.uint32(1 << _HALF))
     rows = []
     for ahead in range(SIZE):

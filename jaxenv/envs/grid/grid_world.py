@@ -171,28 +171,15 @@ class GridWorld(Task):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def transition(self, state, action, stream):
-        ahead_x, ahead_y = state.agent.heading
-        x, y = state.agent.x + ahead_x, state.agent.y + ahead_y
-        ahead = cell(x, y)
-        goal = ahead == state.goal
-        lava = jnp.zeros_like(goal) if state.lava is None else state.lava.has(x, y)
-        free, lock = state.floor.has(x, y), state.lock
-        if lock is not None:
-            door = ahead == lock.door
-            free = free & ~(door & (lock.door_state != OPEN)) & (ahead != lock.key)
-            lock = _handle(lock, action, ahead, empty=free & ~door & ~goal & ~lava)
-
-        goes = action == FORWARD
-        moves = goes & free
-        agent = Pose(
-            x=jnp.where(moves, x, state.agent.x),
-            y=jnp.where(moves, y, state.agent.y),
-            direction=(state.agent.direction + toward(action, RIGHT, LEFT)) & 3,
+        x, y = state.agent.ahead
+        floor = state.floor.has(x, y)
+        lava = jnp.zeros_like(floor) if state.lava is None else state.lava.has(x, y)
+        agent, lock, success, failure = _xla.in_one_kernel(
+            _acted, action, state.agent, state.lock, state.goal == cell(x, y), floor, lava
         )
-        step = state.step + 1
-        reward = jnp.where(goes & goal, self._reward(step), np.float32(0))
-        state = tree.rebuild(state, agent=agent, lock=lock, step=step)
-        return Transition(state, reward, terminated=goes & (goal | lava))
+        state = tree.rebuild(state, agent=agent, lock=lock, step=state.step + 1)
+        reward = jnp.where(success, self._reward(state.step), np.float32(0))
+        return Transition(state, reward, terminated=success | failure)
 
     def _reward(self, step):
         p = self.params
@@ -260,6 +247,32 @@ def choice(word: jax.Array, count: Any) -> jax.Array:
         int32 ``[B]``.
     """
     return random.high_product(word, count.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _acted(
+    action: jax.Array, agent: Pose, lock: Lock | None, goal: jax.Array, floor: jax.Array, lava: jax.Array
+) -> tuple[Pose, Lock | None, jax.Array, jax.Array]:
+    """Agent and lock after an action, and whether the agent steps onto the goal or into lava, bool ``[B]`` each.
+
+    Args:
+        action: int32 ``[B]``.
+        agent: before the action.
+        lock: before the action, None for a level without.
+        goal: whether the goal is ahead, bool ``[B]``.
+        floor: whether there is no wall ahead.
+        lava: whether there is lava ahead.
+    """
+    x, y = agent.ahead
+    free, ahead = floor, cell(x, y)
+    if lock is not None:
+        door = ahead == lock.door
+        free = floor & ~(door & (lock.door_state != OPEN)) & (ahead != lock.key)
+        lock = _handle(lock, action, ahead, empty=free & ~door & ~goal & ~lava)
+    goes = action == FORWARD
+    moves = goes & free
+    turned = (agent.direction + toward(action, RIGHT, LEFT)) & 3
+    agent = Pose(jnp.where(moves, x, agent.x), jnp.where(moves, y, agent.y), turned)
+    return agent, lock, goes & goal, goes & lava
 
 
 def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -> Lock:

@@ -113,8 +113,7 @@ class ObjectWorld(GridWorld):
 
     def act(self, state: State, action: jax.Array) -> State:
         """Returns the state after an action: the agent turns or moves, or handles the object ahead of it."""
-        ahead_x, ahead_y = state.agent.heading
-        x, y = state.agent.x + ahead_x, state.agent.y + ahead_y
+        x, y = state.agent.ahead
         objects = state.objects
         front, held = objects.code_at(cell(x, y)), objects.code_at(CARRIED)
         floor = state.floor.has(x, y)
@@ -214,8 +213,7 @@ def encode(kind: Any, colour: Any, state: Any = OPEN) -> Any:
 
 def ahead(agent: Pose) -> jax.Array:
     """Returns the cell in front of the agent, int32 ``[B]``."""
-    ahead_x, ahead_y = agent.heading
-    return cell(agent.x + ahead_x, agent.y + ahead_y)
+    return cell(*agent.ahead)
 
 
 def start_state(
