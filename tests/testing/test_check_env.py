@@ -16,6 +16,7 @@ from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, 
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.structure import LocalState
+from tests.testing.twins.walk import Paying
 
 # --- opt-outs --------------------------------------------------------------------------------------------------------
 
@@ -56,6 +57,26 @@ def test_only_environments_of_the_host_may_opt_out_of_repeated_steps():
 def test_allowed_opt_outs_are_properties_with_reasons():
     assert ALLOWED_OPT_OUTS.keys() <= PROPERTIES.keys()
     assert all(ALLOWED_OPT_OUTS.values())
+
+
+# --- rounding --------------------------------------------------------------------------------------------------------
+
+
+def test_floats_are_compared_with_the_rounding_that_the_task_states():
+    class Coarse(Paying):
+        """Its compiled rewards differ from the eager ones, as those of a solver that has not converged."""
+
+        def extra(self, x, action):
+            return jnp.full_like(x, 5e-4 * isinstance(x, jax.core.Tracer))
+
+    class Stated(Coarse):
+        rounding = 1e-3
+
+    unstated, stated = (
+        check_env(cls(), properties=["jit_equals_eager"])["jit_equals_eager"] for cls in (Coarse, Stated)
+    )
+    assert unstated.status is Status.FAILED
+    assert stated.status is Status.PASSED
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
