@@ -63,7 +63,6 @@ def train(config: ppo.Config = CONFIG, seeds: int = SEEDS) -> tuple[np.ndarray, 
 
 if __name__ == "__main__":
     steps, returns = train()
+    lines = [[int(n), *(round(float(x), 4) for x in row)] for n, row in zip(steps, returns, strict=True)]
     with RESULTS.open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [("steps", *(f"seed {i}" for i in range(SEEDS))), *np.column_stack([steps, returns])]
-        )
+        csv.writer(file).writerows([("steps", *(f"seed {i}" for i in range(SEEDS))), *lines])
