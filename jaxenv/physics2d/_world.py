@@ -47,6 +47,16 @@ class World:
 
 
 @tree.struct
+class FreeWorld:
+    """Bodies that touch nothing: what moves, for n bodies and J joints, with the lanes last. float32."""
+
+    pose: Triple  # [n, B] each: x and y of the centres of mass, angle
+    velocity: Triple  # [n, B]: of the centre of mass, and angular
+    joints: JointImpulses  # [J, B]
+    still: jax.Array  # [B], seconds since a body moved
+
+
+@tree.struct
 class Step:
     """What happened in a step."""
 
@@ -196,6 +206,38 @@ def step(
     stacked = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *contacts)
     after = World(pose, velocity, _together(island.joints), stacked, touched, boxes, still)
     return after, Step(begun, hit, solved, asleep)
+
+
+def step_free(
+    scene: Scene,
+    world: FreeWorld,
+    *,
+    gravity: Any,
+    motor_speed: Sequence[Any],
+    motor_torque: Sequence[Any],
+    force: Triple,
+    dt: float = 1 / 50,
+    velocity_iterations: int = 180,
+    position_iterations: int = 60,
+) -> FreeWorld:
+    """Advances the world by ``dt`` seconds. Bodies that fell asleep are awake in the next step.
+
+    Arguments are those of `step`. A force wakes a body, so a sleep lasts for the rest of the step: it takes away the
+    velocities.
+    """
+    time, n = np.float32(dt), len(scene.bodies)
+    solver = solver_of(scene)
+    motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
+    poses, velocities, forces = (_apart(values, n) for values in (world.pose, world.velocity, force))
+    joints = [jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints))]
+    island, poses, _ = in_one_kernel(
+        _pushed, solver, time, poses, velocities, forces, jnp.float32(gravity), joints, (), ()
+    )
+    island = solver.solve_velocities(island, motors, velocity_iterations)
+    poses, velocities = in_one_kernel(_moved, time, poses, island.bodies)
+    poses, solved = solver.solve_positions(poses, island.hinges, (), position_iterations)
+    velocities, still, asleep = in_one_kernel(_slept, time, velocities, world.still, solved)
+    return FreeWorld(_together(poses), _together(velocities), _together(island.joints), jnp.where(asleep, 0, still))
 
 
 def _collide(scene: Scene, world: World, chain: Chain):
