@@ -18,7 +18,7 @@ from jax import lax
 
 from jaxenv import tree
 from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import computed_once, in_one_kernel
 from jaxenv.envs.box2d.car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
 from jaxenv.envs.box2d.car_track import BORDER, HALF_WIDTH, STEP, Track
 
@@ -30,6 +30,7 @@ _ABOVE = _HEIGHT / 4  # of the car over the lower edge, pixels of the original
 _BAR = _HEIGHT / 8  # height of the indicators
 _BLOCK = 12, 16  # rows and columns
 _TILES = 10  # most tiles of a block; more are left out
+_OUTER = 0, 1, 3, 4  # lines around a tile and its border
 _SAMPLES = 4  # per pixel and direction, for the car
 
 ROAD = (102, 102, 102)
@@ -37,6 +38,7 @@ GROUND = (102, 204, 102)
 PATCH = (102, 230, 102)
 _LIGHTER = np.array([0, 2, 5], np.float32)  # colours of tiles that have not been visited, in turn
 _RED, _STRIPE = 204, 77
+_DARKER = 1.5  # the original's means are rounded down twice
 
 
 @tree.struct
@@ -76,8 +78,9 @@ def image(
     camera = _camera(car, seconds)
     bar = round(height * _BAR / _HEIGHT)
     words = _field(camera, track, visited, colours, size, height - bar)
-    words = _with_car(words, car, camera, size)
+    words = _with_car(computed_once(words), car, camera, size)
     words = jnp.concatenate([words, _indicators(car, bar, size)], axis=1)
+    words = computed_once(words)
     return lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
 
@@ -106,29 +109,29 @@ def _field(camera, track, visited, colours, size, rows) -> jax.Array:
     own = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
     of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
     scale = np.float32(_WIDTH / size[1]), np.float32(_HEIGHT / size[0])
-    lines = in_one_kernel(_lines, *own, track.side, *of_lane, scale)
-
     number = np.arange(track.side.shape[1], dtype=np.int32)
     shown = track.exists & (number % joined[:, None] == 0)
-    slots, found = _listed(lines, shown, top, left)
+    lines, limits = in_one_kernel(_lines, *own, track.side, shown, *of_lane, scale)
+    slots, found = _listed(lines, limits, top, left)
     lighter = jnp.where(visited, 0, _LIGHTER[number % 3])
-    white = jnp.broadcast_to((number % 2 == 0).astype(np.float32), lighter.shape)
+    white = jnp.where(joined[:, None] > 1, np.float32(0.5), np.float32(1) - number % 2)
     table = jnp.stack([*(x for line in lines for x in line), lighter, white], axis=-1)  # [B, N, 17]
+    table, slots, found = computed_once((table, slots, found))
     flat = slots.reshape(slots.shape[0], -1, 1)
-    chosen = jnp.take_along_axis(table, flat, axis=1).reshape(*slots.shape, table.shape[-1])
+    chosen = computed_once(jnp.take_along_axis(table, flat, axis=1).reshape(*slots.shape, table.shape[-1]))
     inside = np.indices(_BLOCK).reshape(2, 1, 1, -1).astype(np.float32)
     row, column = top[..., None] + inside[0], left[..., None] + inside[1]
     tiles = [(*(chosen[:, s, :, i, None] for i in range(table.shape[-1])), found[:, s, :, None]) for s in range(_TILES)]
     words = _painted(row, column, tiles, jax.tree.map(lambda x: x[:, None, None], camera), colours, scale)
-    words = words.reshape(-1, block_rows, block_columns, *_BLOCK).swapaxes(2, 3)
+    words = computed_once(words).reshape(-1, block_rows, block_columns, *_BLOCK).swapaxes(2, 3)
     return words.reshape(-1, block_rows * _BLOCK[0], block_columns * _BLOCK[1])[:, :rows, : size[1]]
 
 
-def _lines(ahead, behind, side, x, y, sin, cos, zoom, scale):
+def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
     """Five lines of each tile: front, back, the side with the border, the other side, the far side of the border.
 
-    A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it.
-    Elementwise.
+    A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it. The
+    outer four also have a limit: they leave a block out if ``a * column + b * row`` of its middle is less. Elementwise.
     """
 
     def seen(px, py, c, s):
@@ -155,31 +158,35 @@ def _lines(ahead, behind, side, x, y, sin, cos, zoom, scale):
         return line(-sign * dy, sign * dx, px, py, np.float32(0.5))
 
     width = np.float32(HALF_WIDTH)
-    return line(as_, -ac, ax, ay), line(-bs, bc, bx, by), edge(width, sign), edge(width, -sign), edge(width + border, sign)
+    lines = line(as_, -ac, ax, ay), line(-bs, bc, bx, by), edge(width, sign), edge(width, -sign), edge(width + border, sign)
+    limits = []
+    for i in _OUTER:
+        a, b, c = lines[i]
+        reach = jnp.abs(a) * np.float32(_BLOCK[1] / 2) + jnp.abs(b) * np.float32(_BLOCK[0] / 2)
+        limits.append(jnp.where(shown, -c - reach, np.inf))
+    return lines, limits
 
 
-def _listed(lines, shown, top, left) -> tuple[jax.Array, jax.Array]:
+def _listed(lines, limits, top, left) -> tuple[jax.Array, jax.Array]:
     """The first tiles of each block: numbers int32 ``[B, T, K]``, and whether there is one, float32 ``[B, T, K]``."""
-    front, back, _, other, far = lines
-    size = shown.shape[1]
-    words = -(-size // 32)
+    row, column = top + np.float32((_BLOCK[0] - 1) / 2), left + np.float32((_BLOCK[1] - 1) / 2)
+    words = limits[0].shape[1] // 32
 
     def grouped(x):
-        return jnp.pad(x, ((0, 0), (0, 32 * words - size))).reshape(-1, 1, words, 32)
+        return x.reshape(-1, words, 32, 1)
 
-    middle = top[..., None, None] + np.float32((_BLOCK[0] - 1) / 2), left[..., None, None] + np.float32((_BLOCK[1] - 1) / 2)
-    hit = grouped(shown)
-    for a, b, c in (front, back, other, far):
-        reach = jnp.abs(a) * np.float32(_BLOCK[1] / 2) + jnp.abs(b) * np.float32(_BLOCK[0] / 2) + c
-        hit = hit & (grouped(a) * middle[1] + grouped(b) * middle[0] + grouped(reach) > 0)
-    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    masks = jnp.sum(jnp.where(hit, bits, np.uint32(0)), axis=-1, dtype=jnp.uint32)  # [B, K, words]
+    hit = np.True_
+    for i, limit in zip(_OUTER, limits, strict=True):
+        a, b, _ = lines[i]
+        hit = hit & (grouped(a) * column[:, None, None] + grouped(b) * row[:, None, None] > grouped(limit))
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)[:, None]
+    masks = jnp.sum(jnp.where(hit, bits, np.uint32(0)), axis=2, dtype=jnp.uint32)  # [B, words, K]
 
     def take(masks, _):
         masks, number, there = in_one_kernel(_first_bit, masks)
         return masks, (number, there)
 
-    _, (number, there) = lax.scan(take, tuple(masks[..., i] for i in range(words)), None, length=_TILES)
+    _, (number, there) = lax.scan(take, tuple(masks[:, i] for i in range(words)), None, length=_TILES)
     return jnp.moveaxis(number, 0, 1), jnp.moveaxis(there, 0, 1)
 
 
@@ -202,8 +209,8 @@ def _painted(row, column, tiles, camera, colours, scale) -> jax.Array:
         front, back, near, other, far = (
             clip(numbers[i] * column + numbers[i + 1] * row + numbers[i + 2], 0, 1) for i in range(0, 15, 3)
         )
-        along = (front + back - 1) * found
-        own, beside = (near + other - 1) * along, (far - near) * along
+        along = jnp.maximum(front + back - 1, 0) * found
+        own, beside = jnp.maximum(near + other - 1, 0) * along, (far - near) * along
         road, lighter = road + own, lighter + own * light
         border, white = border + beside, white + beside * is_white
     share = 1 / jnp.maximum(road + border, 1)
@@ -239,7 +246,7 @@ def _integral(x):
 
 def _word(red, green, blue):
     """One word per pixel; the bytes are red, green and blue."""
-    red, green, blue = (jnp.minimum(x + np.float32(0.5), np.float32(255)).astype(jnp.uint32) for x in (red, green, blue))
+    red, green, blue = (clip(x - np.float32(_DARKER), 0, 255).astype(jnp.uint32) for x in (red, green, blue))
     return red | green << np.uint32(8) | blue << np.uint32(16)
 
 
@@ -270,7 +277,7 @@ def _with_car(words, car, camera, size) -> jax.Array:
     covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * share for n in (0, 10, 20))
 
     window = words[:, top:bottom, left:right]
-    under = [(window >> n & np.uint32(255)).astype(jnp.float32) for n in (0, 8, 16)]
+    under = [(window >> n & np.uint32(255)).astype(jnp.float32) + np.float32(_DARKER) for n in (0, 8, 16)]
     covered, red, grey = (v.reshape(window.shape) for v in (covered, red, grey))
     over = [red * np.float32(_RED) + grey * np.float32(_STRIPE)] + [grey * np.float32(_STRIPE)] * 2
     painted = _word(*((1 - covered) * u + o for u, o in zip(under, over, strict=True)))
