@@ -1,7 +1,7 @@
 """Drive a car round a race track, seen from above.
 
-Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics is that of Box2D 2.3 by Erin Catto
-(tests/envs/box2d/test_car_dynamics.py).
+Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics is that of Box2D 2.3 by Erin
+Catto.
 
 Observation   uint8[96, 96, 3] the road ahead of the car, which is always at the same place, and below it bars of the
               speed, of the rates of the wheels, of the steering and of the turning; or with observe_pixels=False
@@ -17,8 +17,8 @@ Terminates    all tiles have been visited; or the first one after more than lap_
               more than 333 m from the centre along x or y
 Time limit    1000 (registry)
 
-As in the original, the first tile is usually visited in the first step, so that a lap ends with the last tile and not at
-the line. A brake of more than 0.9 blocks the wheels, which then slide.
+As in the original, the first tile is usually visited in the first step, so that a lap ends with the last tile and not
+at the line. A brake of more than 0.9 blocks the wheels, which then slide.
 """
 
 import jax
@@ -27,10 +27,10 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import clip, sin_cos
-from jaxenv.envs.box2d import car_pixels
-from jaxenv.envs.box2d.car_dynamics import DT, SCENE, Car, drive, parked
-from jaxenv.envs.box2d.car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
-from jaxenv.envs.box2d.car_track import MOST, Track, random_track, touching
+from jaxenv.envs.box2d import _car_pixels
+from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
+from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
+from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
 from jaxenv.task import Task, Transition
 
 _PLACES, _APART = 12, 3  # of the road in the observation of the state: their number, and tiles between them
@@ -70,7 +70,7 @@ class CarRacing(Task):
     """
 
     reset_strategy = "compact"
-    rounding = 1e-3
+    rounding = 4e-3  # pixels are rounded, and their last levels with them
     play_fps = 50
     params: Params = Params()
     continuous: bool = tree.static(default=True)
@@ -106,11 +106,13 @@ class CarRacing(Task):
     def _colours(self, stream):
         """Colours of the episode."""
         if not self.domain_randomize:
-            return Colours(*(jnp.broadcast_to(np.array(c, np.float32), (*stream.shape, 3)) for c in (ROAD, GROUND, PATCH)))
+            return Colours(
+                *(jnp.broadcast_to(np.array([c], np.float32), (*stream.shape, 3)) for c in (ROAD, GROUND, PATCH))
+            )
         draws = random.uniform(stream, (2, 3), 0.0, 210.0)
         channel = random.integers(random.fold_in(stream, "patch"), (1,), 0, 3)
         ground = draws[:, 1]
-        patch = ground + jnp.where(np.arange(3, dtype=np.int32) == channel, np.float32(20), 0)
+        patch = ground + jnp.where(np.arange(3, dtype=np.int32)[None] == channel, np.float32(20), 0)
         return Colours(draws[:, 0], ground, patch)
 
     def transition(self, state, action, stream):
@@ -118,7 +120,7 @@ class CarRacing(Task):
         tiles = (new + state.unpaid).astype(jnp.float32)
         x, y = _origin(state.car)
         outside = (jnp.abs(x) > np.float32(PLAYFIELD)) | (jnp.abs(y) > np.float32(PLAYFIELD))
-        reward = np.float32(1000) * tiles / state.track.length - np.float32(0.1)
+        reward = np.float32(1000) * tiles / state.track.length.astype(jnp.float32) - np.float32(0.1)
         reward = jnp.where(outside, np.float32(-100), reward)
         info = {"lap_finished": state.finished & ~outside}
         return Transition(tree.rebuild(state, unpaid=jnp.zeros_like(new)), reward, state.finished | outside, info)
@@ -139,7 +141,7 @@ class CarRacing(Task):
         visited = state.visited | touches.any(axis=1)
         count = jnp.sum(visited, axis=1, dtype=jnp.int32)
         new = count - jnp.sum(state.visited, axis=1, dtype=jnp.int32)
-        enough = count.astype(jnp.float32) / state.track.length > self.params.lap_complete_percent
+        enough = count.astype(jnp.float32) > self.params.lap_complete_percent * state.track.length.astype(jnp.float32)
         lap = visited[:, 0] & ~state.visited[:, 0] & enough
         state = tree.rebuild(
             state,
@@ -147,7 +149,7 @@ class CarRacing(Task):
             on_road=touches.any(axis=2),
             visited=visited,
             finished=state.finished | lap | (count == state.track.length),
-            steps=state.steps + 1,
+            steps=state.steps + np.int32(1),
         )
         return state, new
 
@@ -156,7 +158,7 @@ class CarRacing(Task):
 
     def _image(self, state, size=(96, 96)):
         seconds = state.steps.astype(jnp.float32) * np.float32(DT)
-        return car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
+        return _car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
 
     def draw(self, state, canvas):
         """The picture of the observation, in the size of the canvas."""
@@ -193,7 +195,7 @@ def _observed(state: State) -> jax.Array:
 
     distance = (track.points[:, 0] - x[:, None]) ** 2 + (track.points[:, 1] - y[:, None]) ** 2
     nearest = jnp.argmin(jnp.where(track.exists, distance, np.float32(np.inf)), axis=1).astype(jnp.int32)
-    places = (nearest[:, None] + np.arange(0, _PLACES * _APART, _APART, dtype=np.int32)) % track.length[:, None]
+    places = (nearest[:, None] + np.arange(0, _PLACES * _APART, _APART, dtype=np.int32)[None]) % track.length[:, None]
     ahead_x, ahead_y = (jnp.take_along_axis(track.points[:, i], places, axis=1) for i in (0, 1))
     parts = [
         *seen(car.bodies[:, 3, :1], car.bodies[:, 4, :1]),

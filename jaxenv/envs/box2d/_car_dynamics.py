@@ -1,6 +1,6 @@
 """The car of CarRacing: a hull and four wheels on hinges, seen from above, and the forces of its tyres.
 
-Reference: ``car_dynamics.Car`` of Gymnasium, on Box2D 2.3 by Erin Catto (tests/envs/box2d/test_car_dynamics.py). Nothing
+Reference: ``car_dynamics.Car`` of Gymnasium, on Box2D 2.3 by Erin Catto (tests/envs/box2d/test_car_racing.py). Nothing
 collides. The road decides only how much force a tyre transmits.
 
 Wheels are numbered as in the original: front left, front right, rear left, rear right. The rear wheels are driven.
@@ -108,9 +108,9 @@ def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road:
     pose, velocity = bodies[:3], bodies[3:]
     motors, omega, phase, force_x, force_y = in_one_kernel(
         _tyre,
-        steer * front,
-        gas * driven,
-        jnp.broadcast_to(brake, (4, *brake.shape)),
+        steer[None] * front,
+        gas[None] * driven,
+        jnp.broadcast_to(brake[None], (4, *brake.shape)),
         on_road.T,
         pose[2, :1],
         pose[2, 1:],

@@ -1,11 +1,15 @@
 """Pictures of CarRacing: grass, road, car and indicators, seen from above and behind the car.
 
-Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py), which draws 1000 x 800 pixels and takes
-means. Here each pixel of the result computes how much of it a shape covers, from its distances to the shape's sides.
+Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). It draws 1000 x 800 pixels and
+takes means. Here each pixel of the result computes how much of it a shape covers, from its distances to the sides of
+the shape.
 
-The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are listed
-as bits of words; the pixels then read the few tiles of their block. In the first second the camera is far away, and a
-block of the picture holds many tiles. They are joined to longer ones.
+The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are
+listed, first as bits of words. The pixels of the block read these few tiles. In the first second the camera is far
+away, and a block of the picture holds many tiles, which are joined to longer ones.
+
+The score, which the original writes over the indicators, is left out. It shows the last digits of a float64, cut off on
+the left. Neither are traces of skids drawn, as in the original's observation.
 """
 
 import math
@@ -19,8 +23,8 @@ from jax import lax
 from jaxenv import tree
 from jaxenv._numeric import clip, sin_cos
 from jaxenv._xla import computed_once, in_one_kernel
-from jaxenv.envs.box2d.car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
-from jaxenv.envs.box2d.car_track import BORDER, HALF_WIDTH, STEP, Track
+from jaxenv.envs.box2d._car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
+from jaxenv.envs.box2d._car_track import BORDER, HALF_WIDTH, Track
 
 PLAYFIELD = 2000 / 6.0  # half the width of the grass, m
 _GRASS = PLAYFIELD / 20  # side of a patch of lighter grass
@@ -29,6 +33,7 @@ _FAR, _NEAR = 0.1 * 6.0, 2.7 * 6.0  # zooms at the start and from one second on,
 _ABOVE = _HEIGHT / 4  # of the car over the lower edge, pixels of the original
 _BAR = _HEIGHT / 8  # height of the indicators
 _BLOCK = 12, 16  # rows and columns
+_JOINED = 13.0  # width of a block in m for each tile of those joined to one
 _TILES = 10  # most tiles of a block; more are left out
 _OUTER = 0, 1, 3, 4  # lines around a tile and its border
 _SAMPLES = 4  # per pixel and direction, for the car
@@ -74,7 +79,7 @@ def image(
         colours: of grass and road.
         size: height and width in pixels.
     """
-    height, width = size
+    height = size[0]
     camera = _camera(car, seconds)
     bar = round(height * _BAR / _HEIGHT)
     words = _field(camera, track, visited, colours, size, height - bar)
@@ -99,17 +104,18 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 def _field(camera, track, visited, colours, size, rows) -> jax.Array:
     """Grass and road: words of colours ``[B, rows, W]``."""
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
-    starts = np.stack(np.meshgrid(np.arange(block_rows) * _BLOCK[0], np.arange(block_columns) * _BLOCK[1], indexing="ij"))
+    starts = np.stack(
+        np.meshgrid(np.arange(block_rows) * _BLOCK[0], np.arange(block_columns) * _BLOCK[1], indexing="ij")
+    )
     top, left = starts.reshape(2, 1, -1).astype(np.float32)  # [1, K] for K blocks
 
-    joined = jnp.ceil(_BLOCK[1] * _WIDTH / size[1] / camera.zoom / np.float32(13)).astype(jnp.int32)
-    ends = jnp.arange(track.side.shape[1], dtype=jnp.int32) + joined[:, None] - 1
-    ends = jnp.minimum(ends, track.length[:, None] - 1)
+    joined = jnp.ceil(_BLOCK[1] * _WIDTH / size[1] / camera.zoom / np.float32(_JOINED)).astype(jnp.int32)
+    number = np.arange(track.side.shape[1], dtype=np.int32)[None]
+    ends = jnp.minimum(number + joined[:, None] - 1, track.length[:, None] - 1)
     ahead = jnp.take_along_axis(track.points, ends[:, None], axis=2)
     own = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
     of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
     scale = np.float32(_WIDTH / size[1]), np.float32(_HEIGHT / size[0])
-    number = np.arange(track.side.shape[1], dtype=np.int32)
     shown = track.exists & (number % joined[:, None] == 0)
     lines, limits = in_one_kernel(_lines, *own, track.side, shown, *of_lane, scale)
     slots, found = _listed(lines, limits, top, left)
@@ -130,8 +136,9 @@ def _field(camera, track, visited, colours, size, rows) -> jax.Array:
 def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
     """Five lines of each tile: front, back, the side with the border, the other side, the far side of the border.
 
-    A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it. The
-    outer four also have a limit: they leave a block out if ``a * column + b * row`` of its middle is less. Elementwise.
+    A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it.
+    The outer four also have a limit: ``a * column + b * row`` is greater in the middle of each block that the tile
+    reaches into. Elementwise.
     """
 
     def seen(px, py, c, s):
@@ -158,7 +165,13 @@ def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
         return line(-sign * dy, sign * dx, px, py, np.float32(0.5))
 
     width = np.float32(HALF_WIDTH)
-    lines = line(as_, -ac, ax, ay), line(-bs, bc, bx, by), edge(width, sign), edge(width, -sign), edge(width + border, sign)
+    lines = (
+        line(as_, -ac, ax, ay),
+        line(-bs, bc, bx, by),
+        edge(width, sign),
+        edge(width, -sign),
+        edge(width + border, sign),
+    )
     limits = []
     for i in _OUTER:
         a, b, c = lines[i]
@@ -179,7 +192,7 @@ def _listed(lines, limits, top, left) -> tuple[jax.Array, jax.Array]:
     for i, limit in zip(_OUTER, limits, strict=True):
         a, b, _ = lines[i]
         hit = hit & (grouped(a) * column[:, None, None] + grouped(b) * row[:, None, None] > grouped(limit))
-    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)[:, None]
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)[None, None, :, None]
     masks = jnp.sum(jnp.where(hit, bits, np.uint32(0)), axis=2, dtype=jnp.uint32)  # [B, words, K]
 
     def take(masks, _):
@@ -192,12 +205,12 @@ def _listed(lines, limits, top, left) -> tuple[jax.Array, jax.Array]:
 
 def _first_bit(masks):
     """The words without their first bit, its number, and 1 if there was one. Elementwise."""
-    word, index = masks[0] & 0, np.int32(0)
+    word, index = jnp.zeros_like(masks[0]), jnp.zeros_like(masks[0], jnp.int32)
     for i in range(len(masks) - 1, -1, -1):
         there = masks[i] != 0
         word, index = jnp.where(there, masks[i], word), jnp.where(there, np.int32(i), index)
     number = index * 32 + lax.population_count((word & (~word + 1)) - 1).astype(jnp.int32)
-    rest = tuple(jnp.where(index == i, m & (m - 1), m) for i, m in enumerate(masks))
+    rest = tuple(jnp.where(index == np.int32(i), m & (m - 1), m) for i, m in enumerate(masks))
     there = word != 0
     return rest, jnp.where(there, number, 0), there.astype(jnp.float32)
 
@@ -270,9 +283,9 @@ def _with_car(words, car, camera, size) -> jax.Array:
     s, c = (v[:, None] for v in (camera.sin, camera.cos))
     dx, dy = car.bodies[:, 0, 1:] - camera.x[:, None], car.bodies[:, 1, 1:] - camera.y[:, None]
     turn = sin_cos(car.bodies[:, 2, 1:] - car.bodies[:, 2, :1])
-    wheels = (c * dx + s * dy, c * dy - s * dx, *turn, *_stripe(car.phase))
-    wheels = [tuple(v[:, i, None, None] for v in wheels) for i in range(4)]
-    counts = jnp.sum(_sampled(*samples, wheels, camera.zoom[:, None, None]), axis=1)
+    numbers = (c * dx + s * dy, c * dy - s * dx, *turn, *_stripe(car.phase))
+    wheels = [tuple(v[:, i, None, None] for v in numbers) for i in range(4)]
+    counts = jnp.sum(_sampled(samples[0], samples[1], wheels, camera.zoom[:, None, None]), axis=1)
     share = np.float32(1 / _SAMPLES**2)
     covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * share for n in (0, 10, 20))
 

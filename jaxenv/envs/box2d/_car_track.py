@@ -1,7 +1,8 @@
 """Race tracks: a random closed road of quadrilateral tiles, and the tiles that wheels touch.
 
-Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12 random
-checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track, if its ends meet.
+Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12
+random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track, if its ends
+meet.
 """
 
 import math
@@ -15,7 +16,7 @@ from jax import lax
 from jaxenv import random, tree
 from jaxenv._numeric import sin_cos
 from jaxenv._xla import in_one_kernel
-from jaxenv.envs.box2d.car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
+from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
 from jaxenv.random import Stream
 
 SCALE = 6.0
@@ -48,7 +49,7 @@ class Track:
     @property
     def exists(self) -> jax.Array:
         """Which tiles exist, bool ``[B, N]``."""
-        return np.arange(self.side.shape[1], dtype=np.int32) < self.length[:, None]
+        return self.length[:, None] > np.arange(self.side.shape[1], dtype=np.int32)[None]
 
     def before(self) -> jax.Array:
         """The points of the line at which each tile begins, float32 ``[B, 4, N]``."""
@@ -84,19 +85,31 @@ def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Arra
     length = end - first - 1
     good = (first >= 0) & (length > _BORDER_TILES) & (length <= MOST)
     length = jnp.clip(length, 1, MOST)
-    index = jnp.maximum(first, 0)[:, None] + jnp.minimum(np.arange(MOST, dtype=np.int32), length[:, None] - 1)
+    index = jnp.maximum(first, 0)[:, None] + jnp.minimum(np.arange(MOST, dtype=np.int32)[None], length[:, None] - 1)
     x, y, angle = (jnp.take_along_axis(line.T, index, axis=1) for line in lines)
+    track = track_through(x, y, angle, length)
+    c, s = track.points[:, 2, 0], track.points[:, 3, 0]
+    gap_x, gap_y = (track.points[:, i, 0] - track.before()[:, i, 0] for i in (0, 1))
+    return (track, angle[:, 0]), good & (jnp.hypot(c * gap_x, s * gap_y) <= np.float32(STEP))
+
+
+def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Array) -> Track:
+    """The track whose tiles end at these lines across the road.
+
+    Args:
+        x: of the middle of each line in m, float32 ``[B, N]``; entries from ``length`` on repeat the last one.
+        y: the same along y.
+        angle: direction of the line in rad.
+        length: number of tiles, int32 ``[B]``.
+    """
     s, c = sin_cos(angle)
-    track = Track(jnp.stack([x, y, c, s], axis=1), _sides(angle, length), length)
-    begin = track.before()[:, :2, 0]
-    gap = jnp.hypot(c[:, 0] * (x[:, 0] - begin[:, 0]), s[:, 0] * (y[:, 0] - begin[:, 1]))
-    return (track, angle[:, 0]), good & (gap <= np.float32(STEP))
+    return Track(jnp.stack([x, y, c, s], axis=1), _sides(angle, length), length)
 
 
 def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], ...]:
     """Polar angle, x and y of the checkpoints: three tuples of 12 arrays ``[B]``."""
     sector = np.float32(2 * math.pi / _CHECKPOINTS)
-    number = np.arange(_CHECKPOINTS, dtype=np.float32)
+    number: Any = np.arange(_CHECKPOINTS, dtype=np.float32)[None]
     ends = np.isin(number, (0, _CHECKPOINTS - 1))
     angle = sector * (number + jnp.where(ends, 0, angles))
     radius = jnp.where(ends, np.float32(1.5 * RADIUS), np.float32(RADIUS / 3) * (1 + 2 * radii))
@@ -163,7 +176,7 @@ def _advanced(i, moving, checkpoints) -> tuple[Any, ...]:
 
 def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
     """On which side each tile has a border, int8 ``[B, N]``. Sharp turns and the three tiles before them have one."""
-    number = np.arange(angle.shape[1], dtype=np.int32)
+    number = np.arange(angle.shape[1], dtype=np.int32)[None]
     exists = number < length[:, None]
     change = angle - jnp.take_along_axis(angle, (number - 1) % length[:, None], axis=1)
     sharp = jnp.where(jnp.abs(change) > np.float32(0.2 * _TURN_RATE), jnp.sign(change), 0)
