@@ -120,7 +120,7 @@ def _field(camera, track, visited, colours, size, rows) -> jax.Array:
     lines, limits = in_one_kernel(_lines, *own, track.side, shown, *of_lane, scale)
     slots, found = _listed(lines, limits, top, left)
     lighter = jnp.where(visited, 0, _LIGHTER[number % 3])
-    white = jnp.where(joined[:, None] > 1, np.float32(0.5), np.float32(1) - number % 2)
+    white = jnp.where(joined[:, None] > 1, np.float32(0.5), (number % 2 == 0).astype(np.float32))
     table = jnp.stack([*(x for line in lines for x in line), lighter, white], axis=-1)  # [B, N, 17]
     table, slots, found = computed_once((table, slots, found))
     flat = slots.reshape(slots.shape[0], -1, 1)

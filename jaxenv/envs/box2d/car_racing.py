@@ -70,6 +70,7 @@ class CarRacing(Task):
     """
 
     reset_strategy = "compact"
+    opt_outs = {"sharding_invariant": "loops over the lanes end with the last of them, use shard_map"}
     rounding = 4e-3  # pixels are rounded, and their last levels with them
     play_fps = 50
     params: Params = Params()
