@@ -24,7 +24,7 @@ RADIUS = 900 / SCALE  # of the circle that is morphed into a track, m
 STEP = 21 / SCALE  # length of a tile
 HALF_WIDTH = 40 / SCALE  # of the road
 BORDER = 8 / SCALE  # width of a border
-MOST = 13 * 32  # tiles; longer tracks, of which there is none in a million, are redrawn
+MOST = 13 * 32  # tiles; longer tracks would be redrawn, the longest of 200,000 has 410
 
 _CHECKPOINTS = 12
 _TURN_RATE = 0.31
