@@ -104,33 +104,39 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 def _field(camera, track, visited, colours, size, rows) -> jax.Array:
     """Grass and road: words of colours ``[B, rows, W]``."""
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
-    starts = np.stack(
-        np.meshgrid(np.arange(block_rows) * _BLOCK[0], np.arange(block_columns) * _BLOCK[1], indexing="ij")
-    )
-    top, left = starts.reshape(2, 1, -1).astype(np.float32)  # [1, K] for K blocks
+    starts = np.indices((block_rows, block_columns)).reshape(2, 1, -1) * np.array(_BLOCK)[:, None, None]
+    top, left = starts.astype(np.float32)  # [1, K] for K blocks
+    scale = np.float32(_WIDTH / size[1]), np.float32(_HEIGHT / size[0])
 
-    joined = jnp.ceil(_BLOCK[1] * _WIDTH / size[1] / camera.zoom / np.float32(_JOINED)).astype(jnp.int32)
+    tiles, found = _tiles_of_blocks(camera, track, visited, scale, top, left)
+    inside = np.indices(_BLOCK).reshape(2, 1, 1, -1).astype(np.float32)
+    row, column = top[..., None] + inside[0], left[..., None] + inside[1]
+    each = [(*(tiles[:, t, :, i, None] for i in range(tiles.shape[-1])), found[:, t, :, None]) for t in range(_TILES)]
+    words = _painted(row, column, each, jax.tree.map(lambda x: x[:, None, None], camera), colours, scale)
+    words = computed_once(words).reshape(-1, block_rows, block_columns, *_BLOCK).swapaxes(2, 3)
+    return words.reshape(-1, block_rows * _BLOCK[0], block_columns * _BLOCK[1])[:, :rows, : size[1]]
+
+
+def _tiles_of_blocks(camera, track, visited, scale, top, left) -> tuple[jax.Array, jax.Array]:
+    """What the pixels of K blocks read of T tiles.
+
+    The coefficients of five lines, how much lighter than the road the tile is and how white its border:
+    float32 ``[B, T, K, 17]``; and whether there is such a tile, float32 ``[B, T, K]``.
+    """
+    joined = jnp.ceil(_BLOCK[1] * scale[0] / camera.zoom / np.float32(_JOINED)).astype(jnp.int32)
     number = np.arange(track.side.shape[1], dtype=np.int32)[None]
     ends = jnp.minimum(number + joined[:, None] - 1, track.length[:, None] - 1)
     ahead = jnp.take_along_axis(track.points, ends[:, None], axis=2)
-    own = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
-    of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
-    scale = np.float32(_WIDTH / size[1]), np.float32(_HEIGHT / size[0])
     shown = track.exists & (number % joined[:, None] == 0)
-    lines, limits = in_one_kernel(_lines, *own, track.side, shown, *of_lane, scale)
-    slots, found = _listed(lines, limits, top, left)
+    sides = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
+    of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
+    lines, limits = in_one_kernel(_lines, *sides, track.side, shown, *of_lane, scale)
     lighter = jnp.where(visited, 0, _LIGHTER[number % 3])
     white = jnp.where(joined[:, None] > 1, np.float32(0.5), (number % 2 == 0).astype(np.float32))
     table = jnp.stack([*(x for line in lines for x in line), lighter, white], axis=-1)  # [B, N, 17]
-    table, slots, found = computed_once((table, slots, found))
-    flat = slots.reshape(slots.shape[0], -1, 1)
-    chosen = computed_once(jnp.take_along_axis(table, flat, axis=1).reshape(*slots.shape, table.shape[-1]))
-    inside = np.indices(_BLOCK).reshape(2, 1, 1, -1).astype(np.float32)
-    row, column = top[..., None] + inside[0], left[..., None] + inside[1]
-    tiles = [(*(chosen[:, s, :, i, None] for i in range(table.shape[-1])), found[:, s, :, None]) for s in range(_TILES)]
-    words = _painted(row, column, tiles, jax.tree.map(lambda x: x[:, None, None], camera), colours, scale)
-    words = computed_once(words).reshape(-1, block_rows, block_columns, *_BLOCK).swapaxes(2, 3)
-    return words.reshape(-1, block_rows * _BLOCK[0], block_columns * _BLOCK[1])[:, :rows, : size[1]]
+    table, listed, found = computed_once((table, *_listed(lines, limits, top, left)))
+    tiles = jnp.take_along_axis(table, listed.reshape(listed.shape[0], -1, 1), axis=1)
+    return computed_once(tiles.reshape(*listed.shape, table.shape[-1])), found
 
 
 def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
