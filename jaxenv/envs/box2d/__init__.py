@@ -12,3 +12,9 @@ register(
     reward_threshold=200.0,
     kwargs={"continuous": True},
 )
+register(
+    "BipedalWalker-v3",
+    f"{__name__}.bipedal_walker:BipedalWalker",
+    max_episode_steps=1600,
+    reward_threshold=300.0,
+)
