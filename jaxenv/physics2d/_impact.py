@@ -19,6 +19,7 @@ from jaxenv.physics2d import _contact as contact
 from jaxenv.physics2d._broad import Contacts, last_event, matched
 from jaxenv.physics2d._contact import Impulses, Triple, masses_of
 from jaxenv.physics2d._distance import TARGET, TOLERANCE, Motion, time_of_impact
+from jaxenv.physics2d._rows import in_blocks
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import Manifold, Segment, collide, corners_of
 from jaxenv.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE
@@ -64,7 +65,46 @@ def may_hit(scene: Scene, body, start: Triple, end: Triple, segment: Segment) ->
     return jnp.maximum(below, -above) - sag < TARGET + TOLERANCE + np.float32(1e-3)
 
 
-def solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> Row:
+def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iterations: int) -> Row:
+    """All bodies of all lanes after all impacts.
+
+    Args:
+        scene: the bodies.
+        bodies: arrays ``[n, B]`` and, for the edges, ``[n, K, B]``.
+        awake: bool ``[B]``; other lanes have no impacts.
+        dt: duration of the step in seconds.
+        iterations: number of iterations on velocities.
+    """
+    n, lanes = bodies.hit.shape
+    wide = jax.tree.map(lambda x: x[:, None], (bodies.body, bodies.start, bodies.end))
+    live = jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.segment), axis=1) & awake
+
+    def solved(fixed, moving):
+        return _moving(_solve(scene, Row(*fixed, *moving), dt, iterations))
+
+    fixed, moving = jax.tree.map(lambda x: _flat(x, n, lanes), (_fixed(bodies), _moving(bodies)))
+    moving = in_blocks(solved, live.reshape(n * lanes), fixed, moving)
+    moving = jax.tree.map(lambda x: x.reshape(*x.shape[:-1], n, lanes), moving)
+    moving = jax.tree.map(lambda x: x if x.ndim == 2 else jnp.moveaxis(x, 0, 1), moving)
+    return Row(*_fixed(bodies), *moving)
+
+
+def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
+    """``[n, B]`` as ``[R]``, and ``[n, K, B]`` as ``[K, R]``."""
+    return x.reshape(n * lanes) if x.ndim == 2 else jnp.moveaxis(x, 1, 0).reshape(-1, n * lanes)
+
+
+def _fixed(row: Row) -> tuple[Any, ...]:
+    """What impacts do not change."""
+    return row.body, row.start, row.segment, row.rank
+
+
+def _moving(row: Row) -> tuple[Any, ...]:
+    """What impacts change."""
+    return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
+
+
+def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> Row:
     """The rows after all their impacts."""
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])

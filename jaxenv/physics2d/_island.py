@@ -20,7 +20,7 @@ from jaxenv.physics2d._contact import Impulses, Triple
 from jaxenv.physics2d._revolute import JointImpulses
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import Manifold
-from jaxenv.physics2d._settings import BAUMGARTE, LINEAR_SLOP
+from jaxenv.physics2d._settings import BAUMGARTE, LINEAR_SLOP, MAX_ROTATION, MAX_TRANSLATION
 from jaxenv.physics2d._slots import Slots
 from jaxenv.physics2d._vector import Transform, pick
 
@@ -36,21 +36,37 @@ class Motors:
 
 
 @tree.struct
-class Island:
-    """Bodies with their constraints. Contacts are ``[S, B]``, one entry per slot; None without ground."""
+class Start:
+    """What the solver starts with: bodies after forces, and the impulses of the step before."""
+
+    poses: tuple[Triple, ...]  # one per body, [B]
+    velocities: tuple[Triple, ...]
+    joints: tuple[JointImpulses, ...]
+    motors: Motors
+    slots: Slots | None  # None without ground
+
+
+@tree.struct
+class End:
+    """What the solver ends with."""
+
+    poses: tuple[Triple, ...]
+    velocities: tuple[Triple, ...]
+    joints: tuple[JointImpulses, ...]
+    impulses: Impulses | None  # [S, B]
+    solved: jax.Array  # bool [B], whether the errors of positions are small enough
+
+
+@tree.struct
+class _Island:
+    """Bodies with their constraints."""
 
     bodies: tuple[Triple, ...]  # velocities
     joints: tuple[JointImpulses, ...]
     pushes: tuple[Impulses, ...]  # of the contacts that are solved together with the joints
-    later: Impulses | None  # [R, B], of the contacts that are solved one by one
+    later: Impulses | None  # [R, B], of those that are solved one by one
     hinges: tuple[_revolute.Constraint, ...]
-    contacts: _contact.Constraint | None
-    slots: Slots | None
-
-    def solved(self) -> Impulses:
-        """The impulses of all slots, ``[S, B]``."""
-        stacked = jax.tree.map(lambda *x: jnp.stack(x), *self.pushes)
-        return stacked if self.later is None else jax.tree.map(lambda *x: jnp.concatenate(x), stacked, self.later)
+    contacts: _contact.Constraint | None  # [S, B]
 
 
 class Solver:
@@ -60,20 +76,33 @@ class Solver:
         self.scene = scene
         self.hinges = [_revolute.Solver(scene, joint) for joint in scene.joints]
 
-    def island(self, poses, velocities, joints, slots: Slots | None) -> Island:
+    def solve(self, start: Start, dt: np.float32, iterations: tuple[int, int], one_by_one: bool = False) -> End:
+        """Solves velocities, moves the bodies, and solves positions.
+
+        Contacts are solved together with the joints in one kernel, or one by one, as many as some lane has.
+        """
+        island, slots = self._island(start, one_by_one), start.slots
+        island = self._solve_velocities(island, slots, start.motors, iterations[0])
+        poses, velocities = in_one_kernel(_moved, dt, start.poses, island.bodies)
+        poses, solved = self._solve_positions(island, slots, poses, iterations[1])
+        together = jax.tree.map(lambda *x: jnp.stack(x), *island.pushes) if island.pushes else None
+        return End(poses, velocities, island.joints, island.later if one_by_one else together, solved)
+
+    def _island(self, start: Start, one_by_one: bool) -> _Island:
         """Constraints at the poses of the bodies, and velocities after warm starting."""
-        contacts: Any = None
-        later: Any = None
-        owners, kicks, pushes = (), (), ()
+        slots, contacts, later = start.slots, None, None
+        owners: tuple[Any, ...] = ()
+        kicks: tuple[Triple, ...] = ()
+        pushes: tuple[Impulses, ...] = ()
         if slots is not None:
-            contacts, kick = in_one_kernel(self._prepare, slots.body, poses, slots.manifold, slots.impulses)
-            size = slots.manifold.count.shape[0]
-            owners, kicks = _owners(slots, size), tuple(_entry(kick, s) for s in range(size))
-            pushes = tuple(_entry(slots.impulses, s) for s in range(slots.num_together))
-            later = jax.tree.map(lambda x: x[slots.num_together :], slots.impulses) if slots.shared else None
-        angles = tuple(pose[2] for pose in poses)
-        bodies, kept, hinges = in_one_kernel(self._start, angles, velocities, joints, owners, kicks)
-        return Island(bodies, kept, pushes, later, hinges, contacts, slots)
+            contacts, kick = in_one_kernel(self._prepare, slots.body, start.poses, slots.manifold, slots.impulses)
+            every = range(slots.manifold.count.shape[0])
+            owners, kicks = _owners(slots), tuple(_entry(kick, s) for s in every)
+            pushes = () if one_by_one else tuple(_entry(slots.impulses, s) for s in every)
+            later = slots.impulses if one_by_one else None
+        angles = tuple(pose[2] for pose in start.poses)
+        bodies, kept, hinges = in_one_kernel(self._start, angles, start.velocities, start.joints, owners, kicks)
+        return _Island(bodies, kept, pushes, later, hinges, contacts)
 
     def _prepare(self, body, poses, manifold: Manifold, impulses: Impulses):
         """A contact's constraint, and the change of its body's velocity by warm starting."""
@@ -94,29 +123,27 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def solve_velocities(self, island: Island, motors: Motors, iterations: int) -> Island:
+    def _solve_velocities(self, island: _Island, slots: Slots | None, motors: Motors, iterations: int) -> _Island:
         """The island after all iterations on velocities."""
-        slots, contacts = island.slots, island.contacts
         at_once = _AT_ONCE if iterations % _AT_ONCE == 0 and island.later is None else 1
 
         def step(_, moving):
             bodies, joints, pushes, later = moving
-            together = [_entry(contacts, s) for s in range(len(pushes))]
-            owners = _owners(slots, len(pushes))
+            owners = _owners(slots) if pushes else ()
+            together = [_entry(island.contacts, s) for s in range(len(pushes))]
             bodies, joints, pushes = in_one_kernel(
                 self._velocity_iterations, at_once, bodies, joints, pushes, island.hinges, owners, together, motors
             )
-
-            def one(r, moving):
-                bodies, later = moving
-                body, constraint = _entry((slots.body, contacts), slots.num_together + r)
-                bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, _entry(later, r))
-                write = functools.partial(lax.dynamic_update_index_in_dim, index=r, axis=0)
-                return bodies, jax.tree.map(write, later, push)
-
             if later is not None:
-                bodies, later = lax.fori_loop(0, slots.num_later, one, (bodies, later))
+                bodies, later = lax.fori_loop(0, jnp.max(slots.used), one, (bodies, later))
             return bodies, joints, pushes, later
+
+        def one(s, moving):
+            bodies, later = moving
+            body, constraint, push = _entry((slots.body, island.contacts, later), s)
+            bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
+            write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
+            return bodies, jax.tree.map(write, later, push)
 
         moving = island.bodies, island.joints, island.pushes, island.later
         bodies, joints, pushes, later = lax.fori_loop(0, iterations // at_once, step, moving)
@@ -146,28 +173,24 @@ class Solver:
         self._put(bodies, body, velocity)
         return push
 
-    def solve_positions(
-        self, island: Island, poses: tuple[Triple, ...], iterations: int
+    def _solve_positions(
+        self, island: _Island, slots: Slots | None, poses: tuple[Triple, ...], iterations: int
     ) -> tuple[tuple[Triple, ...], jax.Array]:
         """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
-        slots, num = island.slots, len(island.pushes)
 
         def step(carry):
             count, done, poses = carry
-            manifolds = [_entry(slots.manifold, s) for s in range(num)] if slots else []
-            owners = _owners(slots, num)
             if island.later is None:
-                return count + 1, *in_one_kernel(
-                    self._position_iteration, done, poses, island.hinges, owners, manifolds
-                )
-
-            def one(r, moving):
-                body, manifold = _entry((slots.body, slots.manifold), num + r)
-                return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
-
-            moving = in_one_kernel(self._contact_positions, jnp.ones_like(done), poses, owners, manifolds)
-            moving = lax.fori_loop(0, slots.num_later, one, moving)
+                owners = _owners(slots) if island.pushes else ()
+                manifolds = [_entry(slots.manifold, s) for s in range(len(island.pushes))]
+                moving = in_one_kernel(self._position_iteration, done, poses, island.hinges, owners, manifolds)
+                return count + 1, *moving
+            moving = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, *moving, island.hinges)
+
+        def one(s, moving):
+            body, manifold = _entry((slots.body, slots.manifold), s)
+            return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
         _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
@@ -210,17 +233,33 @@ class Solver:
 
 
 def _entry(values: Any, s: Any) -> Any:
-    """The entries of slot ``s``, a number or an int32 scalar."""
+    """What belongs to slot ``s``, a number or an int32 scalar."""
     if isinstance(s, int):
         return jax.tree.map(lambda x: x[s], values)
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
-def _owners(slots: Slots | None, num: int) -> tuple[Any, ...]:
-    """The bodies of the first contacts: numbers, or int32 ``[B]``."""
-    if slots is None:
-        return ()
-    return tuple(slots.body[s] if slots.shared else int(slots.body[s, 0]) for s in range(num))
+def _owners(slots: Slots) -> tuple[Any, ...]:
+    """The bodies of the contacts: numbers, or int32 ``[B]``."""
+    if isinstance(slots.body, np.ndarray):
+        return tuple(slots.body[:, 0].tolist())
+    return tuple(_entry(slots.body, s) for s in range(slots.body.shape[0]))
+
+
+def _moved(time: np.float32, poses, velocities):
+    """Poses after the step without corrections, and the velocities within Box2D's limits."""
+    velocities = tuple(_limited(v, time) for v in velocities)
+    pairs = zip(poses, velocities, strict=True)
+    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
+
+
+def _limited(velocity: Triple, dt: np.float32) -> Triple:
+    """Velocities of which a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
+    vx, vy, w = velocity
+    length = dt * jnp.sqrt(vx * vx + vy * vy)
+    scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
+    turn = dt * jnp.abs(w)
+    return vx * scale, vy * scale, w * jnp.where(turn > MAX_ROTATION, MAX_ROTATION / jnp.maximum(turn, MAX_ROTATION), 1)
 
 
 @functools.lru_cache(maxsize=64)

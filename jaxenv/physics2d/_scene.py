@@ -78,8 +78,7 @@ class Scene:
         friction: ``[n]``, of contacts with the ground.
         radius: ``[n]``, largest distance of a corner from the centre of mass.
         slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
-            less where bodies are near many edges and touch few. The second half of them is solved one by one, and only
-            where a lane needs it.
+            less where bodies are near many edges and touch few of them.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """The contacts that push bodies, in the slots that the solver visits.
 
 Each solid body has K edges near it, most of which it does not touch. A scene of few pairs of body and edge has a slot
-for each. With many pairs the touching ones of a lane share ``scene.slots`` slots, and the solver visits those beyond
-the first half only while some lane uses them.
+for each. With many pairs the touching ones of a lane share ``scene.slots`` slots, of which most lanes use few.
 """
 
 from collections.abc import Sequence
@@ -27,26 +26,23 @@ class Slots:
     body: Any  # int32 [S, B], or NumPy [S, 1] where a slot belongs to one body
     manifold: Manifold  # [S, B]
     impulses: Impulses  # [S, B]
-    place: Any  # int32 [m, K, B], the slots of pairs; in a slot for each pair that among those of its body
-    num_later: Any  # int32, shared slots beyond the first half that some lane uses
-    shared: bool = tree.static()  # whether a slot serves any body
-
-    @property
-    def num_together(self) -> int:
-        """How many contacts are solved together with the joints."""
-        size = self.manifold.count.shape[0]
-        return size // 2 if self.shared else size
+    used: Any  # int32 [B], slots in use; not counted where a slot belongs to one body
 
 
-def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> Slots:
-    """The slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body."""
+def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
+    """The slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
+
+    Also the places of pairs, int32 ``[m, K, B]`` for m solid bodies: the slot, or S if there is none. Where a slot
+    belongs to one body, that among those of the body.
+    """
     values, rank = jax.tree.map(lambda x: _of_solid(scene, x), ((manifold, impulses), rank))
     m, num, lanes = rank.shape
     if scene.slots is None:
         places = np.arange(num, dtype=np.int32)[None, :, None]
         ordered = in_one_kernel(_at_place, places, _apart(rank), _apart(values))
         manifold, impulses = jax.tree.map(lambda x: x.reshape(m * num, lanes), ordered)
-        return Slots(np.repeat(np.array(scene.solid, np.int32), num)[:, None], manifold, impulses, rank, 0, False)
+        body = np.repeat(np.array(scene.solid, np.int32), num)[:, None]
+        return Slots(body, manifold, impulses, jnp.zeros(lanes, jnp.int32)), rank
 
     touching = values[0].count > 0
     totals = jnp.cumsum(jnp.sum(touching, axis=1, dtype=jnp.int32), axis=0)
@@ -58,21 +54,26 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
     pair = jnp.sum(jnp.where(place.reshape(1, m * num, lanes) == every[:, None], pairs, 0), axis=1, dtype=jnp.int32)
     manifold, impulses = _gathered(values, pair)
     manifold = tree.rebuild(manifold, count=jnp.where(every < totals[-1], manifold.count, 0))
-    num_later = jnp.clip(jnp.max(totals[-1]), None, scene.slots) - np.int32(scene.slots // 2)
-    return Slots(np.int32(scene.solid[0]) + pair // np.int32(num), manifold, impulses, place, num_later, True)
+    return Slots(np.int32(scene.solid[0]) + pair // np.int32(num), manifold, impulses, jnp.minimum(totals[-1], np.int32(scene.slots))), place
 
 
-def impulses_of(scene: Scene, slots: Slots, solved: Impulses, old: Impulses) -> Impulses:
+def first_slots(slots: Slots, num: int) -> Slots:
+    """The first ``num`` shared slots."""
+    first = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
+    return Slots(*first, jnp.minimum(slots.used, np.int32(num)))
+
+
+def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
     """The impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
-    m, num, lanes = slots.place.shape
+    m, num, lanes = place.shape
     if scene.slots is None:
         own = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
-        new = in_one_kernel(pick, slots.place, _apart(own))
+        new = in_one_kernel(pick, place, _apart(own))
     else:
-        new = _gathered(solved, jnp.minimum(slots.place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
+        new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
         new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
         old_own = jax.tree.map(lambda x: _of_solid(scene, x), old)
-        new = jax.tree.map(lambda x, y: jnp.where(slots.place < scene.slots, x, y), new, old_own)
+        new = jax.tree.map(lambda x, y: jnp.where(place < scene.slots, x, y), new, old_own)
     first, end = scene.solid[0], scene.solid[-1] + 1
     return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
 

@@ -10,22 +10,21 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import _broad, _rows
+from jaxenv.physics2d import _broad, _impact
 from jaxenv.physics2d._broad import Box, Chain, Contacts
 from jaxenv.physics2d._contact import Impulses, Triple
 from jaxenv.physics2d._impact import Row
-from jaxenv.physics2d._island import Motors, solver_of
+from jaxenv.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.physics2d._revolute import JointImpulses
+from jaxenv.physics2d._rows import in_blocks
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import Segment, collide, corners_of
 from jaxenv.physics2d._settings import (
     ANGULAR_SLEEP_TOLERANCE,
     LINEAR_SLEEP_TOLERANCE,
-    MAX_ROTATION,
-    MAX_TRANSLATION,
     TIME_TO_SLEEP,
 )
-from jaxenv.physics2d._slots import impulses_of, slots_of
+from jaxenv.physics2d._slots import first_slots, impulses_of, slots_of
 from jaxenv.physics2d._vector import Transform
 
 T = TypeVar("T")
@@ -167,33 +166,49 @@ def step(
     if collide_with_ground:
         contacts, manifold, segment, rank, touched, begun = _collide(scene, world, chain)
 
-    solver = solver_of(scene)
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
     forces = None if force is None else _apart(force, n)
-    joints = [jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints))]
+    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
     # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
     poses, velocities = in_one_kernel(
         _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
     )
-    slots = slots_of(scene, manifold, contacts.impulses, rank) if collide_with_ground and scene.solid else None
-    island = solver.island(poses, velocities, joints, slots)
-    island = solver.solve_velocities(island, motors, velocity_iterations)
-    poses, velocities = in_one_kernel(_moved, time, poses, island.bodies)
-    poses, solved = solver.solve_positions(island, poses, position_iterations)
-    velocities, still, asleep = in_one_kernel(_slept, time, velocities, world.still, solved)
-    pose, velocity = _together(poses), _together(velocities)
+    slots, place = None, None
+    if collide_with_ground and scene.solid:
+        slots, place = slots_of(scene, manifold, contacts.impulses, rank)
+    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, velocity_iterations, position_iterations)
+    velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
+    pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:
-        if slots is not None:
-            contacts = tree.rebuild(contacts, impulses=impulses_of(scene, slots, island.solved(), contacts.impulses))
+        if place is not None:
+            contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
         rows = Row(body, world.pose, segment, rank, pose, velocity, contacts, touched, begun, hit)
-        rows = _rows.solve(scene, rows, ~asleep, time, velocity_iterations)
+        rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
     boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
-    after = World(pose, velocity, _together(island.joints), contacts, touched, boxes, still)
-    return after, Step(begun, hit, solved, asleep)
+    after = World(pose, velocity, _together(end.joints), contacts, touched, boxes, still)
+    return after, Step(begun, hit, end.solved, asleep)
+
+
+def _solved(scene: Scene, start: Start, time: np.float32, *iterations: int) -> End:
+    """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
+    solver, slots = solver_of(scene), start.slots
+    if slots is None or scene.slots is None:
+        return solver.solve(start, time, iterations)
+    few = scene.slots // 2
+    lanes = slots.used.shape[0]
+    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
+    more = jax.tree.map(lambda x: jnp.pad(x, ((0, scene.slots - few), (0, 0))), end.impulses)
+    start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
+    return in_blocks(
+        lambda start, _: solver.solve(start, time, iterations, one_by_one=True),
+        slots.used > few,
+        start,
+        tree.rebuild(end, impulses=more),
+    )
 
 
 def _collide(scene: Scene, world: World, chain: Chain):
@@ -235,13 +250,6 @@ def _pushed(scene: Scene, time: np.float32, poses, velocities, forces, gravity):
     return poses, tuple(pushed)
 
 
-def _moved(time: np.float32, poses, velocities):
-    """Poses after the step without corrections, and the velocities within Box2D's limits."""
-    velocities = tuple(_limited(v, time) for v in velocities)
-    pairs = zip(poses, velocities, strict=True)
-    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
-
-
 def _slept(time: np.float32, velocities, still, solved):
     """Velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
@@ -267,12 +275,3 @@ def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
 def _together(values: Sequence[T]) -> T:
     """The inverse of `_apart`."""
     return jax.tree.map(lambda *x: jnp.stack(x), *values)
-
-
-def _limited(velocity: Triple, dt: np.float32) -> Triple:
-    """Velocities of which a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
-    vx, vy, w = velocity
-    length = dt * jnp.sqrt(vx * vx + vy * vy)
-    scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
-    turn = dt * jnp.abs(w)
-    return vx * scale, vy * scale, w * jnp.where(turn > MAX_ROTATION, MAX_ROTATION / jnp.maximum(turn, MAX_ROTATION), 1)
