@@ -58,13 +58,11 @@ def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
     nearest = jnp.round(x / np.float32(chain.spacing)).astype(jnp.int32)[:, None]
     edge = nearest + np.arange(-num // 2, num - num // 2, dtype=np.int32)[None, :, None]
     last = chain.heights.shape[0] - 2
-    index = edge - chain.first
+    index = edge - jnp.broadcast_to(chain.first, x.shape[-1:])[None, None]
     inside = (index >= 0) & (index <= last)
     index = jnp.clip(index, 0, last)
     heights = jnp.broadcast_to(chain.heights[None], (x.shape[0], *chain.heights.shape))
-    left, right = (
-        jnp.where(inside, jnp.take_along_axis(heights, i, 1), _FAR_BELOW) for i in (index, index + 1)
-    )
+    left, right = (jnp.where(inside, jnp.take_along_axis(heights, i, 1), _FAR_BELOW) for i in (index, index + 1))
     start, end = (i.astype(jnp.float32) * np.float32(chain.spacing) for i in (edge, edge + 1))
     return edge, ((start, left), (end, right))
 
@@ -102,11 +100,11 @@ def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
 
 
 def ranks(age: jax.Array) -> jax.Array:
-    """Places of contacts ``[..., K, B]`` in the list of their body, newest first; of equal age the edge on the right."""
-    num = age.shape[-2]
-    this, other = age[..., :, None, :], age[..., None, :, :]
-    later = np.arange(num)[None, :, None] > np.arange(num)[:, None, None]
-    return jnp.sum((other < this) | ((other == this) & later), axis=-2, dtype=jnp.int32)
+    """Places of contacts ``[n, K, B]`` in the list of their body, newest first; of equal age the edge on the right."""
+    place = np.arange(age.shape[1])
+    this, other = age[:, :, None], age[:, None]
+    later = (place[None, :] > place[:, None])[None, :, :, None]
+    return jnp.sum((other < this) | ((other == this) & later), axis=2, dtype=jnp.int32)
 
 
 def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax.Array) -> jax.Array:

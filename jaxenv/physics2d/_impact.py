@@ -77,7 +77,7 @@ def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iteration
     """
     n, lanes = bodies.hit.shape
     wide = jax.tree.map(lambda x: x[:, None], (bodies.body, bodies.start, bodies.end))
-    live = jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.segment), axis=1) & awake
+    live = jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.segment), axis=1) & awake[None]
 
     def solved(fixed, moving):
         return _moving(_solve(scene, Row(*fixed, *moving), dt, iterations))
@@ -112,12 +112,12 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
 
     def event(carry):
         count, active, past, events, enabled, row = carry
-        live = active & enabled & (events <= MAX_SUB_STEPS)
+        live = active[None] & enabled & (events <= MAX_SUB_STEPS)
         meets, when = time_of_impact(scene, Motion(row.segment, row.body, row.start, row.end), live)
-        times = jnp.where(live & meets, jnp.minimum(past + (1 - past) * when, 1), 1)
+        times = jnp.where(live & meets, jnp.minimum(past[None] + (1 - past[None]) * when, 1), 1)
         earliest = jnp.min(times, axis=0)
-        first = jnp.argmin(jnp.where(times == earliest, row.rank, np.int32(size)), axis=0).astype(jnp.int32)
-        mine = first == np.arange(size, dtype=np.int32)[:, None]
+        first = jnp.argmin(jnp.where(times == earliest[None], row.rank, np.int32(size)), axis=0).astype(jnp.int32)
+        mine = first[None] == np.arange(size, dtype=np.int32)[:, None]
         active = active & (earliest <= np.float32(1 - 10 * np.finfo(np.float32).eps))
         row, go = lax.cond(
             jnp.any(active),
@@ -126,9 +126,9 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
             row,
         )
         # An edge that is not touched at the impact is disabled until its contact is updated again.
-        events = events + (mine & active).astype(jnp.int32)
-        enabled = jnp.where(mine & active, go, enabled | go)
-        return count + 1, active, jnp.where(go, earliest, past), events, enabled, row
+        met = mine & active[None]
+        enabled = jnp.where(met, go[None], enabled | go[None])
+        return count + 1, active, jnp.where(go, earliest, past), events + met.astype(jnp.int32), enabled, row
 
     return lax.while_loop(lambda c: (c[0] < _EVENTS) & jnp.any(c[1]), event, start)[-1]
 
@@ -144,11 +144,11 @@ def _advance(
     manifold = in_one_kernel(_manifold, scene, row.body, pose, row.segment)
     touches = manifold.count > 0
     go = active & jnp.any(mine & touches, axis=0)
-    updated = jnp.where(mine, active, go)
+    updated = jnp.where(mine, active[None], go[None])
     contacts, begins, ends = in_one_kernel(_updated, row.contacts, manifold, updated)
     # The contact of the impact is updated and solved first, then the others in their order.
     of_first = jnp.sum(jnp.where(mine, row.rank, 0), axis=0)
-    rank = jnp.where(mine, 0, row.rank + (row.rank < of_first).astype(jnp.int32))
+    rank = jnp.where(mine, 0, row.rank + (row.rank < of_first[None]).astype(jnp.int32))
     row = tree.rebuild(
         row,
         contacts=contacts,
@@ -158,9 +158,7 @@ def _advance(
     manifolds = _in_order(tree.rebuild(manifold, keys=()), touches, rank)
     pose = _solve_positions(scene, row.body, manifolds, pose, go)
     velocity = _solve_velocities(scene, row, manifolds, pose, go, velocity_iterations)
-    pose, end, velocity = in_one_kernel(
-        _moved_on, (row.start, row.end, row.velocity), go, earliest, pose, velocity, dt
-    )
+    pose, end, velocity = in_one_kernel(_moved_on, (row.start, row.end, row.velocity), go, earliest, pose, velocity, dt)
     return tree.rebuild(row, start=pose, end=end, velocity=velocity, hit=row.hit | go), go
 
 

@@ -229,7 +229,11 @@ class Solver:
         """Replaces what belongs to a solid body."""
         for i in (body,) if isinstance(body, int) else self.scene.solid:
             here = isinstance(body, int) or body == i
-            bodies[i] = value if here is True else jax.tree.map(lambda new, old, here=here: jnp.where(here, new, old), value, bodies[i])
+            bodies[i] = (
+                value
+                if here is True
+                else jax.tree.map(lambda new, old, here=here: jnp.where(here, new, old), value, bodies[i])
+            )
 
 
 def _entry(values: Any, s: Any) -> Any:

@@ -53,8 +53,13 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
     pairs = np.arange(m * num, dtype=np.int32)[None, :, None]
     pair = jnp.sum(jnp.where(place.reshape(1, m * num, lanes) == every[:, None], pairs, 0), axis=1, dtype=jnp.int32)
     manifold, impulses = _gathered(values, pair)
-    manifold = tree.rebuild(manifold, count=jnp.where(every < totals[-1], manifold.count, 0))
-    return Slots(np.int32(scene.solid[0]) + pair // np.int32(num), manifold, impulses, jnp.minimum(totals[-1], np.int32(scene.slots))), place
+    manifold = tree.rebuild(manifold, count=jnp.where(every < totals[-1:], manifold.count, 0))
+    return Slots(
+        np.int32(scene.solid[0]) + pair // np.int32(num),
+        manifold,
+        impulses,
+        jnp.minimum(totals[-1], np.int32(scene.slots)),
+    ), place
 
 
 def first_slots(slots: Slots, num: int) -> Slots:

@@ -176,7 +176,9 @@ def step(
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, velocity_iterations, position_iterations)
+    end = _solved(
+        scene, Start(poses, velocities, joints, motors, slots), time, velocity_iterations, position_iterations
+    )
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:

@@ -133,9 +133,7 @@ def compare(data, scene=None, **kwargs):
             world,
             chain,
             gravity=-10.0,
-            motor_speed=speeds,
-            motor_torque=torques,
-            **kwargs,
+            **{"motor_speed": speeds, "motor_torque": torques, **kwargs},
         )
 
     first = jnp.asarray(data.get("first", np.zeros(len(data["kind"]), np.int32)))

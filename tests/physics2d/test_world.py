@@ -88,13 +88,8 @@ def test_a_step_without_continuous_collision_differs(data, monkeypatch):
 
 
 def test_contacts_in_the_order_of_their_age_differ(data, monkeypatch):
-    newest_first = _broad.newest_first
-
-    def oldest_first(edges, exist, old):
-        ages, ranks = newest_first(edges, exist, old)
-        return ages, [len(edges) - 1 - rank for rank in ranks]
-
-    monkeypatch.setattr(_broad, "newest_first", oldest_first)
+    ranks = _broad.ranks
+    monkeypatch.setattr(_broad, "ranks", lambda age: age.shape[1] - 1 - ranks(age))
     monkeypatch.setattr(_impact, "solve", lambda scene, rows, *rest: rows)
     scene = Scene(SCENE.bodies, SCENE.joints, 0.1)  # kernels of another scene have been traced
     found = worst(steps.compare(steps.chosen(data, steps.TWO_EDGES), scene), slice(None))[0]

@@ -63,14 +63,14 @@ def _next_point(slope, height, left, flat, index, bump, gap):
 def near(ground: jax.Array, x: jax.Array) -> Chain:
     """The part of the ground ``[B, 200]`` near ``x [B]`` that a walker touches or sees."""
     first = jnp.clip(jnp.floor(x / np.float32(SPACING)).astype(jnp.int32) - _BEHIND, 0, POINTS - _NEAR)
-    index = first[:, None] + np.arange(_NEAR, dtype=np.int32)
+    index = first[:, None] + np.arange(_NEAR, dtype=np.int32)[None]
     return Chain(jnp.take_along_axis(ground, index, axis=1).T, SPACING, first)
 
 
 def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     """How far rays from ``(x, y)`` reach until they meet the ground, in units of their range: float32 ``[B, 10]``."""
     first = jnp.floor(x / np.float32(SPACING)).astype(jnp.int32)
-    index = first[:, None] + np.arange(_SEEN + 1, dtype=np.int32)
+    index = first[:, None] + np.arange(_SEEN + 1, dtype=np.int32)[None]
     points = jnp.take_along_axis(ground, jnp.clip(index, 0, POINTS - 1), axis=1).T
     along, down = (np.array([f(a) * RANGE for a in _ANGLES], np.float32)[:, None] for f in (math.sin, math.cos))
     return in_one_kernel(_fraction, along, -down, x, y, first, tuple(points)).T
@@ -97,5 +97,5 @@ def height_at(ground: jax.Array, x: jax.Array) -> jax.Array:
     place = jnp.clip(x / np.float32(SPACING), 0, POINTS - 1)
     left = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, POINTS - 2)
     at = functools.partial(jnp.take_along_axis, ground[:, None], axis=2)
-    part = place - left
+    part = place - left.astype(jnp.float32)
     return (1 - part) * at(left) + part * at(left + 1)

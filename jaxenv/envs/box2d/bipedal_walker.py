@@ -18,8 +18,8 @@ Starts        standing at x = 4.67 m with both legs together, pushed by a force 
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600 (registry)
 
-As in the original, x is that of the hull's origin, and the end of one contact of a lower leg hides that it still
-touches another edge.
+As in the original, x is that of the hull's origin, the first step pulls the legs down by 0.53 m to where the hips are,
+and the end of one contact of a lower leg hides that it still touches another edge.
 """
 
 import functools
@@ -31,7 +31,7 @@ import numpy as np
 
 from jaxenv import physics2d, random, specs, tree
 from jaxenv._numeric import sin_cos
-from jaxenv.canvas import GOLD, GREEN, NIGHT, PAPER, PURPLE, RED, mix
+from jaxenv.canvas import GREEN, NIGHT, PAPER, PURPLE, RED, mix
 from jaxenv.envs.box2d import bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING
 from jaxenv.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
@@ -102,8 +102,7 @@ class BipedalWalker(Task):
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
         action = jnp.zeros((lanes, 4), jnp.float32)
         none = jnp.zeros((len(SCENE.bodies), lanes), jnp.float32)
-        # The legs start above the ground.
-        world, _ = _step(world, heights, action, force=(none.at[0].set(force), none, none), collide_with_ground=False)
+        world, _ = _step(world, heights, action, force=(none.at[0].set(force), none, none))
         return State(physics2d.pack(world), heights, _shaping(world))
 
     def transition(self, state, action, stream):
