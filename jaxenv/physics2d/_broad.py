@@ -88,7 +88,8 @@ def same_edge(edge: Any, old: Sequence[Contacts]) -> Contacts:
 
 def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
     """An updated contact, with the impulses of old points of the same key (b2Contact::Update). Elementwise."""
-    normal, tangent = [], []
+    normal: list[Any] = []
+    tangent: list[Any] = []
     for i in range(2):
         # The first old point with the key counts.
         first = (i < count) & (old.keys[0] == keys[i]) & (old.count > 0)

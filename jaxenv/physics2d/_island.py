@@ -53,7 +53,7 @@ class End:
     poses: tuple[Triple, ...]
     velocities: tuple[Triple, ...]
     joints: tuple[JointImpulses, ...]
-    impulses: Impulses | None  # [S, B]
+    impulses: Any  # [S, B], None without ground
     solved: jax.Array  # bool [B], whether the errors of positions are small enough
 
 
@@ -123,7 +123,7 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def _solve_velocities(self, island: _Island, slots: Slots | None, motors: Motors, iterations: int) -> _Island:
+    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
         """The island after all iterations on velocities."""
         at_once = _AT_ONCE if iterations % _AT_ONCE == 0 and island.later is None else 1
 
@@ -174,7 +174,7 @@ class Solver:
         return push
 
     def _solve_positions(
-        self, island: _Island, slots: Slots | None, poses: tuple[Triple, ...], iterations: int
+        self, island: _Island, slots: Any, poses: tuple[Triple, ...], iterations: int
     ) -> tuple[tuple[Triple, ...], jax.Array]:
         """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
 
@@ -185,8 +185,8 @@ class Solver:
                 manifolds = [_entry(slots.manifold, s) for s in range(len(island.pushes))]
                 moving = in_one_kernel(self._position_iteration, done, poses, island.hinges, owners, manifolds)
                 return count + 1, *moving
-            moving = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
-            return count + 1, *in_one_kernel(self._joint_positions, done, poses, *moving, island.hinges)
+            good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
+            return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
         def one(s, moving):
             body, manifold = _entry((slots.body, slots.manifold), s)
@@ -197,8 +197,8 @@ class Solver:
         return poses, solved
 
     def _position_iteration(self, done, poses, hinges, owners, manifolds):
-        moved = self._contact_positions(done | True, poses, owners, manifolds)
-        return self._joint_positions(done, poses, *moved, hinges)
+        good, moved = self._contact_positions(done | True, poses, owners, manifolds)
+        return self._joint_positions(done, poses, good, moved, hinges)
 
     def _contact_positions(self, good, poses, owners, manifolds):
         """Whether contacts are good, and poses, after an iteration of some contacts."""
@@ -227,13 +227,11 @@ class Solver:
 
     def _put(self, bodies: list[Triple], body: Any, value: Triple) -> None:
         """Replaces what belongs to a solid body."""
-        for i in (body,) if isinstance(body, int) else self.scene.solid:
-            here = isinstance(body, int) or body == i
-            bodies[i] = (
-                value
-                if here is True
-                else jax.tree.map(lambda new, old, here=here: jnp.where(here, new, old), value, bodies[i])
-            )
+        if isinstance(body, int):
+            bodies[body] = value
+            return
+        for i in self.scene.solid:
+            bodies[i] = jax.tree.map(lambda new, old, i=i: jnp.where(body == i, new, old), value, bodies[i])
 
 
 def _entry(values: Any, s: Any) -> Any:
@@ -243,7 +241,7 @@ def _entry(values: Any, s: Any) -> Any:
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
-def _owners(slots: Slots) -> tuple[Any, ...]:
+def _owners(slots: Any) -> tuple[Any, ...]:
     """The bodies of the contacts: numbers, or int32 ``[B]``."""
     if isinstance(slots.body, np.ndarray):
         return tuple(slots.body[:, 0].tolist())

@@ -54,18 +54,14 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
     pair = jnp.sum(jnp.where(place.reshape(1, m * num, lanes) == every[:, None], pairs, 0), axis=1, dtype=jnp.int32)
     manifold, impulses = _gathered(values, pair)
     manifold = tree.rebuild(manifold, count=jnp.where(every < totals[-1:], manifold.count, 0))
-    return Slots(
-        np.int32(scene.solid[0]) + pair // np.int32(num),
-        manifold,
-        impulses,
-        jnp.minimum(totals[-1], np.int32(scene.slots)),
-    ), place
+    owner = np.int32(scene.solid[0]) + pair // np.int32(num)
+    return Slots(owner, manifold, impulses, jnp.minimum(totals[-1], np.int32(scene.slots))), place
 
 
 def first_slots(slots: Slots, num: int) -> Slots:
     """The first ``num`` shared slots."""
-    first = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
-    return Slots(*first, jnp.minimum(slots.used, np.int32(num)))
+    body, manifold, impulses = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
+    return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
 
 
 def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
@@ -78,7 +74,8 @@ def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses)
         new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
         new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
         old_own = jax.tree.map(lambda x: _of_solid(scene, x), old)
-        new = jax.tree.map(lambda x, y: jnp.where(place < scene.slots, x, y), new, old_own)
+        kept = place < np.int32(scene.slots)
+        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_own)
     first, end = scene.solid[0], scene.solid[-1] + 1
     return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
 

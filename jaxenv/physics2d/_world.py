@@ -176,9 +176,8 @@ def step(
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    end = _solved(
-        scene, Start(poses, velocities, joints, motors, slots), time, velocity_iterations, position_iterations
-    )
+    begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
+    end = _solved(scene, begin, time, iterations)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:
@@ -195,15 +194,15 @@ def step(
     return after, Step(begun, hit, end.solved, asleep)
 
 
-def _solved(scene: Scene, start: Start, time: np.float32, *iterations: int) -> End:
+def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int]) -> End:
     """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
         return solver.solve(start, time, iterations)
-    few = scene.slots // 2
+    few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
     end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
-    more = jax.tree.map(lambda x: jnp.pad(x, ((0, scene.slots - few), (0, 0))), end.impulses)
+    more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
     start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
     return in_blocks(
         lambda start, _: solver.solve(start, time, iterations, one_by_one=True),

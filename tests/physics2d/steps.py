@@ -141,7 +141,7 @@ def compare(data, scene=None, **kwargs):
     ours = np.moveaxis(np.stack([*world.pose, *world.velocity]), (0, 1, 2), (2, 1, 0))
     return Differences(
         numbers=np.abs(ours - data["after_bodies"]),
-        touched=(np.asarray(world.touched).T == data["after_touched"])[:, setting.flags],
+        touched=(data["after_touched"] == np.asarray(world.touched).T)[:, setting.flags],
         hit=np.asarray(step.hit).T,
         begun=np.asarray(step.begun).T,
         solved=np.asarray(step.solved),

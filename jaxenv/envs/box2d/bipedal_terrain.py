@@ -1,6 +1,7 @@
 """The ground of BipedalWalker: how it is drawn, which part of it is near, and where rays meet it."""
 
 import functools
+import itertools
 import math
 
 import jax
@@ -79,7 +80,7 @@ def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
 def _fraction(dx, dy, x, y, first, points):
     """The fraction of a ray at which it meets an edge, or 1 (b2EdgeShape::RayCast). Elementwise."""
     least = jnp.ones_like(x)
-    for k, (left, right) in enumerate(zip(points, points[1:], strict=False)):
+    for k, (left, right) in enumerate(itertools.pairwise(points)):
         edge = first + np.int32(k)
         # Relative to the left end of the edge.
         from_x, from_y = x - edge.astype(jnp.float32) * np.float32(SPACING), y - left

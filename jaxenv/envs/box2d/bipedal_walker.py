@@ -3,18 +3,18 @@
 Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py). The physics is that of Box2D 2.3 by
 Erin Catto (tests/physics2d/test_world.py).
 
-Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for the first leg and then for the
-              second: angle of the hip (rad) and its rate, angle of the knee plus 1 (rad) and its rate, ground contact of
-              the lower leg (0 or 1); and how far 10 rays reach from the hull before they meet the ground, from straight
-              down to almost straight ahead. Units: rates of the hull of 25 rad/s, of hips 4 and of knees 6 rad/s,
-              velocities of 8.33 and 12.5 m/s, rays of 5.33 m
-Action        float32[4]   hip and knee of the first leg, hip and knee of the second: the sign is the direction in which
-              a motor turns (4 rad/s, knees 6 rad/s), the size its largest torque in units of 80 N m
-Reward        increase of 4.33 per metre - 5 |angle of the hull|, minus 0.028 for each unit of torque; -100 instead if the
-              walker falls or goes back beyond the start of the ground
-Starts        standing at x = 4.67 m with both legs together, pushed by a force uniform in [-5, 5] N for one step; the
-              ground is flat up to x = 9.33 m, then its slope is a random walk that returns to the level of the start, with
-              a flat edge after 5 to 9 others
+Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
+              (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
+              and how far 10 rays reach from the hull before they meet the ground, from straight down to almost straight
+              ahead. Units: rates of the hull of 25 rad/s, of hips 4 and of knees 6 rad/s, velocities of 8.33 and
+              12.5 m/s, rays of 5.33 m
+Action        float32[4]   hip and knee of the first leg, hip and knee of the second: the sign is the direction in
+              which a motor turns (4 rad/s, knees 6 rad/s), the size its largest torque in units of 80 N m
+Reward        increase of the shaping term 4.33 x - 5 |angle of the hull|, minus 0.028 for each unit of torque; -100
+              instead if the walker falls or goes back beyond the start of the ground
+Starts        standing at x = 4.67 m with both legs together, pushed by a force uniform in [-5, 5] N for one step;
+              the ground is flat up to x = 9.33 m, then its slope is a random walk that returns to the level of the
+              start, with a flat edge after 5 to 9 others
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600 (registry)
 
