@@ -58,10 +58,12 @@ def test_observations_and_rewards_of_recorded_steps_equal_gymnasiums(data, advan
     fell = steps.crashed(data)
     np.testing.assert_array_equal(terminated[~fell], False)
     assert np.mean(terminated[fell]) > 0.9
-    error = np.abs(np.asarray(observation) - data["observation"])[~fell]
-    assert np.quantile(error[:, :14].max(axis=1), 0.98) < 1e-4
-    assert np.quantile(error[:, 14:].max(axis=1), 0.98) < 1e-4
-    assert np.quantile(np.abs(reward - data["reward"])[~fell], 0.98) < 1e-3
+    difference = np.abs(np.asarray(observation) - data["observation"]).max(axis=1)
+    error = np.maximum(difference, np.abs(reward - data["reward"]))[~fell]
+    assert np.quantile(error, 0.95) < 1e-4
+    close = error < 1e-3
+    assert close.mean() >= 0.99
+    certify("BipedalWalker-v3", "gymnasium 1.3.0", states=close.sum(), tolerance=1e-3, error=error[close].max())
 
 
 def test_rays_that_look_through_the_ground_are_found():
@@ -110,16 +112,6 @@ def test_the_first_steps_of_episodes_equal_gymnasiums(recorded, advance):
     assert np.quantile(error.max(axis=1), 0.75) < 5e-3
     assert error.max() < 5e-2
     np.testing.assert_allclose(np.stack(rewards, axis=1), recorded["rewards"], atol=5e-2)
-    same = error.max(axis=1) < 5e-3
-    num = same.sum()
-    certify(
-        "BipedalWalker-v3",
-        "gymnasium 1.3.0",
-        episodes=num,
-        steps=num * walks.STEPS,
-        tolerance=5e-3,
-        error=error[same].max(),
-    )
 
 
 def moved(data, x):
