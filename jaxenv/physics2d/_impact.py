@@ -5,6 +5,7 @@ contacts alone (without joints), and moves it on. The ground does not move and b
 are independent: a row is one body of one lane. Arrays are ``[R]``, or ``[K, R]`` for the edges near the bodies.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from jaxenv.physics2d._vector import Transform, pick, smallest
 _POSITION_ITERATIONS = 20
 _EVENTS = 20
 _MOST = 4  # edges that a body touches at a time
+_TOGETHER = 2  # of these are solved in one kernel; few bodies touch more, which are solved one by one
 
 
 @tree.struct
@@ -156,8 +158,9 @@ def _advance(
         begun=row.begun | jnp.any(begins, axis=0),
     )
     manifolds = _in_order(tree.rebuild(manifold, keys=()), touches, rank)
-    pose = _solve_positions(scene, row.body, manifolds, pose, go)
-    velocity = _solve_velocities(scene, row, manifolds, pose, go, velocity_iterations)
+    more = jnp.max(jnp.sum(touches, axis=0, dtype=jnp.int32)) - np.int32(_TOGETHER)
+    pose = _solve_positions(scene, row.body, manifolds, more, pose, go)
+    velocity = _solve_velocities(scene, row, manifolds, more, pose, go, velocity_iterations)
     pose, end, velocity = in_one_kernel(_moved_on, (row.start, row.end, row.velocity), go, earliest, pose, velocity, dt)
     return tree.rebuild(row, start=pose, end=end, velocity=velocity, hit=row.hit | go), go
 
@@ -206,38 +209,79 @@ def _chosen(manifolds: Sequence[Manifold], sources: Sequence[Any], used: Any) ->
     return tuple(tree.rebuild(m, count=jnp.where(k < used, m.count, 0)) for k, m in enumerate(found))
 
 
-def _solve_positions(scene: Scene, body, manifolds: Sequence[Manifold], pose: Triple, go: jax.Array) -> Triple:
+def _solve_positions(
+    scene: Scene, body, manifolds: tuple[Manifold, ...], more: jax.Array, pose: Triple, go: jax.Array
+) -> Triple:
+    """Poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
+    together, later = manifolds[:_TOGETHER], _stacked(manifolds[_TOGETHER:])
+
     def step(carry):
-        return carry[0] + 1, *in_one_kernel(_position_iteration, scene, body, manifolds, *carry[1:])
+        count, done, pose = carry
+        moving = in_one_kernel(_position_iteration, scene, body, together, done, jnp.zeros_like(pose[0]), pose)
+
+        def one(s, moving):
+            return in_one_kernel(_position_iteration, scene, body, (_entry(later, s),), done, *moving)
+
+        least, pose = lax.fori_loop(0, more, one, moving) if later else moving
+        return count + 1, done | (least >= np.float32(-1.5) * LINEAR_SLOP), pose
 
     start = (np.int32(0), ~go, pose)
     return lax.while_loop(lambda c: (c[0] < _POSITION_ITERATIONS) & ~jnp.all(c[1]), step, start)[2]
 
 
-def _position_iteration(scene: Scene, body, manifolds: Sequence[Manifold], done, pose: Triple) -> tuple[Any, Triple]:
+def _position_iteration(scene: Scene, body, manifolds: Sequence[Manifold], done, least, pose: Triple):
+    """The smallest separation found, and the pose after some contacts; that of before where ``done``. Elementwise."""
     centre, masses = scene.centre(body), masses_of(scene, body)
-    least: Any = np.float32(0)
     moved = pose
     for manifold in manifolds:
         moved, found = contact.solve_position(manifold, moved, centre, masses, TOI_BAUMGARTE)
         least = jnp.minimum(least, found)
-    pose = tuple(jnp.where(done, old, new) for old, new in zip(pose, moved, strict=True))
-    return done | (least >= np.float32(-1.5) * LINEAR_SLOP), pose
+    return least, tuple(jnp.where(done, old, new) for old, new in zip(pose, moved, strict=True))
 
 
 def _solve_velocities(
-    scene: Scene, row: Row, manifolds: Sequence[Manifold], pose: Triple, go: jax.Array, iterations: int
+    scene: Scene,
+    row: Row,
+    manifolds: tuple[Manifold, ...],
+    more: jax.Array,
+    pose: Triple,
+    go: jax.Array,
+    iterations: int,
 ) -> Triple:
     """Iterates until no velocity and no impulse changes: all later iterations would change nothing either."""
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
-
-    def step(carry):
-        return carry[0] + 1, *in_one_kernel(_velocity_iteration, scene, row.body, constraints, go, *carry[2:])
-
     zero = jnp.zeros_like(pose[0])
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)
-    start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes)
+    together, later = constraints[:_TOGETHER], _stacked(constraints[_TOGETHER:])
+
+    def step(carry):
+        count, _, velocity, pushes, rest = carry
+        changed, velocity, pushes = in_one_kernel(_velocity_iteration, scene, row.body, together, go, velocity, pushes)
+
+        def one(s, moving):
+            changed, velocity, rest = moving
+            constraint, push = _entry((later, rest), s)
+            now, velocity, (push,) = in_one_kernel(
+                _velocity_iteration, scene, row.body, (constraint,), go, velocity, (push,)
+            )
+            write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
+            return changed | now, velocity, jax.tree.map(write, rest, push)
+
+        if later:
+            changed, velocity, rest = lax.fori_loop(0, more, one, (changed, velocity, rest))
+        return count + 1, changed, velocity, pushes, rest
+
+    start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes[:_TOGETHER], _stacked(pushes[_TOGETHER:]))
     return lax.while_loop(lambda c: (c[0] < iterations) & jnp.any(c[1]), step, start)[2]
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Trees of arrays ``[R]`` as one of ``[S, R]``; None if there is none."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *values) if values else None
+
+
+def _entry(values: Any, s: jax.Array) -> Any:
+    return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
 def _prepare(scene: Scene, body, manifolds: Sequence[Manifold], pose: Triple) -> tuple[contact.Constraint, ...]:

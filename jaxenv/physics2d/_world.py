@@ -143,6 +143,7 @@ def step(
     velocity_iterations: int = 180,
     position_iterations: int = 60,
     collide_with_ground: bool = True,
+    compile_fast: bool = False,
 ) -> tuple[World, Step]:
     """Advances the world by ``dt`` seconds.
 
@@ -158,6 +159,8 @@ def step(
         velocity_iterations: number of iterations on velocities.
         position_iterations: most iterations on positions.
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
+        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes. It takes
+            longer and compiles faster: for a step that is taken once in an episode.
     """
     time = np.float32(dt)
     n = len(scene.bodies)
@@ -177,7 +180,7 @@ def step(
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
     begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
-    end = _solved(scene, begin, time, iterations)
+    end = _solved(scene, begin, time, iterations, compile_fast)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:
@@ -194,11 +197,13 @@ def step(
     return after, Step(begun, hit, end.solved, asleep)
 
 
-def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int]) -> End:
+def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
     """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
         return solver.solve(start, time, iterations)
+    if compile_fast:
+        return solver.solve(start, time, iterations, one_by_one=True)
     few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
     end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)

@@ -102,7 +102,7 @@ class BipedalWalker(Task):
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
         action = jnp.zeros((lanes, 4), jnp.float32)
         none = jnp.zeros((len(SCENE.bodies), lanes), jnp.float32)
-        world, _ = _step(world, heights, action, force=(none.at[0].set(force), none, none))
+        world, _ = _step(world, heights, action, force=(none.at[0].set(force), none, none), compile_fast=True)
         return State(physics2d.pack(world), heights, _shaping(world))
 
     def transition(self, state, action, stream):

@@ -158,7 +158,7 @@ def distributions(kind, num):
     print(f"{kind}, {num} episodes a side: KS {distance:.4f}, p = {p:.3f}")
     for name in theirs:
         a, b = (np.asarray(x[name], np.float64) for x in (ours, theirs))
-        error = np.sqrt(a.var() / num + b.var() / num)
+        error = max(np.sqrt(a.var() / num + b.var() / num), 1e-9)
         print(
             f"  {name}: {a.mean():.4g}, Gymnasium {b.mean():.4g}, {abs(a.mean() - b.mean()) / error:.1f} se", flush=True
         )
