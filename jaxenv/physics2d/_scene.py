@@ -79,12 +79,23 @@ class Scene:
         centre_y: ``[n]``.
         friction: ``[n]``, of contacts with the ground.
         radius: ``[n]``, largest distance of a corner from the centre of mass.
+        slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
+            less where bodies are near many edges and touch few of them.
     """
 
-    def __init__(self, bodies: Sequence[Body], joints: Sequence[RevoluteJoint], ground_friction: float):
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        joints: Sequence[RevoluteJoint],
+        ground_friction: float,
+        slots: int | None = None,
+    ):
         self.bodies = tuple(bodies)
         self.joints = tuple(joints)
+        self.slots = slots
         self.solid = tuple(i for i, body in enumerate(bodies) if body.solid)
+        if self.solid and self.solid != tuple(range(self.solid[0], self.solid[-1] + 1)):
+            raise ValueError(f"the solid bodies must be neighbours in the list of bodies, got {self.solid}")
         mass, centre, inertia = zip(*(_mass([b.vertices, *b.parts], b.density) for b in bodies), strict=True)
         self.inverse_mass = (1 / np.array(mass)).astype(np.float32)
         self.inverse_inertia = (1 / np.array(inertia)).astype(np.float32)
