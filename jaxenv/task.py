@@ -122,7 +122,7 @@ class Task(Environment):
         """The largest difference of floats, absolute and relative, between two compilations of one step.
 
         The conformance kit compares with it. Larger for a step that amplifies rounding errors, such as a solver that
-        stops before it has converged.
+        stops before it has converged. Bytes of an image may differ by this fraction of 255.
         """
         return 1e-5
 

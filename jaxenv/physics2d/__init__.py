@@ -12,9 +12,11 @@ the ground.
 """
 
 from jaxenv.physics2d._broad import Chain as Chain
+from jaxenv.physics2d._revolute import JointImpulses as JointImpulses
 from jaxenv.physics2d._scene import Body as Body
 from jaxenv.physics2d._scene import RevoluteJoint as RevoluteJoint
 from jaxenv.physics2d._scene import Scene as Scene
+from jaxenv.physics2d._world import FreeWorld as FreeWorld
 from jaxenv.physics2d._world import Packed as Packed
 from jaxenv.physics2d._world import Step as Step
 from jaxenv.physics2d._world import World as World
@@ -22,4 +24,5 @@ from jaxenv.physics2d._world import corners as corners
 from jaxenv.physics2d._world import pack as pack
 from jaxenv.physics2d._world import start as start
 from jaxenv.physics2d._world import step as step
+from jaxenv.physics2d._world import step_free as step_free
 from jaxenv.physics2d._world import unpack as unpack

@@ -17,15 +17,16 @@ from jaxenv.physics2d._segment import Pair, Segment
 from jaxenv.physics2d._settings import AABB_EXTENSION, AABB_MULTIPLIER, POLYGON_RADIUS
 from jaxenv.physics2d._vector import Transform, Vector, smallest
 
-_FAR = 2**30  # the age of no contact
+_FAR_BELOW = np.float32(-1e4)  # the ground beyond the ends of the chain, where nothing touches it
 
 
 @tree.struct
 class Chain:
-    """The ground: N edges between N + 1 heights over equally spaced points that start at x = 0."""
+    """The ground: edges between equally spaced points, of which those from ``first`` on are given."""
 
     heights: jax.Array  # float32 [N + 1, B], metres
     spacing: float = tree.static()
+    first: Any = np.int32(0)  # int32 [B], the index of the first point; the point with index 0 is at x = 0
 
 
 @tree.struct
@@ -40,9 +41,9 @@ class Box:
 
 @tree.struct
 class Contacts:
-    """Contacts of bodies and edges: ``[n, K, B]`` for the K edges near each body, or those of one slot."""
+    """Contacts of bodies and edges: ``[n, K, B]`` for the K edges near each body from left to right."""
 
-    edge: Any  # int32, -1 beyond the ends of the chain
+    edge: Any  # int32, also beyond the ends of the chain
     age: Any  # int32, steps since the contact was made; -1 if the boxes do not overlap
     count: Any  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
@@ -50,88 +51,72 @@ class Contacts:
 
 
 def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
-    """The ``num`` edges around the positions ``x [m, B]``: indices ``[m, num, B]`` and ends.
+    """The ``num`` edges around the positions ``x [n, B]``: indices ``[n, num, B]`` and ends.
 
-    Edges beyond the ends of the chain have index -1. ``num`` is even and large enough for the bodies.
+    ``num`` is even and large enough for the bodies.
     """
     nearest = jnp.round(x / np.float32(chain.spacing)).astype(jnp.int32)[:, None]
     edge = nearest + np.arange(-num // 2, num - num // 2, dtype=np.int32)[None, :, None]
     last = chain.heights.shape[0] - 2
-    inside = (edge >= 0) & (edge <= last)
-    index = jnp.clip(edge, 0, last)
+    index = edge - jnp.broadcast_to(chain.first, x.shape[-1:])[None, None]
+    inside = (index >= 0) & (index <= last)
+    index = jnp.clip(index, 0, last)
     heights = jnp.broadcast_to(chain.heights[None], (x.shape[0], *chain.heights.shape))
-    left, right = jnp.take_along_axis(heights, index, 1), jnp.take_along_axis(heights, index + 1, 1)
-    start, end = (i.astype(jnp.float32) * np.float32(chain.spacing) for i in (index, index + 1))
-    return jnp.where(inside, edge, np.int32(-1)), ((start, left), (end, right))
+    left, right = (jnp.where(inside, jnp.take_along_axis(heights, i, 1), _FAR_BELOW) for i in (index, index + 1))
+    start, end = (i.astype(jnp.float32) * np.float32(chain.spacing) for i in (edge, edge + 1))
+    return edge, ((start, left), (end, right))
 
 
-# What follows is elementwise: one entry per contact, a list over the K slots of a body, newest first.
-
-
-def overlapping(edge: Any, segment: Segment, fat: Box) -> Any:
-    """Whether the contact of body and edge exists, bool."""
+def overlapping(segment: Segment, fat: Box) -> Any:
+    """Whether the contact of body and edge exists, bool. Elementwise."""
     margin = POLYGON_RADIUS + AABB_EXTENSION
     (x1, y1), (x2, y2) = segment
     beside = (fat.left <= x2 + margin) & (fat.right >= x1 - margin)
     level = fat.low <= jnp.maximum(y1, y2) + margin
-    return (edge >= 0) & beside & level & (fat.high >= jnp.minimum(y1, y2) - margin)
+    return beside & level & (fat.high >= jnp.minimum(y1, y2) - margin)
 
 
-def newest_first(edges: Sequence[Any], exist: Sequence[Any], old: Sequence[Contacts]) -> tuple[list[Any], list[Any]]:
-    """Ages of the candidates ``edges``, and their ranks in the list; those that do not exist come last."""
-    ages: list[Any] = []
-    for edge, exists in zip(edges, exist, strict=True):
-        age: Any = np.int32(0)
-        for contact in old:
-            age = jnp.where(_same(edge, contact) & (contact.age >= 0), contact.age + 1, age)
-        ages.append(jnp.where(exists, age, np.int32(_FAR)))
-    ranks = []
-    for k, (age, edge) in enumerate(zip(ages, edges, strict=True)):
-        rank: Any = np.int32(0)
-        for j, (other_age, other) in enumerate(zip(ages, edges, strict=True)):
-            later = (other >= edge) if j < k else (other > edge)
-            before = (other_age < age) | ((other_age == age) & later)
-            rank = rank + before.astype(jnp.int32) if j != k else rank
-        ranks.append(rank)
-    return [jnp.where(age < _FAR, age, np.int32(-1)) for age in ages], ranks
-
-
-def reordered(ranks: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """The values, any trees, with that of rank k at place k."""
-
-    def at(place):
-        out = values[0]
-        for rank, value in zip(ranks[1:], values[1:], strict=True):
-            out = jax.tree.map(lambda new, old, here=rank == place: jnp.where(here, new, old), value, out)
-        return out
-
-    return [at(place) for place in range(len(values))]
-
-
-def matched(edge: Any, age: Any, count: Any, keys: Pair, old: Sequence[Contacts]) -> tuple[Contacts, Any]:
-    """A contact with the impulses of old points of the same edge and key (b2Contact::Update).
-
-    Also whether it touched before, bool.
-    """
-    touched: Any = edge < -1  # False
-    zero = np.float32(0)
-    normal: list[Any] = [zero, zero]
-    tangent: list[Any] = [zero, zero]
+def same_edge(edge: Any, old: Sequence[Contacts]) -> Contacts:
+    """The old contact of each edge; age -1 and count 0 if there is none. Elementwise."""
+    found = jax.tree.map(lambda x: x & 0 if jnp.issubdtype(x.dtype, jnp.integer) else x * 0, old[0])
+    found = tree.rebuild(found, edge=edge, age=found.age - 1)
     for contact in old:
-        same = _same(edge, contact)
-        touched = touched | (same & (contact.count > 0))
-        for i in range(2):
-            # The first old point with the key counts.
-            first = same & (i < count) & (contact.keys[0] == keys[i]) & (contact.count > 0)
-            second = same & (i < count) & (contact.keys[1] == keys[i]) & (contact.count > 1) & ~first
-            for total, source in ((normal, contact.impulses.normal), (tangent, contact.impulses.tangent)):
-                total[i] = jnp.where(first, source[0], jnp.where(second, source[1], total[i]))
-    return Contacts(edge, age, count, keys, Impulses((normal[0], normal[1]), (tangent[0], tangent[1]))), touched
+        here = edge == contact.edge
+        found = jax.tree.map(lambda new, now, here=here: jnp.where(here, new, now), contact, found)
+    return found
 
 
-def _same(edge: Any, contact: Contacts) -> Any:
-    """Whether a candidate is an old contact, bool."""
-    return (edge == contact.edge) & (edge >= 0)
+def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
+    """An updated contact, with the impulses of old points of the same key (b2Contact::Update). Elementwise."""
+    normal: list[Any] = []
+    tangent: list[Any] = []
+    for i in range(2):
+        # The first old point with the key counts.
+        first = (i < count) & (old.keys[0] == keys[i]) & (old.count > 0)
+        second = (i < count) & (old.keys[1] == keys[i]) & (old.count > 1) & ~first
+        for out, source in ((normal, old.impulses.normal), (tangent, old.impulses.tangent)):
+            out.append(jnp.where(first, source[0], jnp.where(second, source[1], 0)))
+    impulses = Impulses((normal[0], normal[1]), (tangent[0], tangent[1]))
+    return Contacts(old.edge, age, count, keys, impulses)
+
+
+def ranks(age: jax.Array) -> jax.Array:
+    """Places of contacts ``[n, K, B]`` in the list of their body, newest first; of equal age the edge on the right."""
+    place = np.arange(age.shape[1])
+    this, other = age[:, :, None], age[:, None]
+    later = (place[None, :] > place[:, None])[None, :, :, None]
+    return jnp.sum((other < this) | ((other == this) & later), axis=2, dtype=jnp.int32)
+
+
+def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax.Array) -> jax.Array:
+    """Whether the last event of any contact was a beginning, bool ``[..., B]``; the events come in the order of ranks.
+
+    ``touched`` is the answer if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep what
+    the last report said: the end of one contact hides that another edge is still touched.
+    """
+    code = jnp.where(begins | ends, 2 * rank + begins.astype(jnp.int32), -1)
+    last = jnp.max(code, axis=-2)
+    return jnp.where(last >= 0, last % 2 == 1, touched)
 
 
 def bounds(corners: Sequence[Vector], transform: Transform) -> Box:

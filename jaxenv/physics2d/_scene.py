@@ -13,7 +13,7 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """A dynamic body of one convex polygon.
+    """A dynamic body of a convex polygon, and possibly of more that touch nothing.
 
     Attributes:
         vertices: corners in metres relative to the body's origin, counterclockwise, 3 or more.
@@ -21,12 +21,14 @@ class Body:
         friction: coefficient of the body; a contact has the geometric mean of the body's and the ground's.
         solid: whether the ground pushes the body. The touches of a body that is not solid are only reported: for a
             body whose first touch ends the episode, impulses would never be seen.
+        parts: more convex polygons, as ``vertices``. They have the density of the first and add to the mass only.
     """
 
     vertices: Points
     density: float
     friction: float = 0.2
     solid: bool = True
+    parts: Sequence[Points] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,13 +79,24 @@ class Scene:
         centre_y: ``[n]``.
         friction: ``[n]``, of contacts with the ground.
         radius: ``[n]``, largest distance of a corner from the centre of mass.
+        slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
+            less where bodies are near many edges and touch few of them.
     """
 
-    def __init__(self, bodies: Sequence[Body], joints: Sequence[RevoluteJoint], ground_friction: float):
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        joints: Sequence[RevoluteJoint],
+        ground_friction: float,
+        slots: int | None = None,
+    ):
         self.bodies = tuple(bodies)
         self.joints = tuple(joints)
+        self.slots = slots
         self.solid = tuple(i for i, body in enumerate(bodies) if body.solid)
-        mass, centre, inertia = zip(*(_mass(b.vertices, b.density) for b in bodies), strict=True)
+        if self.solid and self.solid != tuple(range(self.solid[0], self.solid[-1] + 1)):
+            raise ValueError(f"the solid bodies must be neighbours in the list of bodies, got {self.solid}")
+        mass, centre, inertia = zip(*(_mass([b.vertices, *b.parts], b.density) for b in bodies), strict=True)
         self.inverse_mass = (1 / np.array(mass)).astype(np.float32)
         self.inverse_inertia = (1 / np.array(inertia)).astype(np.float32)
         self.centre_x, self.centre_y = np.array(centre, np.float32).T
@@ -97,14 +110,17 @@ class Scene:
         return pick(body, list(self.centre_x)), pick(body, list(self.centre_y))
 
 
-def _mass(vertices: Points, density: float) -> tuple[float, np.ndarray, float]:
-    """Mass, centre of mass and moment of inertia about it, of a polygon of uniform density."""
-    first = np.array(vertices, np.float64)
-    second = np.roll(first, -1, axis=0)
-    cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
-    area = cross.sum() / 2
-    centre = (cross[:, None] * (first + second)).sum(axis=0) / (6 * area)
-    about_origin = (cross * (first**2 + first * second + second**2).sum(axis=1)).sum() / 12
+def _mass(polygons: Sequence[Points], density: float) -> tuple[float, np.ndarray, float]:
+    """Mass, centre of mass and moment of inertia about it, of polygons of uniform density."""
+    area, moment, about_origin = 0.0, np.zeros(2), 0.0
+    for vertices in polygons:
+        first = np.array(vertices, np.float64)
+        second = np.roll(first, -1, axis=0)
+        cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+        area += cross.sum() / 2
+        moment += (cross[:, None] * (first + second)).sum(axis=0) / 6
+        about_origin += (cross * (first**2 + first * second + second**2).sum(axis=1)).sum() / 12
+    centre = moment / area
     return density * area, centre, density * (about_origin - area * (centre**2).sum())
 
 

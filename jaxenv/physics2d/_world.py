@@ -10,21 +10,21 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import _broad, _rows
+from jaxenv.physics2d import _broad, _impact
 from jaxenv.physics2d._broad import Box, Chain, Contacts
 from jaxenv.physics2d._contact import Impulses, Triple
 from jaxenv.physics2d._impact import Row
-from jaxenv.physics2d._island import Motors, Solver, solver_of
+from jaxenv.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.physics2d._revolute import JointImpulses
+from jaxenv.physics2d._rows import in_blocks
 from jaxenv.physics2d._scene import Scene
-from jaxenv.physics2d._segment import collide, corners_of
+from jaxenv.physics2d._segment import Segment, collide, corners_of
 from jaxenv.physics2d._settings import (
     ANGULAR_SLEEP_TOLERANCE,
     LINEAR_SLEEP_TOLERANCE,
-    MAX_ROTATION,
-    MAX_TRANSLATION,
     TIME_TO_SLEEP,
 )
+from jaxenv.physics2d._slots import first_slots, impulses_of, slots_of
 from jaxenv.physics2d._vector import Transform
 
 T = TypeVar("T")
@@ -40,9 +40,19 @@ class World:
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
-    contacts: Contacts  # [n, K, B], in Box2D's order
+    contacts: Contacts  # [n, K, B], from left to right
     touched: jax.Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
     fat: Box  # [n, B]
+    still: jax.Array  # [B], seconds since a body moved
+
+
+@tree.struct
+class FreeWorld:
+    """Bodies that touch nothing: what moves, for n bodies and J joints, with the lanes last. float32."""
+
+    pose: Triple  # [n, B] each: x and y of the centres of mass, angle
+    velocity: Triple  # [n, B]: of the centre of mass, and angular
+    joints: JointImpulses  # [J, B]
     still: jax.Array  # [B], seconds since a body moved
 
 
@@ -143,6 +153,7 @@ def step(
     velocity_iterations: int = 180,
     position_iterations: int = 60,
     collide_with_ground: bool = True,
+    compile_fast: bool = False,
 ) -> tuple[World, Step]:
     """Advances the world by ``dt`` seconds.
 
@@ -158,100 +169,130 @@ def step(
         velocity_iterations: number of iterations on velocities.
         position_iterations: most iterations on positions.
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
+        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes. It takes
+            longer and compiles faster: for a step that is taken once in an episode.
     """
     time = np.float32(dt)
     n = len(scene.bodies)
     begun = hit = jnp.zeros_like(world.touched)
-    contacts, touched = _slots(world.contacts), world.touched
-    manifolds: Any = ()
-    segments: Any = ()
+    contacts, touched = world.contacts, world.touched
     if collide_with_ground:
-        contacts, manifolds, segments, touched, begun = _collide(scene, world, chain)
+        contacts, manifold, segment, rank, touched, begun = _collide(scene, world, chain)
 
-    solver = solver_of(scene)
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
-    own = [[jax.tree.map(lambda x, i=i: x[i], m) for m in manifolds] for i in scene.solid] if manifolds else ()
-    pushes = [[jax.tree.map(lambda x, i=i: x[i], c.impulses) for c in contacts] for i in scene.solid]
-    poses, velocities = _apart(world.pose, n), _apart(world.velocity, n)
     forces = None if force is None else _apart(force, n)
-    joints = [jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints))]
+    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
     # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
-    island, poses, own = in_one_kernel(
-        _pushed, solver, time, poses, velocities, forces, jnp.float32(gravity), joints, own, pushes
+    poses, velocities = in_one_kernel(
+        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
     )
-    island = solver.solve_velocities(island, motors, velocity_iterations)
-    poses, velocities = in_one_kernel(_moved, time, poses, island.bodies)
-    poses, solved = solver.solve_positions(poses, island.hinges, own, position_iterations)
-    velocities, still, asleep = in_one_kernel(_slept, time, velocities, world.still, solved)
-    pose, velocity = _together(poses), _together(velocities)
-    if manifolds:
-        contacts = tuple(_with_impulses(c, scene, [p[k] for p in island.pushes]) for k, c in enumerate(contacts))
+    slots, place = None, None
+    if collide_with_ground and scene.solid:
+        slots, place = slots_of(scene, manifold, contacts.impulses, rank)
+    begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
+    end = _solved(scene, begin, time, iterations, compile_fast)
+    velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
+    pose, velocity = _together(end.poses), _together(velocities)
+    if collide_with_ground:
+        if place is not None:
+            contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
-        rows = Row(body, world.pose, segments, pose, velocity, contacts, touched, begun, hit)
-        rows = _rows.solve(scene, rows, ~asleep, time, velocity_iterations)
+        rows = Row(body, world.pose, segment, rank, pose, velocity, contacts, touched, begun, hit)
+        rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
     boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
-    stacked = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *contacts)
-    after = World(pose, velocity, _together(island.joints), stacked, touched, boxes, still)
-    return after, Step(begun, hit, solved, asleep)
+    after = World(pose, velocity, _together(end.joints), contacts, touched, boxes, still)
+    return after, Step(begun, hit, end.solved, asleep)
+
+
+def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
+    """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
+    solver, slots = solver_of(scene), start.slots
+    if slots is None or scene.slots is None:
+        return solver.solve(start, time, iterations)
+    if compile_fast:
+        return solver.solve(start, time, iterations, one_by_one=True)
+    few, rest = scene.slots // 2, scene.slots - scene.slots // 2
+    lanes = slots.used.shape[0]
+    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
+    more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
+    start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
+    return in_blocks(
+        lambda start, _: solver.solve(start, time, iterations, one_by_one=True),
+        slots.used > few,
+        start,
+        tree.rebuild(end, impulses=more),
+    )
+
+
+def step_free(
+    scene: Scene,
+    world: FreeWorld,
+    *,
+    gravity: Any,
+    motor_speed: Sequence[Any],
+    motor_torque: Sequence[Any],
+    force: Triple,
+    dt: float = 1 / 50,
+    velocity_iterations: int = 180,
+    position_iterations: int = 60,
+) -> FreeWorld:
+    """Advances the world by ``dt`` seconds. Bodies that fell asleep are awake in the next step.
+
+    Arguments are those of `step`. A force wakes a body, so a sleep lasts for the rest of the step: it takes away the
+    velocities.
+    """
+    time, n = np.float32(dt), len(scene.bodies)
+    motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
+    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
+    poses, velocities = in_one_kernel(
+        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), _apart(force, n), jnp.float32(gravity)
+    )
+    start = Start(poses, velocities, joints, motors, None)
+    end = solver_of(scene).solve(start, time, (velocity_iterations, position_iterations))
+    velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
+    return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
 
 
 def _collide(scene: Scene, world: World, chain: Chain):
-    """Finds manifolds and updates contacts in Box2D's order (b2ContactManager::Collide).
+    """Finds manifolds and updates contacts (b2ContactManager::Collide).
 
-    Contacts, manifolds and segments for each slot, arrays ``[n, B]``; and for each body whether its last event was a
-    beginning, and whether a contact began.
+    Contacts, manifolds, segments and the order of each body's contacts, arrays ``[n, K, B]``; and for each body whether
+    its last event was a beginning, and whether a contact began.
     """
-    body = np.arange(len(scene.bodies), dtype=np.int32)[:, None]
-    edge, segment = _broad.window(chain, world.pose[0], world.contacts.edge.shape[1])
+    old, num = world.contacts, world.contacts.edge.shape[1]
+    edge, segment = _broad.window(chain, world.pose[0], num)
+    body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
+    pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
+    each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(num)]
+    contacts, manifold, begins, ends = in_one_kernel(_updated, scene, body, pose, fat, edge, segment, each)
+    rank = _broad.ranks(contacts.age)
+    left = (old.count > 0) & ((old.edge < edge[:, :1]) | (old.edge > edge[:, -1:]))
+    touched = _broad.last_event(begins, ends, rank, world.touched & ~jnp.any(left, axis=1))
+    return contacts, manifold, segment, rank, touched, jnp.any(begins, axis=1)
 
-    slots = _slots((edge, segment)), _slots(world.contacts)
-    return in_one_kernel(_updated, scene, body, world.pose, world.fat, world.touched, *slots)
 
-
-def _updated(scene: Scene, body, pose: Triple, fat: Box, touched, candidates, old: Sequence[Contacts]):
-    """What `_collide` returns, elementwise over the bodies."""
-    exist = [_broad.overlapping(edge, segment, fat) for edge, segment in candidates]
-    ages, ranks = _broad.newest_first([edge for edge, _ in candidates], exist, old)
-    order = _broad.reordered(ranks, [(*c, age) for c, age in zip(candidates, ages, strict=True)])
-    begun = touched & False
-    for contact in old:
-        kept = begun
-        for edge, _, _ in order:
-            kept |= edge == contact.edge
-        touched &= kept | (contact.count == 0)
+def _updated(scene: Scene, body, pose: Triple, fat: Box, edge, segment: Segment, old: Sequence[Contacts]):
+    """A contact, its manifold, and whether it begins or ends to touch."""
+    before = _broad.same_edge(edge, old)
+    age = jnp.where(_broad.overlapping(segment, fat), before.age + 1, np.int32(-1))
     corners, centre = corners_of(scene, body), scene.centre(body)
-    transform = Transform.of_pose(pose, centre)
-    contacts, manifolds, segments = [], [], []
-    for edge, segment, age in order:
-        manifold = collide(segment, transform, corners, centre)
-        count = jnp.where(edge >= 0, manifold.count, 0)
-        contact, before = _broad.matched(edge, age, count, manifold.keys, old)
-        now = count > 0
-        touched, begun = jnp.where(now & ~before, True, touched & (now | ~before)), begun | (now & ~before)
-        contacts.append(contact)
-        manifolds.append(tree.rebuild(manifold, count=count, keys=()))
-        segments.append(segment)
-    return tuple(contacts), tuple(manifolds), tuple(segments), touched, begun
+    manifold = collide(segment, Transform.of_pose(pose, centre), corners, centre)
+    contact = _broad.matched(age, manifold.count, manifold.keys, before)
+    now, earlier = manifold.count > 0, before.count > 0
+    return contact, tree.rebuild(manifold, keys=()), now & ~earlier, earlier & ~now
 
 
-def _pushed(solver: Solver, time: np.float32, poses, velocities, forces, gravity, joints, manifolds, pushes):
-    """The island after forces and warm starting; also poses and manifolds as they are."""
-    scene, pushed = solver.scene, []
+def _pushed(scene: Scene, time: np.float32, poses, velocities, forces, gravity):
+    """Poses as they are, and velocities after forces."""
+    pushed = []
     for i, (vx, vy, w) in enumerate(velocities):
         mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
         fx, fy, torque = (np.float32(0),) * 3 if forces is None else forces[i]
         pushed.append((vx + time * (mass * fx), vy + time * (gravity + mass * fy), w + time * (inertia * torque)))
-    return solver.start(poses, pushed, joints, manifolds, pushes), poses, manifolds
-
-
-def _moved(time: np.float32, poses, velocities):
-    """Poses after the step without corrections, and the velocities within Box2D's limits."""
-    velocities = tuple(_limited(v, time) for v in velocities)
-    pairs = zip(poses, velocities, strict=True)
-    return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
+    return poses, tuple(pushed)
 
 
 def _slept(time: np.float32, velocities, still, solved):
@@ -271,12 +312,6 @@ def _fat(scene: Scene, body, before: Triple, after: Triple, old: Box) -> Box:
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 
-def _slots(values: Any) -> tuple[Any, ...]:
-    """Arrays ``[n, K, B]`` as K of ``[n, B]``."""
-    num = jax.tree.leaves(values)[0].shape[1]
-    return tuple(jax.tree.map(lambda x, k=k: x[:, k], values) for k in range(num))
-
-
 def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
     """Arrays ``[n, B]`` as n of ``[B]``."""
     return tuple(tuple(x[i] for x in values) for i in range(n))
@@ -285,19 +320,3 @@ def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
 def _together(values: Sequence[T]) -> T:
     """The inverse of `_apart`."""
     return jax.tree.map(lambda *x: jnp.stack(x), *values)
-
-
-def _with_impulses(contacts: Contacts, scene: Scene, pushes: Sequence[Impulses]) -> Contacts:
-    """Contacts ``[n, B]`` with new impulses ``[B]`` of the solid bodies."""
-    new = dict(zip(scene.solid, pushes, strict=True))
-    each = [new.get(i, jax.tree.map(lambda x, i=i: x[i], contacts.impulses)) for i in range(len(scene.bodies))]
-    return tree.rebuild(contacts, impulses=_together(each))
-
-
-def _limited(velocity: Triple, dt: np.float32) -> Triple:
-    """Velocities of which a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
-    vx, vy, w = velocity
-    length = dt * jnp.sqrt(vx * vx + vy * vy)
-    scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
-    turn = dt * jnp.abs(w)
-    return vx * scale, vy * scale, w * jnp.where(turn > MAX_ROTATION, MAX_ROTATION / jnp.maximum(turn, MAX_ROTATION), 1)

@@ -64,8 +64,8 @@ def require_equal(
         labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
         name: the name of the tree, for the evidence.
         context: what is compared, for the evidence.
-        tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Integers and flags must
-            always be equal.
+        tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Bytes, which hold the
+            brightness of pixels, may differ by this fraction of 255. Other integers and flags must be equal.
         axes: names of the leading axes, for the evidence.
         first_step: the number of the first step, for the evidence.
         where: bool with the shape of the leading axes, the elements to compare; all by default.
@@ -143,6 +143,8 @@ def _as_numbers(x: Any) -> np.ndarray:
 
 
 def _same(x: np.ndarray, y: np.ndarray, tolerance: float) -> np.ndarray:
+    if x.dtype == np.uint8:
+        return np.abs(x.astype(np.int32) - y) <= 255 * tolerance
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return x == y
     if tolerance:

@@ -6,41 +6,94 @@ python -m tests.physics2d.steps FILE     # prints the table for a file of tests.
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import physics2d, tree
-from jaxenv.envs.box2d import lunar_lander
+from jaxenv.envs.box2d import bipedal_walker, lunar_lander
 from jaxenv.physics2d._broad import Contacts
 from jaxenv.physics2d._contact import Impulses
 from jaxenv.physics2d._revolute import JointImpulses
 
-FILE = pathlib.Path(__file__).parent / "steps.npz"
+FOLDER = pathlib.Path(__file__).parent
 # Compiling takes most of the time.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FREE, GROUND, IMPACT, TWO_EDGES = 0, 1, 2, 3
 
 
-def load(file=FILE):
-    with np.load(file) as data:
+@dataclasses.dataclass
+class Setting:
+    """A task whose steps are recorded: its scene, bodies at rest, and the edges near each body."""
+
+    scene: physics2d.Scene
+    origins: list
+    nearby: int
+    spacing: float
+    flags: list  # bodies whose touch is compared
+    motors: Callable  # from the actions of all rows to the motors' speeds and torques
+
+
+def _of_lander(_):
+    return [np.float32(0.3), np.float32(-0.3)], [lunar_lander._LEG_TORQUE] * 2
+
+
+SETTINGS = {
+    "steps.npz": Setting(
+        lunar_lander.SCENE,
+        lunar_lander._ORIGINS,
+        lunar_lander.NEARBY,
+        lunar_lander.WIDTH / lunar_lander.EDGES,
+        [1, 2],
+        _of_lander,
+    ),
+    "walker_steps.npz": Setting(
+        bipedal_walker.SCENE,
+        bipedal_walker._ORIGINS,
+        bipedal_walker.NEARBY,
+        bipedal_walker.SPACING,
+        [2, 4],
+        bipedal_walker._motors,
+    ),
+}
+
+
+def load(file="steps.npz"):
+    """The recorded arrays, and their setting. A file elsewhere has the name of one here."""
+    path = pathlib.Path(file)
+    with np.load(FOLDER / path if str(path) == path.name else path) as data:
         return dict(data)
+
+
+def setting_of(data):
+    return SETTINGS["steps.npz" if data["before_bodies"].shape[1] == 3 else "walker_steps.npz"]
 
 
 def world_before(data):
     """The recorded states before the step, lanes last."""
+    setting = setting_of(data)
     lanes = len(data["kind"])
-    world = physics2d.start(lunar_lander.SCENE, lunar_lander._ORIGINS, lanes, lunar_lander.NEARBY)
+    world = physics2d.start(setting.scene, setting.origins, lanes, setting.nearby)
     last = {name[7:]: jnp.asarray(np.moveaxis(x, 0, -1)) for name, x in data.items() if name.startswith("before_")}
     bodies, joints = last["bodies"], last["joints"]
-    edge = last["edge"]
+    # The recorded contacts of a body come newest first, ours from left to right.
+    num = last["edge"].shape[1]
+    first = np.round(np.asarray(bodies[:, 0]) / np.float32(setting.spacing)).astype(np.int32) - num // 2
+    edge = first[:, None] + np.arange(num, dtype=np.int32)[None, :, None]
+    here = (edge[:, :, None] == last["edge"][:, None]) & (edge[:, :, None] >= 0)
+    place, found = np.argmax(here, axis=2), here.any(axis=2)
+
+    def ordered(x):
+        return jnp.where(found, np.take_along_axis(np.asarray(x), place, 1), 0)
+
     contacts = Contacts(
-        edge=edge,
-        age=jnp.where(edge >= 0, jnp.arange(edge.shape[1], dtype=jnp.int32)[None, :, None], -1),
-        count=last["count"],
-        keys=(last["keys"][:, :, 0], last["keys"][:, :, 1]),
-        impulses=Impulses(*((last[n][:, :, 0], last[n][:, :, 1]) for n in ("normal", "tangent"))),
+        edge=jnp.asarray(edge),
+        age=jnp.where(found, place, -1).astype(jnp.int32),
+        count=ordered(last["count"]),
+        keys=tuple(ordered(last["keys"][:, :, i]) for i in range(2)),
+        impulses=Impulses(*(tuple(ordered(last[n][:, :, i]) for i in range(2)) for n in ("normal", "tangent"))),
     )
     everywhere = jax.tree.map(jnp.zeros_like, world.fat)
     everywhere = type(everywhere)(
@@ -59,7 +112,7 @@ def world_before(data):
 
 @dataclasses.dataclass
 class Differences:
-    """Of N rows: numbers ``[N, 3 bodies, 6]``, flags of touching legs and of impacts, bool ``[N, ...]``."""
+    """Of N rows: numbers ``[N, bodies, 6]``, flags of touching legs and of impacts, bool ``[N, ...]``."""
 
     numbers: np.ndarray
     touched: np.ndarray
@@ -68,20 +121,27 @@ class Differences:
     solved: np.ndarray
 
 
-def compare(data, scene=lunar_lander.SCENE, **kwargs):
+def compare(data, scene=None, **kwargs):
     """Differences of one step from the recorded states."""
+    setting = setting_of(data)
+    speeds, torques = setting.motors(jnp.asarray(data.get("action", np.zeros((len(data["kind"]), 4), np.float32))))
 
-    def advance(world, heights):
-        chain = physics2d.Chain(heights, lunar_lander.WIDTH / lunar_lander.EDGES)
-        speeds = [np.float32(0.3), np.float32(-0.3)]
-        torques = [lunar_lander._LEG_TORQUE] * 2
-        return physics2d.step(scene, world, chain, gravity=-10.0, motor_speed=speeds, motor_torque=torques, **kwargs)
+    def advance(world, heights, first):
+        chain = physics2d.Chain(heights, setting.spacing, first)
+        return physics2d.step(
+            scene or setting.scene,
+            world,
+            chain,
+            gravity=-10.0,
+            **{"motor_speed": speeds, "motor_torque": torques, **kwargs},
+        )
 
-    world, step = jax.jit(advance, compiler_options=QUICK)(world_before(data), jnp.asarray(data["heights"].T))
+    first = jnp.asarray(data.get("first", np.zeros(len(data["kind"]), np.int32)))
+    world, step = jax.jit(advance, compiler_options=QUICK)(world_before(data), jnp.asarray(data["heights"].T), first)
     ours = np.moveaxis(np.stack([*world.pose, *world.velocity]), (0, 1, 2), (2, 1, 0))
     return Differences(
         numbers=np.abs(ours - data["after_bodies"]),
-        touched=np.asarray(world.touched).T[:, 1:] == data["after_touched"][:, 1:],
+        touched=(data["after_touched"] == np.asarray(world.touched).T)[:, setting.flags],
         hit=np.asarray(step.hit).T,
         begun=np.asarray(step.begun).T,
         solved=np.asarray(step.solved),
@@ -99,7 +159,7 @@ def crashed(data):
     return data["after_touched"][:, 0] & ~data["before_touched"][:, 0]
 
 
-def main(file=FILE):
+def main(file="steps.npz"):
     data = load(file)
     d = compare(data)
     for kind, name in ((FREE, "free"), (GROUND, "ground"), (IMPACT, "impact"), (TWO_EDGES, "two edges")):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxenv.envs.box2d.lunar_lander import SCENE
-from jaxenv.physics2d import Body, Scene, _broad, _rows
+from jaxenv.physics2d import Body, Scene, _broad, _impact
 from tests.physics2d import steps
 
 
@@ -79,7 +79,7 @@ def test_joints_that_start_at_angle_zero_differ(data):
 
 
 def test_a_step_without_continuous_collision_differs(data, monkeypatch):
-    monkeypatch.setattr(_rows, "solve", lambda scene, rows, *rest: rows)
+    monkeypatch.setattr(_impact, "solve", lambda scene, rows, *rest: rows)
     rows = steps.chosen(data, steps.IMPACT)
     found = steps.compare(rows)
     linear, _ = worst(found, ~steps.crashed(rows))
@@ -88,14 +88,9 @@ def test_a_step_without_continuous_collision_differs(data, monkeypatch):
 
 
 def test_contacts_in_the_order_of_their_age_differ(data, monkeypatch):
-    newest_first = _broad.newest_first
-
-    def oldest_first(edges, exist, old):
-        ages, ranks = newest_first(edges, exist, old)
-        return ages, [len(edges) - 1 - rank for rank in ranks]
-
-    monkeypatch.setattr(_broad, "newest_first", oldest_first)
-    monkeypatch.setattr(_rows, "solve", lambda scene, rows, *rest: rows)
+    ranks = _broad.ranks
+    monkeypatch.setattr(_broad, "ranks", lambda age: age.shape[1] - 1 - ranks(age))
+    monkeypatch.setattr(_impact, "solve", lambda scene, rows, *rest: rows)
     scene = Scene(SCENE.bodies, SCENE.joints, 0.1)  # kernels of another scene have been traced
     found = worst(steps.compare(steps.chosen(data, steps.TWO_EDGES), scene), slice(None))[0]
     assert np.quantile(found, 0.9) > 3e-3

@@ -21,7 +21,11 @@ def test_named_actions_are_as_many_as_there_are(id):
         assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id != "MixedPolicyUnittest-v0"])
+# Actions of two parts, and of three or four numbers.
+UNPLAYED = ("MixedPolicyUnittest-v0", "CarRacing-v3", "BipedalWalker-v3")
+
+
+@pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id not in UNPLAYED])
 def test_no_key_has_two_meanings(id):
     keys = [key for control in controls(jaxenv.make(id)) for key in control.keys]
     assert len(set(keys)) == len(keys) > 1

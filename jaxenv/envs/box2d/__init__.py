@@ -12,3 +12,10 @@ register(
     reward_threshold=200.0,
     kwargs={"continuous": True},
 )
+register("CarRacing-v3", f"{__name__}.car_racing:CarRacing", max_episode_steps=1000, reward_threshold=900.0)
+register(
+    "BipedalWalker-v3",
+    f"{__name__}.bipedal_walker:BipedalWalker",
+    max_episode_steps=1600,
+    reward_threshold=300.0,
+)

@@ -3,6 +3,7 @@
     python -m tests.envs.box2d.episodes record FILE    # plays Gymnasium's, needs gymnasium[box2d]
     python -m tests.envs.box2d.episodes replay FILE    # prints how ours compare
     python -m tests.envs.box2d.episodes distributions 1000    # own draws on both sides, needs gymnasium[box2d]
+    python -m tests.envs.box2d.episodes distributions 1000 "walker heuristic" "walker random"    # of BipedalWalker
 
 Gymnasium draws from ``numpy.random.default_rng(seed)``, so a seed stands for the ground, the push at the start and the
 dispersion of every flame. Actions are random or those of Gymnasium's heuristic pilot. A kind of episodes is named by
@@ -18,6 +19,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, LunarLander, smoothed
+from tests.envs.box2d import walks
 
 FILE = pathlib.Path(__file__).parent / "episodes.npz"
 LIMIT = 1000
@@ -144,14 +146,19 @@ def smirnov(a, b):
 
 def distributions(kind, num):
     """Prints returns and outcomes of ``num`` episodes a side, each with its own draws."""
-    policy, options = kind.split()[0], KINDS[kind]
-    theirs = record(range(50_000, 50_000 + num), policy, options)
-    ours = played(jaxenv.make("LunarLander-v3", num, autoreset=None, **options))
+    if kind.startswith("walker"):
+        policy = kind.split()[1]
+        theirs = walks.gymnasium_episodes(policy, num)
+        ours = walks.our_episodes(policy, jaxenv.make("BipedalWalker-v3", num, autoreset=None))
+    else:
+        policy, options = kind.split()[0], KINDS[kind]
+        theirs = record(range(50_000, 50_000 + num), policy, options)
+        ours = played(jaxenv.make("LunarLander-v3", num, autoreset=None, **options))
     distance, p = smirnov(ours["return"], theirs["return"])
     print(f"{kind}, {num} episodes a side: KS {distance:.4f}, p = {p:.3f}")
-    for name in ("return", "length", "lost", "asleep"):
+    for name in theirs:
         a, b = (np.asarray(x[name], np.float64) for x in (ours, theirs))
-        error = np.sqrt(a.var() / num + b.var() / num)
+        error = max(np.sqrt(a.var() / num + b.var() / num), 1e-9)
         print(
             f"  {name}: {a.mean():.4g}, Gymnasium {b.mean():.4g}, {abs(a.mean() - b.mean()) / error:.1f} se", flush=True
         )

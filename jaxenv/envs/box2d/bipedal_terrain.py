@@ -1,0 +1,102 @@
+"""The ground of BipedalWalker: how it is drawn, which part of it is near, and where rays meet it."""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxenv import random
+from jaxenv._xla import in_one_kernel
+from jaxenv.physics2d import Chain
+
+SPACING = 14 / 30  # between the points, in metres
+POINTS = 200
+LEVEL = 10 / 3  # height at the start, in metres
+PAD = 20  # points of flat ground at the start
+RANGE = 160 / 30  # of the rays, in metres
+RAYS = 10
+
+_FLAT = 5, 10  # a flat edge comes after 5 to 9 others
+_BEHIND, _NEAR = 9, 24  # points near the walker: how many are behind it, and how many there are
+_SEEN = 13  # edges that rays can meet
+_ANGLES = 1.5 * np.arange(RAYS) / RAYS  # from straight down to almost straight ahead
+
+
+def draw(stream: random.Stream) -> jax.Array:
+    """Heights of new ground, float32 ``[B, 200]`` in metres."""
+    bumps = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
+    gaps = random.integers(random.fold_in(stream, "gaps"), (POINTS,), *_FLAT)
+    return heights(bumps, gaps)
+
+
+def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
+    """The ground for given draws: a bump in [-1, 1] for each point, and a number of edges up to the next flat one.
+
+    A bump changes the slope, which otherwise decays and turns towards the level of the start. ``gaps`` is int32
+    ``[B, 200]`` of which the entries at the points before flat edges count.
+    """
+
+    def advance(carry, point):
+        carry = in_one_kernel(_next_point, *carry, *point)
+        return carry, carry[1]
+
+    lanes = bumps.shape[0]
+    slope = jnp.zeros(lanes, jnp.float32)
+    start = slope, slope + np.float32(LEVEL), jnp.full(lanes, PAD, jnp.int32), jnp.zeros(lanes, bool)
+    count = jnp.arange(POINTS, dtype=jnp.int32)
+    return lax.scan(advance, start, (count, bumps.T, gaps.T))[1].T
+
+
+def _next_point(slope, height, left, flat, index, bump, gap):
+    """Slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
+    turned = np.float32(0.8) * slope + np.float32(0.01) * jnp.sign(np.float32(LEVEL) - height)
+    turned = turned + jnp.where(index > PAD, bump / np.float32(30), 0)
+    slope = jnp.where(flat, slope, turned)
+    height = jnp.where(flat, height, height + slope)
+    flat = left == 1
+    return slope, height, jnp.where(flat, gap, left - 1), flat
+
+
+def near(ground: jax.Array, x: jax.Array) -> Chain:
+    """The part of the ground ``[B, 200]`` near ``x [B]`` that a walker touches or sees."""
+    first = jnp.clip(jnp.floor(x / np.float32(SPACING)).astype(jnp.int32) - _BEHIND, 0, POINTS - _NEAR)
+    index = first[:, None] + np.arange(_NEAR, dtype=np.int32)[None]
+    return Chain(jnp.take_along_axis(ground, index, axis=1).T, SPACING, first)
+
+
+def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    """How far rays from ``(x, y)`` reach until they meet the ground, in units of their range: float32 ``[B, 10]``."""
+    first = jnp.floor(x / np.float32(SPACING)).astype(jnp.int32)
+    index = first[:, None] + np.arange(_SEEN + 1, dtype=np.int32)[None]
+    points = jnp.take_along_axis(ground, jnp.clip(index, 0, POINTS - 1), axis=1).T
+    along, down = (np.array([f(a) * RANGE for a in _ANGLES], np.float32)[:, None] for f in (math.sin, math.cos))
+    return in_one_kernel(_fraction, along, -down, x, y, first, tuple(points)).T
+
+
+def _fraction(dx, dy, x, y, first, points):
+    """The fraction of a ray at which it meets an edge, or 1 (b2EdgeShape::RayCast). Elementwise."""
+    least = jnp.ones_like(x)
+    for k, (left, right) in enumerate(itertools.pairwise(points)):
+        edge = first + np.int32(k)
+        # Relative to the left end of the edge.
+        from_x, from_y = x - edge.astype(jnp.float32) * np.float32(SPACING), y - left
+        rise, run = right - left, np.float32(SPACING)
+        across = rise * dx - run * dy
+        part = (run * from_y - rise * from_x) / jnp.where(across != 0, across, np.float32(1))
+        place = ((from_x + part * dx) * run + (from_y + part * dy) * rise) / (run * run + rise * rise)
+        meets = (across != 0) & (part >= 0) & (part < least) & (place >= 0) & (place <= 1)
+        least = jnp.where(meets & (edge >= 0) & (edge < POINTS - 1), part, least)
+    return least
+
+
+def height_at(ground: jax.Array, x: jax.Array) -> jax.Array:
+    """The height of the ground ``[B, 1, W]`` at ``x [B, 1, W]``, for pictures."""
+    place = jnp.clip(x / np.float32(SPACING), 0, POINTS - 1)
+    left = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, POINTS - 2)
+    at = functools.partial(jnp.take_along_axis, ground[:, None], axis=2)
+    part = place - left.astype(jnp.float32)
+    return (1 - part) * at(left) + part * at(left + 1)

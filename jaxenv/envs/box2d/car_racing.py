@@ -1,0 +1,210 @@
+"""Drive a car round a race track, seen from above.
+
+Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics is that of Box2D 2.3 by Erin
+Catto.
+
+Observation   uint8[96, 96, 3] the road ahead of the car, which is always at the same place, and below it bars of the
+              speed, of the rates of the wheels, of the steering and of the turning; or with observe_pixels=False
+              float32[38]: velocity to the right and ahead (m/s), angular velocity (rad/s), rates of the four wheels
+              (rad/s), angles of the front wheels (rad), gas, whether each wheel is on the road (0 or 1), and the middle
+              of the road at 12 places, 10.5 m apart, from the one next to the car, to the right and ahead of it (m)
+Action        float32[3]: steering (-1 is left, 1 is right), gas and brake (0 to 1); or with continuous=False int32: 0
+              nothing, 1 right, 2 left, 3 gas, 4 brake
+Reward        1000 / N for each of the N tiles that a wheel touches for the first time, minus 0.1 in every step; -100
+              in place of both outside the playfield
+Starts        at rest on the first tile of a random track, after one step
+Terminates    all tiles have been visited; or the first one after more than lap_complete_percent of them; or the car is
+              more than 333 m from the centre along x or y
+Time limit    1000 (registry)
+
+As in the original, the first tile is usually visited in the first step, so that a lap ends with the last tile and not
+at the line. A brake of more than 0.9 blocks the wheels, which then slide.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv._numeric import clip, sin_cos
+from jaxenv.envs.box2d import _car_pixels
+from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
+from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
+from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
+from jaxenv.task import Task, Transition
+
+_PLACES, _APART = 12, 3  # of the road in the observation of the state: their number, and tiles between them
+_STEERING = np.array([0, -0.6, 0.6, 0, 0], np.float32)  # of the discrete actions, in rad
+_GAS = np.array([0, 0, 0, 0.2, 0], np.float32)
+_BRAKE = np.array([0, 0, 0, 0, 0.8], np.float32)
+
+
+@tree.struct
+class Params:
+    """Scalars, or ``[B]`` for one value per lane."""
+
+    lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1)  # a fraction, named as in Gymnasium
+
+
+@tree.struct
+class State:
+    """The car, the road and what has been visited."""
+
+    car: Car
+    track: Track
+    on_road: jax.Array  # bool[B, 4], which wheels touched the road before the last step
+    visited: jax.Array  # bool[B, N], tiles that a wheel has touched
+    unpaid: jax.Array  # int32[B], visited tiles of the first step, which the next reward includes
+    finished: jax.Array  # bool[B], whether the lap is over
+    steps: jax.Array  # int32[B]
+    colours: Colours
+
+
+class CarRacing(Task):
+    """A race car on a random track; the module docstring is the specification.
+
+    Attributes:
+        continuous: whether the actions are steering, gas and brake.
+        domain_randomize: whether every episode has its own colours of road and grass.
+        observe_pixels: whether the observation is the picture and not the state.
+    """
+
+    reset_strategy = "compact"
+    opt_outs = {"sharding_invariant": "loops over the lanes end with the last of them, use shard_map"}
+    rounding = 4e-3  # pixels are rounded, and their last levels with them
+    play_fps = 50
+    params: Params = Params()
+    continuous: bool = tree.static(default=True)
+    domain_randomize: bool = tree.static(default=False)
+    observe_pixels: bool = tree.static(default=True)
+
+    @property
+    def action_names(self):
+        return ("steering", "gas", "brake") if self.continuous else ("nothing", "right", "left", "gas", "brake")
+
+    def initial(self, stream):
+        track, angle = random_track(random.fold_in(stream, "track"))
+        return self._started(track, angle, self._colours(random.fold_in(stream, "colours")))
+
+    def _started(self, track, angle, colours):
+        """The state after the first step, which the original takes in ``reset``, without an action."""
+        lanes = angle.shape
+        none, no = jnp.zeros(lanes, jnp.float32), jnp.zeros((*lanes, 4), bool)
+        count = jnp.zeros(lanes, jnp.int32)
+        state = State(
+            car=parked(track.points[:, 0, 0], track.points[:, 1, 0], angle),
+            track=track,
+            on_road=no,
+            visited=jnp.zeros((*lanes, MOST), bool),
+            unpaid=count,
+            finished=no[:, 0],
+            steps=count,
+            colours=colours,
+        )
+        state, new = self._moved(state, none, none, none)
+        return tree.rebuild(state, unpaid=new)
+
+    def _colours(self, stream):
+        """Colours of the episode."""
+        if not self.domain_randomize:
+            return Colours(
+                *(jnp.broadcast_to(np.array([c], np.float32), (*stream.shape, 3)) for c in (ROAD, GROUND, PATCH))
+            )
+        draws = random.uniform(stream, (2, 3), 0.0, 210.0)
+        channel = random.integers(random.fold_in(stream, "patch"), (1,), 0, 3)
+        ground = draws[:, 1]
+        patch = ground + jnp.where(np.arange(3, dtype=np.int32)[None] == channel, np.float32(20), 0)
+        return Colours(draws[:, 0], ground, patch)
+
+    def transition(self, state, action, stream):
+        state, new = self._moved(state, *self._controls(action))
+        tiles = (new + state.unpaid).astype(jnp.float32)
+        x, y = _origin(state.car)
+        outside = (jnp.abs(x) > np.float32(PLAYFIELD)) | (jnp.abs(y) > np.float32(PLAYFIELD))
+        reward = np.float32(1000) * tiles / state.track.length.astype(jnp.float32) - np.float32(0.1)
+        reward = jnp.where(outside, np.float32(-100), reward)
+        info = {"lap_finished": state.finished & ~outside}
+        return Transition(tree.rebuild(state, unpaid=jnp.zeros_like(new)), reward, state.finished | outside, info)
+
+    def _controls(self, action):
+        """Target of the steering in rad, gas and brake, float32 ``[B]``."""
+        if not self.continuous:
+            return tuple(jnp.asarray(values)[action] for values in (_STEERING, _GAS, _BRAKE))
+        steer, gas, brake = (action[:, i] for i in range(3))
+        return -clip(steer, -1, 1), clip(gas, 0, 1), clip(brake, 0, 1)
+
+    def _moved(self, state, steer, gas, brake):
+        """The state after a step, and the number of tiles that were visited for the first time, int32 ``[B]``."""
+        # Tyres know what their wheels touched in the step before, and touches are found before the car moves.
+        car = drive(state.car, steer, gas, brake, state.on_road)
+        poses = tree.detach(state.car.bodies[:, :3, 1:])
+        touches = touching(state.track, poses[:, 0], poses[:, 1], poses[:, 2])
+        visited = state.visited | touches.any(axis=1)
+        count = jnp.sum(visited, axis=1, dtype=jnp.int32)
+        new = count - jnp.sum(state.visited, axis=1, dtype=jnp.int32)
+        enough = count.astype(jnp.float32) > self.params.lap_complete_percent * state.track.length.astype(jnp.float32)
+        lap = visited[:, 0] & ~state.visited[:, 0] & enough
+        state = tree.rebuild(
+            state,
+            car=car,
+            on_road=touches.any(axis=2),
+            visited=visited,
+            finished=state.finished | lap | (count == state.track.length),
+            steps=state.steps + np.int32(1),
+        )
+        return state, new
+
+    def observe(self, state):
+        return self._image(state) if self.observe_pixels else _observed(state)
+
+    def _image(self, state, size=(96, 96)):
+        seconds = state.steps.astype(jnp.float32) * np.float32(DT)
+        return _car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
+
+    def draw(self, state, canvas):
+        """The picture of the observation, in the size of the canvas."""
+        return canvas.picture(self._image(state, (min(canvas.size),) * 2))
+
+    def observation_spec(self):
+        if self.observe_pixels:
+            return specs.Bounded((96, 96, 3), np.uint8, 0, 255, "observation")
+        return specs.Array((14 + 2 * _PLACES,), np.float32, "observation")
+
+    def action_spec(self):
+        if self.continuous:
+            low, high = np.array([-1, 0, 0], np.float32), np.ones(3, np.float32)
+            return specs.Bounded((3,), np.float32, low, high, "action")
+        return specs.discrete(5, name="action")
+
+
+def _origin(car: Car) -> tuple[jax.Array, jax.Array]:
+    """Position of the hull's origin, float32 ``[B]`` each."""
+    s, c = sin_cos(car.bodies[:, 2, 0])
+    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
+    return car.bodies[:, 0, 0] - (c * x - s * y), car.bodies[:, 1, 0] - (s * x + c * y)
+
+
+def _observed(state: State) -> jax.Array:
+    """The observation of the state, float32 ``[B, 38]``."""
+    car, track = state.car, state.track
+    x, y = _origin(car)
+    s, c = sin_cos(car.bodies[:, 2, 0])
+
+    def seen(dx, dy):
+        """Vectors ``[B, n]`` to the right and ahead."""
+        return c[:, None] * dx + s[:, None] * dy, c[:, None] * dy - s[:, None] * dx
+
+    distance = (track.points[:, 0] - x[:, None]) ** 2 + (track.points[:, 1] - y[:, None]) ** 2
+    nearest = jnp.argmin(jnp.where(track.exists, distance, np.float32(np.inf)), axis=1).astype(jnp.int32)
+    places = (nearest[:, None] + np.arange(0, _PLACES * _APART, _APART, dtype=np.int32)[None]) % track.length[:, None]
+    ahead_x, ahead_y = (jnp.take_along_axis(track.points[:, i], places, axis=1) for i in (0, 1))
+    parts = [
+        *seen(car.bodies[:, 3, :1], car.bodies[:, 4, :1]),
+        car.bodies[:, 5, :1],
+        car.omega,
+        car.bodies[:, 2, 1:3] - car.bodies[:, 2, :1],
+        car.gas[:, None],
+        state.on_road.astype(jnp.float32),
+        *seen(ahead_x - x[:, None], ahead_y - y[:, None]),
+    ]
+    return jnp.concatenate(parts, axis=1)
