@@ -25,6 +25,7 @@ from jaxenv.physics2d._slots import Slots
 from jaxenv.physics2d._vector import Transform, pick
 
 _AT_ONCE = 3  # iterations on velocities in one kernel; more run faster and compile slower
+_AT_ONCE_SHARED = 2  # the same where contacts share slots; jaxlib 0.10.2 never leaves a kernel of three with 64 lanes
 
 
 @tree.struct
@@ -125,7 +126,9 @@ class Solver:
 
     def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
         """The island after all iterations on velocities."""
-        at_once = _AT_ONCE if iterations % _AT_ONCE == 0 and island.later is None else 1
+        at_once = _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
+        if iterations % at_once or island.later is not None:
+            at_once = 1
 
         def step(_, moving):
             bodies, joints, pushes, later = moving
