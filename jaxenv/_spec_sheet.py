@@ -23,8 +23,8 @@ from jaxenv.registry import EnvSpec
 # Families in the order of listings: the package under ``jaxenv.envs`` and its title.
 FAMILIES = {
     "classic_control": "Classic control",
-    "box2d": "Box2D",
     "toy_text": "Toy text",
+    "box2d": "Box2D",
     "grid": "Grid worlds",
     "minatar": "MinAtar",
     "bsuite": "bsuite",
