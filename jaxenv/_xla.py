@@ -158,6 +158,9 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
+    if jax.config.jax_disable_jit:
+        rest = iter(arrays)
+        return function(*structure.unflatten([next(rest) if a else x for x, a in zip(leaves, is_array, strict=True)]))
     return _kernel(function, structure, constants)(*arrays)
 
 
@@ -172,13 +175,14 @@ def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> C
     on_arrays = jax.jit(elementwise)
 
     @functools.cache
-    def on_scalars(kinds):
+    def on_scalars(kinds, mesh):  # operations keep the mesh in whose context they were traced
         scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
         program, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
         return program, *tree.flatten(results)
 
     def reduction(*arrays):
-        program, kinds, results = on_scalars(tuple(x.dtype for x in arrays))
+        mesh = jax.sharding.get_abstract_mesh()
+        program, kinds, results = on_scalars(tuple(x.dtype for x in arrays), mesh)
         # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
         operands, free, places = list(arrays), list(range(len(arrays))), []
         for kind in kinds:

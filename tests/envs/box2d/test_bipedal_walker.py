@@ -134,15 +134,19 @@ def test_episodes_end_beyond_either_end_of_the_ground(data, advance, x, ends, lo
     assert (reward[0] == -100) == lost
 
 
-def test_torque_costs_and_speed_follows_the_sign_of_the_action(data, advance):
+def test_torque_costs_and_turns_a_hip_away_from_its_limit(data, advance):
+    # The first hip is at its upper limit, the second one at its lower limit.
     state = moved(data, 20.0)
     rates, rewards = [], []
-    for action in ([0, 0, 0, 0], [1, 0, 0, 0], [-1, 0, 0, 0]):
+    for action in ([0, 0, 0, 0], [1, 0, -1, 0], [-1, 0, 1, 0]):
         out, observation, reward, _ = advance(state, jnp.array([action], jnp.float32))
-        rates.append(observation[0, 5])
+        rates.append(observation[0, np.array([5, 10])])
         rewards.append(reward[0] - out.shaping[0] + state.shaping[0])
-    assert rates[2] < rates[0] < rates[1]
-    np.testing.assert_allclose(np.array(rewards) - rewards[0], [0, -0.028, -0.028], atol=1e-4)
+    still, towards, away = np.array(rates)
+    np.testing.assert_allclose([still, towards], 0, atol=1e-3)
+    assert away[0] < -0.1
+    assert away[1] > 0.1
+    np.testing.assert_allclose(np.array(rewards) - rewards[0], [0, -0.056, -0.056], atol=1e-4)
 
 
 def test_specs_and_registry_rows_equal_gymnasiums():
