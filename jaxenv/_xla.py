@@ -158,7 +158,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
-    if jax.config.jax_disable_jit:
+    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         rest = iter(arrays)
         return function(*structure.unflatten([next(rest) if a else x for x, a in zip(leaves, is_array, strict=True)]))
     return _kernel(function, structure, constants)(*arrays)
