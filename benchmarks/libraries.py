@@ -170,12 +170,7 @@ def gymnasium(name: str, options: dict[str, Any], num_envs: int, num_steps: int)
     import gymnasium
 
     env = gymnasium.make_vec(name, num_envs, **_mode_and_arguments(options))
-
-    def start(seed):
-        env.reset(seed=seed)
-        env.action_space.seed(seed)
-
-    return peers.in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, close=env.close)
+    return peers.gymnasium_loop(env, num_envs, num_steps)
 
 
 def _mode_and_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -99,11 +99,17 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
     if difference := _difference(jaxenv.spec(id).make(), env, _GYMNASIUM_NAMES):
         raise Unavailable(f"gymnasium has a different {id}: {difference}")
 
+    return gymnasium_loop(env, num_envs, num_steps, store)
+
+
+def gymnasium_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -> Contestant:
+    """Runs a vector environment of Gymnasium under the random policy."""
+
     def start(seed: int) -> None:
         env.reset(seed=seed)
         env.action_space.seed(seed)
 
-    return in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, store)
+    return in_python("gymnasium", start, env.action_space.sample, env.step, num_envs, num_steps, store, env.close)
 
 
 ASYNC_WORKERS = 8  # processes, whatever the number of lanes; on two cores eight are faster than 64
@@ -115,13 +121,7 @@ def _in_workers(gymnasium: Any, id: str, num_steps: int, store: bool) -> Contest
         env = gymnasium.make_vec(id, ASYNC_WORKERS, vectorization_mode="async")
     except gymnasium.error.DependencyNotInstalled as error:
         raise Unavailable(f"gymnasium cannot make {id}: {error}") from None
-
-    def start(seed: int) -> None:
-        env.reset(seed=seed)
-        env.action_space.seed(seed)
-
-    sample = env.action_space.sample
-    return in_python("gymnasium", start, sample, env.step, ASYNC_WORKERS, num_steps, store, env.close)
+    return gymnasium_loop(env, ASYNC_WORKERS, num_steps, store)
 
 
 def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:

@@ -269,10 +269,14 @@ def _acted(
         free = floor & ~(door & (lock.door_state != OPEN)) & (ahead != lock.key)
         lock = _handle(lock, action, ahead, empty=free & ~door & ~goal & ~lava)
     goes = action == FORWARD
-    moves = goes & free
-    turned = (agent.direction + toward(action, RIGHT, LEFT)) & 3
-    agent = Pose(jnp.where(moves, x, agent.x), jnp.where(moves, y, agent.y), turned)
-    return agent, lock, goes & goal, goes & lava
+    return moved(agent, action, goes & free), lock, goes & goal, goes & lava
+
+
+def moved(agent: Pose, action: jax.Array, enters: jax.Array) -> Pose:
+    """The agent after an action, int32 ``[B]``; ``enters`` is whether it moves to the cell ahead, bool ``[B]``."""
+    x, y = agent.ahead
+    direction = (agent.direction + toward(action, RIGHT, LEFT)) & 3
+    return Pose(jnp.where(enters, x, agent.x), jnp.where(enters, y, agent.y), direction)
 
 
 def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -> Lock:

@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, tree
-from jaxenv._actions import toward
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit
 from jaxenv.envs.grid._view import Pose
@@ -32,15 +31,14 @@ from jaxenv.envs.grid.grid_world import (
     CLOSED,
     DROP,
     FORWARD,
-    LEFT,
     LOCKED,
     OPEN,
     PICKUP,
-    RIGHT,
     TOGGLE,
     GridWorld,
     cell,
     choice,
+    moved,
 )
 from jaxenv.task import Transition
 
@@ -120,11 +118,7 @@ class ObjectWorld(GridWorld):
 
         can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
         moves = (action == FORWARD) & floor & can_enter
-        agent = Pose(
-            x=jnp.where(moves, x, state.agent.x),
-            y=jnp.where(moves, y, state.agent.y),
-            direction=(state.agent.direction + toward(action, RIGHT, LEFT)) & 3,
-        )
+        agent = moved(state.agent, action, moves)
         objects = _handle(objects, action, cell(x, y), front, held, bare=floor & (front == 0))
         return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
 
