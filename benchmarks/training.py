@@ -62,6 +62,7 @@ PUBLISHED = {
     ("Pendulum-v1", "sac"): (Published(-157.0, 20_000, "SAC"),),
     ("Pendulum-v1", "ppo"): (Published(-172.0, 100_000, "PPO"),),
     ("LunarLander-v3", "ppo"): (Published(242.1, 1_000_000, "PPO"),),
+    ("BipedalWalker-v3", "ppo"): (Published(297.7, 500_000, "SAC"), Published(213.3, 5_000_000, "PPO")),
     ("MiniGrid-Empty-Random-5x5-v0", "ppo"): (Published(0.968, 100_000, "PPO"),),
     ("MiniGrid-DoorKey-5x5-v0", "ppo"): (Published(0.964, 100_000, "PPO"),),
     ("MiniGrid-FourRooms-v0", "ppo"): (Published(0.57, 5_000_000, "PPO"),),

@@ -53,7 +53,8 @@ class Categorical(NamedTuple):
 
     def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
         """In nats, ``[...]`` for logits ``[..., n]``."""
-        return jnp.take_along_axis(jax.nn.log_softmax(logits), sample[..., None], axis=-1)[..., 0]
+        chosen = jnp.arange(self.num_inputs, dtype=np.int32) == sample[..., None]
+        return jnp.sum(jax.nn.log_softmax(logits), axis=-1, where=chosen)  # a gather has a scatter as its derivative
 
     def entropy(self, logits: jax.Array) -> jax.Array:
         """In nats."""

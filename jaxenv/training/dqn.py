@@ -241,7 +241,11 @@ def make_iteration(
         sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
-    adam = optax.scale_by_adam(eps=1e-5)
+
+    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+        # As one vector: a small network has six arrays, and an update of each is several kernels.
+        clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
+        return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
@@ -251,7 +255,7 @@ def make_iteration(
         learner = Learner(
             params=params,
             target=params,
-            optimizer=adam.init(params),
+            optimizer=optimizer(config.max_gradient_norm).init(params),
             statistics=view.init(timestep),
             buffer=(),
             env_state=env_state,
@@ -328,7 +332,7 @@ def make_iteration(
         return mean.loss, (mean, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
-        clip_norm = optax.clip_by_global_norm(settings.max_gradient_norm)
+        adam = optimizer(settings.max_gradient_norm)
         rate = settings.learning_rate * (1 - progress)
 
         def descend(learner: Learner, key) -> tuple[Learner, Losses]:
@@ -336,7 +340,6 @@ def make_iteration(
             target = targets(settings, learner, transitions)
             gradient, (losses, error) = jax.grad(loss, has_aux=True)(learner.params, transitions, target, batch.weight)
             gradient, losses = lanes.mean((gradient, losses))
-            gradient, _ = clip_norm.update(gradient, clip_norm.init(learner.params))
             direction, state = adam.update(gradient, learner.optimizer)
             params = jax.tree.map(lambda p, d: p - rate * d, learner.params, direction)
             average = optax.incremental_update(params, learner.target, settings.target_rate)

@@ -194,7 +194,11 @@ def make_iteration(
     lanes = Lanes(config, mesh)
     num_envs = lanes.share("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
-    adam = optax.scale_by_adam(eps=1e-5)
+
+    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+        # As one vector: a small network has twelve arrays, and an update of each is several kernels.
+        clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
+        return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
@@ -204,7 +208,7 @@ def make_iteration(
         params = network.init(network_key, *_one_row(read(timestep.observation), memory))
         return Learner(
             params=params,
-            optimizer=adam.init(params),
+            optimizer=optimizer(config.max_gradient_norm).init(params),
             statistics=view.init(timestep),
             memory=memory,
             env_state=env_state,
@@ -317,12 +321,11 @@ def make_iteration(
 
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
         progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
-        clip_norm = optax.clip_by_global_norm(settings.max_gradient_norm)
+        adam = optimizer(settings.max_gradient_norm)
 
         def descend(fitted, minibatch: "_Batch"):
             params, state = fitted
             gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
-            gradient, _ = clip_norm.update(gradient, clip_norm.init(params))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * (1 - progress)
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses

@@ -61,13 +61,15 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "num_epochs": 10,
         },
         "Acrobot-v1": {
+            "wrappers": ("NormalizeReward",),
             "normalize_observation": True,
             "total_steps": 500_000,
             "num_steps": 128,
             "num_minibatches": 8,
-            "gamma": 0.99,
-            "lambda_": 0.95,
-            "entropy_cost": 0.005,
+            "learning_rate": 3e-3,
+            "gamma": 0.996,
+            "lambda_": 0.96,
+            "entropy_cost": 7e-4,
         },
         "Pendulum-v1": {
             "wrappers": ("NormalizeReward",),
@@ -91,6 +93,17 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "gamma": 0.999,  # an episode of several hundred steps is worth what its last step pays
             "lambda_": 0.98,
             "entropy_cost": 0.01,
+        },
+        "BipedalWalker-v3": {
+            "wrappers": ("NormalizeReward",),
+            "normalize_observation": True,
+            "total_steps": 5_000_000,
+            "num_envs": 256,
+            "num_steps": 256,
+            "num_minibatches": 32,
+            "learning_rate": 1e-3,
+            "gamma": 0.99,
+            "lambda_": 0.95,
         },
         "MiniGrid-Empty-Random-5x5-v0": {
             "total_steps": 100_000,

@@ -237,7 +237,7 @@ def make_iteration(
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs)
     seen = data.TransformedReplay(replay, view.frozen())
-    adam = optax.scale_by_adam()
+    adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
         random.check_typed(key)
