@@ -74,14 +74,14 @@ PUBLISHED = {
 }
 
 
-def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
+def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequential: bool) -> None:
     """Trains one preset, or resumes it, and writes ``results/training/ID-ALGORITHM.json`` when it is complete."""
     config = presets.preset(id, algorithm)
     name = f"{id}-{algorithm}"
     elapsed = folder / name / "seconds.json"
     seconds = json.loads(elapsed.read_text()) if elapsed.exists() else 0.0
     started = time.perf_counter()
-    runs = seeds.train(config, num_seeds, folder=folder / name, resume=True)
+    runs = seeds.train(config, num_seeds, folder=folder / name, resume=True, sequential=sequential)
     for last in runs:  # noqa: B007
         elapsed.write_text(json.dumps(seconds + time.perf_counter() - started))
     returns = np.array([row["eval_return"] for row in seeds.rows(last)], np.float64).reshape(-1, num_seeds)
@@ -219,6 +219,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="presets to run (default: all)")
     parser.add_argument("--algos", nargs="+", choices=tuple(presets.PRESETS), help="learners (default: all)")
     parser.add_argument("--seeds", type=command.positive, default=10, metavar="N", help="seeds, trained in parallel")
+    parser.add_argument("--sequential", action="store_true", help="train the seeds one after another")
     parser.add_argument(
         "--folder", type=pathlib.Path, default=pathlib.Path("runs/presets"), metavar="DIR", help="checkpoints of runs"
     )
@@ -237,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for id in by_id:
                 if (args.ids is None or id in args.ids) and (args.algos is None or algorithm in args.algos):
                     print(f"{id}, {algorithm} ...", file=sys.stderr)
-                    run(id, algorithm, args.seeds, args.folder)
+                    run(id, algorithm, args.seeds, args.folder, args.sequential)
                     if args.ship:
                         ship(id, algorithm, args.seeds, args.folder)
     results = load_results()

@@ -58,6 +58,11 @@ def add(commands) -> None:
     command.add_argument(
         "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
     )
+    command.add_argument(
+        "--sequential",
+        action="store_true",
+        help="train the seeds of a device one after another: faster on a CPU for environments of Box2D",
+    )
     add_seed(command)
     add_devices(command, "number of devices that share the seeds, and the lanes of each if there are fewer seeds")
     command.add_argument(
@@ -127,6 +132,7 @@ def run(args: argparse.Namespace) -> None:
             args.checkpoint_every,
             args.devices,
             args.checkpoint_format,
+            args.sequential,
         )
         with (
             contextlib.ExitStack() as stack,

@@ -1,13 +1,14 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
-All seeds are one compiled function under `jax.vmap`, on the devices of one or of several processes. After every
-iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
+All seeds are one compiled function, under `jax.vmap` or in a loop, on the devices of one or of several processes. After
+every iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
 checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved.
 """
 
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -55,6 +56,7 @@ def train(
     checkpoint_every: int = 1,
     devices: int = 1,
     checkpoint_format: str | None = None,
+    sequential: bool = False,
 ) -> Iterator[Run]:
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
@@ -82,11 +84,15 @@ def train(
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
             writes the arrays of its own devices while the next iteration runs. By default that of the run in the
             folder, and ``"npz"`` for a new one.
+        sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. For
+            environments whose step has branches and loops, such as those of Box2D and restarts of mazes: under ``vmap``
+            every seed takes every branch that one seed needs. On a CPU that is faster, and needs less memory.
 
     Raises:
         ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
             field, or checkpoints of another format, or its environment lives outside JAX; for ``film_every`` without a
-            folder or a picture; for an environment that the learner cannot learn; and for numbers out of range.
+            folder or a picture; for ``sequential`` with devices that share the lanes of a seed; for an environment that
+            the learner cannot learn; and for numbers out of range.
         FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
             seed. The folder keeps the iterations before it.
         OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
@@ -110,9 +116,15 @@ def train(
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
     groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
+    if sequential and groups < devices:
+        raise ValueError(
+            f"train: sequential seeds need a number of devices that divides num_seeds, got {devices} devices for "
+            f"{num_seeds} seeds"
+        )
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
     init, iteration = make_iteration(config, mesh=mesh) if groups < devices else make_iteration(config)
-    init_and_iteration = _over_seeds(init, num_seeds, mesh), _over_seeds(iteration, num_seeds, mesh)
+    over_seeds = functools.partial(_over_seeds, num_seeds=num_seeds, mesh=mesh, sequential=sequential)
+    init_and_iteration = over_seeds(init), over_seeds(iteration)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
@@ -135,16 +147,17 @@ def can_resume(config: RunConfig) -> bool:
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
 
-def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh) -> Callable:
-    """The function of one seed, for all seeds: vmapped on each group of devices, without communication between them."""
+def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool) -> Callable:
+    """The function of one seed, for all seeds: without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
     if mesh.shape[lanes.AXIS] > 1:
         return jax.vmap(function, spmd_axis_name="seeds")
+    of_device = functools.partial(jax.lax.map, function) if sequential else jax.vmap(function)
     if mesh.size == 1:
-        return jax.vmap(function)
+        return of_device
     seeds = jax.sharding.PartitionSpec("seeds")
-    return jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=seeds, out_specs=seeds, check_vma=False)
+    return jax.shard_map(of_device, mesh=mesh, in_specs=seeds, out_specs=seeds, check_vma=False)
 
 
 def _train(

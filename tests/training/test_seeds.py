@@ -13,6 +13,7 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -192,6 +193,21 @@ def test_checkpoints_are_as_rare_as_asked_and_the_last_one_is_written(undrawn, t
     assert held == [0, 0, 3, 4]
 
 
+def test_sequential_seeds_are_those_of_a_batch_without_vmap(whole):
+    """Without ``vmap`` a branch is taken by the seeds that need it: a loop over the seeds has a ``cond`` in it."""
+    *_, run = seeds.train(SHORT, 2, seed=3, sequential=True)
+    np.testing.assert_allclose(run.curve.returns, whole[1].curve.returns, rtol=1e-6)
+
+    def step(x):
+        return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
+
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("seeds", "lanes"))
+    program = jax.make_jaxpr(seeds._over_seeds(step, 3, mesh, sequential=True))(jnp.arange(3.0))
+    (loop,) = program.eqns
+    assert loop.primitive.name == "scan"
+    assert "cond" in {equation.primitive.name for equation in loop.params["jaxpr"].eqns}
+
+
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
@@ -327,21 +343,29 @@ def test_two_devices_share_the_seeds_and_resume_what_they_have_saved(tmp_path):
     code = f"""
 import dataclasses
 import jax
+import jax.numpy as jnp
 jax.config.update("jax_num_cpu_devices", 2)
 from jaxenv.training import ppo, seeds
 seeds.draw_curve = lambda path, *_: path.touch()
 config = ppo.{PPO!r}
 *_, one = seeds.train(config, 2)
 returns = jax.device_get(one.curve.returns)
+*_, two = seeds.train(config, 4, devices=2, sequential=True)
+assert len(two.curve.returns.sharding.device_set) == 2, two.curve.returns.sharding
+assert len(set(jax.device_get(two.learner.params["params"]["critic"]["Dense_0"]["kernel"][:, 0, 0]).tolist())) == 4
 next(seeds.train(config, 2, folder={str(tmp_path)!r}, devices=2))
 *_, run = seeds.train(config, 2, folder={str(tmp_path)!r}, devices=2, resume=True)
 assert len(run.curve.returns.sharding.device_set) == 2, run.curve.returns.sharding
 assert len(jax.tree.leaves(run.learner.params)[0].sharding.device_set) == 2
 assert abs(returns[0] - jax.device_get(run.curve.returns)[0]).max() < 1e-3  # before the first rounding matters
-try:
-    seeds.train(dataclasses.replace(config, num_envs=3), 3, devices=2)
-except ValueError as error:
-    print(error)
+for options in {{"sequential": True}}, {{}}:
+    try:
+        seeds.train(dataclasses.replace(config, num_envs=3), 3, devices=2, **options)
+    except ValueError as error:
+        print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.stdout == "ppo.Config: 2 devices must divide num_envs, got 3\n", done.stderr
+    assert done.stdout.splitlines() == [
+        "train: sequential seeds need a number of devices that divides num_seeds, got 2 devices for 3 seeds",
+        "ppo.Config: 2 devices must divide num_envs, got 3",
+    ], done.stderr
