@@ -1,7 +1,7 @@
 """Suites of other libraries: their versions, which ids load, and which pass the conformance kit.
 
-``python -m benchmarks suites --suites brax jumanji``. See README.md. The checks of all suites take an hour or more, so
-``--update`` makes the table in parts: ``python -m benchmarks suites --suites brax --json suites.json --update``.
+``python -m benchmarks suites --suites brax jumanji``. See README.md. The checks of all suites take hours, so the table
+is made in parts: ``python -m benchmarks suites --suites brax --check fast --json suites.json --update``.
 """
 
 import argparse
@@ -132,8 +132,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Surveys the suites, prints the table and writes the file."""
     args = parse(arguments)
+    updated = args.update and args.json.is_file()
+    old = {row["suite"]: row for row in json.loads(args.json.read_text())["rows"]} if updated else {}
     rows = []
     for suite in args.suites:
         print(f"{suite} ...", file=sys.stderr)
-        rows.append(survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check))
+        row = survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check)
+        if args.check and suite in old and old[suite]["version"] == row["version"]:
+            row["checked"] = old[suite]["checked"] | row["checked"]
+        rows.append(row)
     return command.finish("suites", args, rows, report, names=("suite",))

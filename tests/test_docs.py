@@ -35,7 +35,7 @@ SHOWN_ONLY = {
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
     "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
     "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),
-    "suites/craftax.md": (2, "Craftax is not in the extra `test`: tests/suites/test_pages.py runs it"),
+    "suites/craftax.md": (3, "Craftax is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/envpool.md": (1, "EnvPool is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/gymnasium.md": (2, "it needs Gymnasium 1.3: tests/suites/test_pages.py runs it"),
     "suites/jumanji.md": (1, "Jumanji is not in the extra `test`: tests/suites/test_pages.py runs it"),

@@ -199,10 +199,13 @@ def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
 
 def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
     """The tickets after a step with these actions, each ``[B, ...]``."""
-    lanes = len(ticket)
-    rows = np.concatenate([np.ascontiguousarray(x).reshape(lanes, -1).view(np.uint8) for x in actions], axis=1)
-    checksums = [zlib.crc32(row, before) for row, before in zip(rows, ticket[:, 0].tolist(), strict=True)]
-    return np.stack([np.array(checksums, np.uint32), ticket[:, 1] + np.uint32(1)], axis=1)
+    checksums = ticket[:, 0].tolist()
+    for x in actions:
+        rows = np.ascontiguousarray(x).reshape(len(ticket), -1)
+        checksums = [zlib.crc32(row, before) for row, before in zip(rows, checksums, strict=True)]
+    stamped = ticket + np.uint32(1)
+    stamped[:, 0] = checksums
+    return stamped
 
 
 def _batch(spec: Tree, values: Any) -> Tree:

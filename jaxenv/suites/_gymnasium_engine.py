@@ -5,7 +5,9 @@ import functools
 import multiprocessing
 import os
 import queue
+import select
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -125,9 +127,14 @@ class GymnasiumEngine(Engine):
                 multiprocessing.set_forkserver_preload(["__main__", "gymnasium"])  # imported once for all workers
             with _killed_after(self.timeout):
                 self._env = vector.AsyncVectorEnv(
-                    [self._single()] * self.num_envs, copy=False, context=self.context, autoreset_mode=mode
+                    [_without_infos(self._single())] * self.num_envs,
+                    copy=False,
+                    context=self.context,
+                    autoreset_mode=mode,
                 )
             self._env.error_queue = _Errors(self._env.error_queue)
+            if hasattr(select, "poll"):  # not on Windows
+                self._env._poll_pipe_envs = _Answers(self._env.parent_pipes)
         if self._env.metadata.get("autoreset_mode") not in (mode, mode.value):
             raise ValueError(f"{self.id} must restart lanes on the next step, as {mode} does")
         self._finalizer = weakref.finalize(self, _free, self._env, os.getpid())
@@ -155,6 +162,34 @@ class GymnasiumEngine(Engine):
             self._finalizer = None
         if env is not None:
             _free(env, os.getpid())
+
+
+def _without_infos(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Leaves the infos of steps in the worker, since sending and joining them takes time and they are not shown.
+
+    Functions within a function travel to a worker by value, so it does not import this package.
+    """
+
+    def made():
+        env = make()
+        step = env.step
+        env.step = lambda action: (*step(action)[:4], {})
+        return env
+
+    return made
+
+
+class _Answers:
+    """Waits until every worker has answered. Gymnasium makes a selector per worker and step for that."""
+
+    def __init__(self, pipes: Any):
+        self._polls = [select.poll() for _ in pipes]
+        for poll, pipe in zip(self._polls, pipes, strict=True):
+            poll.register(pipe, select.POLLIN)
+
+    def __call__(self, timeout: float) -> bool:
+        end = time.monotonic() + timeout
+        return all(poll.poll(1000 * max(0.0, end - time.monotonic())) for poll in self._polls)
 
 
 class _WorkerError(Exception):

@@ -40,6 +40,15 @@ def test_a_table_is_made_in_parts(monkeypatch, capsys, tmp_path):
     assert "needs --json, the file to update" in capsys.readouterr().err
 
 
+def test_checks_of_a_suite_are_added_to_those_of_the_same_version(monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "survey", lambda suite, ids, checked: row("pgx", 7) | {"checked": {"go": {}}})
+    path = tmp_path / "suites.json"
+    for version, found in (("1.0", {"chess", "go"}), ("0.9", {"go"})):
+        path.write_text(json.dumps({"rows": [row("pgx", 7) | {"version": version, "checked": {"chess": {}}}]}))
+        assert suites.main(["--suites", "pgx", "--check", "go", "--json", str(path), "--update"]) == 0
+        assert json.loads(path.read_text())["rows"][0]["checked"].keys() == found
+
+
 def row(suite, ids):
     return {"suite": suite, "version": "1.0", "known": ids, "ids": ids, "failed": {}, "checked": {}, "notes": []}
 

@@ -38,7 +38,7 @@ class Counter(gymnasium.Env):
         if self.steps == 2 and self.fault:
             FAULTS[self.fault]()
         reward = float(action["move"]) + float(action["pair"][0].sum()) / 8
-        return self._observation(), reward, self.steps == 3, False, {"steps": self.steps}
+        return self._observation(), reward, self.steps == 3, False, {"cannot be pickled": lambda: None}
 
     def _observation(self):
         word = int(self.np_random_seed or 0)
