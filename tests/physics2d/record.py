@@ -80,13 +80,13 @@ class Walker:
 class Hardcore(Walker):
     """The same with blocks."""
 
-    id, contacts, rows = "BipedalWalkerHardcore-v3", 9, (80, 150, 80, 80, 60)
+    id, contacts, rows = "BipedalWalkerHardcore-v3", 9, (80, 150, 80, 80, 5)
 
     def ground(self, env):
         x = env.hull.worldCenter[0]
         boxes = boxes_of(env)
         first = np.sum(boxes[:, 2] < x - bipedal_obstacles.BEHIND)
-        near = np.full((bipedal_obstacles.NEAR, 4), 1e6, np.float32) * (1, -1, -1, 1)
+        near = np.full((bipedal_obstacles.NEAR, 4), 1e6, np.float32) * (1, -1, 1, -1)
         found = boxes[first : first + len(near)]
         near[: len(found)] = found
         return {**super().ground(env), "blocks": near.T.astype(np.float32), "first_block": np.int32(first)}

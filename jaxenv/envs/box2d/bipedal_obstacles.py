@@ -138,7 +138,7 @@ def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
     """The first ``num`` blocks that end beyond ``x``."""
     first = jnp.sum(blocks[:, 2] < x[:, None], axis=1, dtype=jnp.int32)
     first = jnp.minimum(first, np.int32(MOST - num))
-    index = first[:, None, None] + np.arange(num, dtype=np.int32)
+    index = first[:, None, None] + np.arange(num, dtype=np.int32)[None, None]
     return Blocks(Box(*jnp.moveaxis(jnp.take_along_axis(blocks, index, axis=2), 0, -1)), first)
 
 
