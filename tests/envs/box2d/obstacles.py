@@ -2,6 +2,7 @@
 
     python -m tests.envs.box2d.obstacles record FILE    # needs gymnasium[box2d]
     python -m tests.envs.box2d.obstacles compare 600    # prints how grounds differ, needs gymnasium[box2d]
+    python -m tests.envs.box2d.obstacles episodes 300    # heuristic episodes on the same grounds, needs the same
 
 The file holds grounds and the observations of ``reset`` for some seeds, and of many grounds the numbers of obstacles
 and percentiles of heights and places. Box2D's ids depend on the world's history, so each episode has a new environment.
@@ -17,6 +18,8 @@ import numpy as np
 from jaxenv.envs.box2d import bipedal_obstacles
 from jaxenv.envs.box2d.bipedal_obstacles import GRASS, PIT, STAIRS, STUMP, Draws
 from jaxenv.envs.box2d.bipedal_terrain import PAD, POINTS, SPACING
+from jaxenv.envs.box2d.bipedal_walker import BipedalWalker
+from tests.envs.box2d import walks
 from tests.physics2d.record import boxes_of
 
 ID = "BipedalWalkerHardcore-v3"
@@ -116,8 +119,47 @@ def compare(num):
     print(f"{num} grounds: heights within {max(errors)[0]:.1e} m, blocks {max(e[1] for e in errors):.1e} m")
 
 
+def episodes(num, limit=2000):
+    """Prints how episodes of the heuristic policy differ from Gymnasium's with the same grounds and pushes."""
+    import gymnasium
+
+    env, seeds = BipedalWalker(hardcore=True), range(70_000, 70_000 + num)
+
+    @jax.jit
+    def run(draws, forces):
+        def advance(carry):
+            t, state, memory, ended, length, total, lost = carry
+            memory, action = walks.pilot(memory, env.observe(state))
+            out = env.transition(state, action, None)
+            on = ~ended
+            total, length = total + jnp.where(on, out.reward, 0), length + on.astype(jnp.int32)
+            lost = lost | (on & out.terminated & (out.reward == -100))
+            return t + 1, out.state, memory, ended | out.terminated, length, total, lost
+
+        heights, blocks = bipedal_obstacles.ground(draws)
+        no = jnp.zeros(num, bool)
+        count = no.astype(jnp.int32)
+        memory = count + 1, count, jnp.full(num, 0.1)
+        carry = np.int32(0), env._started(heights, forces, blocks), memory, no, count, jnp.zeros(num), no
+        return jax.lax.while_loop(lambda c: (c[0] < limit) & ~jnp.all(c[3]), advance, carry)[4:]
+
+    draws, forces = drawn(seeds)
+    ours = dict(zip(("length", "return", "lost"), map(np.asarray, run(draws, jnp.array(forces))), strict=True))
+    found = [walks.play(gymnasium.make(ID), "heuristic", seed) for seed in seeds]
+    for name, x in ours.items():
+        theirs = np.array([episode[name] for episode in found], np.float64)
+        gap = x - theirs
+        error = gap.std() / np.sqrt(num)
+        print(f"{name}: {x.mean():.4g}, Gymnasium {theirs.mean():.4g}, {abs(gap.mean()) / error:.1f} standard errors")
+    first = np.minimum(ours["length"], [episode["length"] for episode in found])
+    print(
+        f"{np.mean(ours['length'] == [e['length'] for e in found]):.3f} of the same length; median {np.median(first)}"
+    )
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "record":
-        record(sys.argv[2])
+    command, argument = sys.argv[1:]
+    if command == "record":
+        record(argument)
     else:
-        compare(int(sys.argv[2]))
+        {"compare": compare, "episodes": episodes}[command](int(argument))
