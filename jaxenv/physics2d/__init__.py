@@ -1,4 +1,4 @@
-"""Jointed rigid bodies on a chain of static edges, as Box2D computes them, for a batch of lanes.
+"""Jointed rigid bodies on a chain of static edges and blocks, as Box2D computes them, for a batch of lanes.
 
 The names are those of Box2D 2.3 (Erin Catto): sequential impulses with warm starting, a block solver for two contact
 points, position correction, continuous collision (time of impact) and sleep, in Box2D's order. One step agrees with
@@ -11,6 +11,8 @@ Not covered, because no task here needs it: contacts between moving bodies, rest
 the ground.
 """
 
+from jaxenv.physics2d._block import Blocks as Blocks
+from jaxenv.physics2d._broad import Box as Box
 from jaxenv.physics2d._broad import Chain as Chain
 from jaxenv.physics2d._revolute import JointImpulses as JointImpulses
 from jaxenv.physics2d._scene import Body as Body
@@ -26,3 +28,4 @@ from jaxenv.physics2d._world import start as start
 from jaxenv.physics2d._world import step as step
 from jaxenv.physics2d._world import step_free as step_free
 from jaxenv.physics2d._world import unpack as unpack
+from jaxenv.physics2d._world import with_blocks as with_blocks

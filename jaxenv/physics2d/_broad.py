@@ -1,11 +1,12 @@
 """Which edges a body may touch, and in which order Box2D visits its contacts: b2BroadPhase for a chain of edges.
 
 A contact exists while the fat bounding boxes of body and edge overlap. Newer contacts come first in Box2D's lists, and
-of contacts that were made in the same step the edge with the larger index comes first.
+of contacts that were made in the same step the edge with the larger index comes first. Blocks are created before the
+edges, so they come after them.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,9 @@ from jaxenv.physics2d._segment import Pair, Segment
 from jaxenv.physics2d._settings import AABB_EXTENSION, AABB_MULTIPLIER, POLYGON_RADIUS
 from jaxenv.physics2d._vector import Transform, Vector, smallest
 
+T = TypeVar("T")
+
+_FAR = np.float32(1e6)
 _FAR_BELOW = np.float32(-1e4)  # the ground beyond the ends of the chain, where nothing touches it
 
 
@@ -38,12 +42,17 @@ class Box:
     right: Any
     high: Any
 
+    @classmethod
+    def far(cls) -> "Box":
+        """Where boxes are that do not exist, on the right of all others."""
+        return cls(_FAR, -_FAR, _FAR, -_FAR)
+
 
 @tree.struct
 class Contacts:
-    """Contacts of bodies and edges: ``[n, K, B]`` for the K edges near each body from left to right."""
+    """Contacts of bodies: ``[n, K, B]`` with the blocks near each body and then the edges, each from left to right."""
 
-    edge: Any  # int32, also beyond the ends of the chain
+    edge: Any  # int32, also beyond the ends of the chain; of contacts with blocks the index of the block
     age: Any  # int32, steps since the contact was made; -1 if the boxes do not overlap
     count: Any  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
@@ -100,8 +109,16 @@ def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
     return Contacts(old.edge, age, count, keys, impulses)
 
 
+def joined(parts: Sequence[T]) -> T:
+    """Trees of arrays for contacts with blocks and with edges as one, along the axis before the last."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x, axis=-2), *parts)
+
+
 def ranks(age: jax.Array) -> jax.Array:
-    """Places of contacts ``[n, K, B]`` in the list of their body, newest first; of equal age the edge on the right."""
+    """Places of contacts ``[n, K, B]`` in the list of their body, newest first.
+
+    Of equal age the edges come before the blocks, and the right ones before the left ones.
+    """
     place = np.arange(age.shape[1])
     this, other = age[:, :, None], age[:, None]
     later = (place[None, :] > place[:, None])[None, :, :, None]

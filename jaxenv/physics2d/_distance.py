@@ -1,9 +1,10 @@
-"""Time of impact of a static edge and a moving convex polygon: b2TimeOfImpact.
+"""Time of impact of a static edge or block and a moving convex polygon: b2TimeOfImpact.
 
-Box2D finds closest features by GJK. With an edge and a few corners all pairs of features can be compared instead.
-Functions without a loop are elementwise, one entry per pair of edge and polygon.
+Box2D finds closest features by GJK. With an edge or a block and a few corners all pairs of features can be compared
+instead. Functions without a loop are elementwise, one entry per pair of edge or block and polygon.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,8 @@ from jax import lax
 from jaxenv import tree
 from jaxenv._xla import in_one_kernel
 from jaxenv.physics2d import _vector as vector
+from jaxenv.physics2d._block import NORMALS, corners_of_box
+from jaxenv.physics2d._broad import Box
 from jaxenv.physics2d._contact import Triple
 from jaxenv.physics2d._scene import Scene
 from jaxenv.physics2d._segment import Corners, Segment, corners_of
@@ -23,14 +26,15 @@ from jaxenv.physics2d._vector import Transform, Vector, dot, minus, pick, smalle
 TARGET = LINEAR_SLOP  # distance of the shapes without their skins at the time of impact
 TOLERANCE = np.float32(0.25) * LINEAR_SLOP
 _OUTER, _INNER, _ROOT = 20, 16, 50  # most iterations
-_POINTS, _EDGE, _SIDE = 0, 1, 2  # what separates the shapes: two points, the edge, or a side of the polygon
+# What separates the shapes: two points, the edge or a side of the block, or a side of the polygon.
+_POINTS, _EDGE, _SIDE = 0, 1, 2
 
 
 @tree.struct
 class Motion:
-    """An edge and a body that moves from one pose to another in unit time (b2Sweep)."""
+    """An edge or a block, and a body that moves from one pose to another in unit time (b2Sweep)."""
 
-    segment: Segment
+    ground: Segment | Box
     body: Any  # int32, index of the body
     start: Triple
     end: Triple
@@ -42,7 +46,7 @@ class Axis:
 
     kind: Any
     direction: Vector  # in the frame of the polygon for a side, else in the world's
-    point: Vector  # a point of the edge or the side, in the same frame
+    point: Vector  # the middle of the edge or the side, in the same frame
 
 
 class Sweep:
@@ -51,12 +55,18 @@ class Sweep:
     def __init__(self, scene: Scene, motion: Motion):
         self.corners: Corners = corners_of(scene, motion.body)
         self.centre = scene.centre(motion.body)
-        self.segment, self.motion = motion.segment, motion
+        self.ground, self.motion = motion.ground, motion
+        self.points: tuple[Vector, ...] = _points(motion.ground)
 
     def transform(self, time: Any) -> Transform:
         """At a fraction of the motion."""
         pose = tuple((1 - time) * a + time * b for a, b in zip(self.motion.start, self.motion.end, strict=True))
         return Transform.of_pose(pose, self.centre)
+
+
+def _points(ground: Segment | Box) -> tuple[Vector, ...]:
+    """The ends of an edge, or the corners of a block."""
+    return corners_of_box(ground) if isinstance(ground, Box) else ground
 
 
 def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -78,7 +88,8 @@ def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.A
 def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
     """Which pairs are at the target distance, which are farther apart, and the axes of separation."""
     sweep = Sweep(scene, motion)
-    distance, kind, index_a, index_b = _closest(sweep, time)
+    closest = _closest_to_block if isinstance(motion.ground, Box) else _closest
+    distance, kind, index_a, index_b = closest(sweep, time)
     overlap = active & (distance <= 0)
     reached = active & ~overlap & (distance < TARGET + TOLERANCE)
     return reached, active & ~overlap & ~reached, _axis(sweep, time, kind, index_a, index_b)
@@ -86,7 +97,7 @@ def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, An
 
 def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
     """Distance (0 where the shapes overlap), which features are closest, and their indices."""
-    first, second = sweep.segment
+    first, second = sweep.points
     edge = minus(second, first)
     transform = sweep.transform(time)
     corners = [transform.to_world(v) for v in sweep.corners.vertex]
@@ -100,15 +111,7 @@ def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
         clipped = jnp.clip(along[-1], 0, 1)
         gap = minus(corner, (first[0] + clipped * edge[0], first[1] + clipped * edge[1]))
         squares.append(dot(gap, gap))
-    # Ends of the edge against the sides. Padding gives sides of no length, which are never closest.
-    for point in (first, second):
-        for corner, following in zip(corners, corners[1:] + corners[:1], strict=True):
-            side = minus(following, corner)
-            length = dot(side, side)
-            part = dot(minus(point, corner), side) / jnp.where(length > 0, length, np.float32(1))
-            gap = minus(point, (corner[0] + part * side[0], corner[1] + part * side[1]))
-            beside = (part > 0) & (part < 1) & (length > 0)
-            squares.append(jnp.where(beside, dot(gap, gap), np.float32(3e38)))
+    squares += _to_sides((first, second), corners)
     least, best = smallest(squares)
     index_b = jnp.where(best < size, best, jnp.where(best < 2 * size, best - size, best - 2 * size))
     where_along = pick(index_b, along)
@@ -128,25 +131,70 @@ def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
     return jnp.where(apart, jnp.sqrt(least), 0), kind, index_a, index_b
 
 
+def _to_sides(points: Sequence[Vector], corners: list[Vector]) -> list[Any]:
+    """Squared distances from each point to each side of the polygon; large where a corner is closer."""
+    squares = []
+    for point in points:
+        for corner, following in zip(corners, corners[1:] + corners[:1], strict=True):
+            side = minus(following, corner)
+            # Padding gives sides of no length, which are never closest.
+            length = dot(side, side)
+            part = dot(minus(point, corner), side) / jnp.where(length > 0, length, np.float32(1))
+            gap = minus(point, (corner[0] + part * side[0], corner[1] + part * side[1]))
+            beside = (part > 0) & (part < 1) & (length > 0)
+            squares.append(jnp.where(beside, dot(gap, gap), np.float32(3e38)))
+    return squares
+
+
+def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
+    """The same as `_closest` for a block."""
+    block: Any = sweep.ground
+    transform = sweep.transform(time)
+    corners = [transform.to_world(v) for v in sweep.corners.vertex]
+    normals = [transform.turn(n) for n in sweep.corners.normal]
+    size = len(corners)
+
+    def beyond(x, low, high):
+        return jnp.maximum(jnp.maximum(low - x, x - high), 0)
+
+    squares = []
+    for x, y in corners:
+        gap = beyond(x, block.left, block.right), beyond(y, block.low, block.high)
+        squares.append(dot(gap, gap))
+    least, best = smallest(squares + _to_sides(sweep.points, corners))
+    index_b, run = best % size, best // size
+    # The part of the block that is closest to the corner: sides and corners are numbered from the right, as in Box2D.
+    x, y = pick(index_b, corners)
+    right, above = x >= block.right, y >= block.high
+    over, beside = (block.left < x) & ~right, (block.low < y) & ~above
+    corner = jnp.where(right, above.astype(jnp.int32), jnp.where(above, np.int32(2), np.int32(3)))
+    level = jnp.where(right, np.int32(0), np.int32(2))
+    side = jnp.where(over, jnp.where(above, np.int32(1), np.int32(3)), level)
+    nearest = jnp.where(over | beside, side, corner)
+    kind = jnp.where(run == 0, jnp.where(over | beside, np.int32(_EDGE), np.int32(_POINTS)), np.int32(_SIDE))
+    index_a = jnp.where(run == 0, nearest, run - 1)
+
+    apart = best < 0
+    for normal, point in zip(NORMALS, sweep.points, strict=True):
+        apart = apart | (smallest([dot(normal, minus(v, point)) for v in corners])[0] > 0)
+    for normal, v in zip(normals, corners, strict=True):
+        apart = apart | (smallest([dot(normal, minus(point, v)) for point in sweep.points])[0] > 0)
+    return jnp.where(apart, jnp.sqrt(least), 0), kind, index_a, index_b
+
+
 def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axis:
     """The axis of separation of the closest features at a time, pointing from edge to polygon, or out of the side."""
-    first, second = sweep.segment
     vertices = sweep.corners.vertex
     half = np.float32(0.5)
     transform = sweep.transform(time)
-    on_edge = vector.where(index_a == 0, first, second)
+    on_edge = _entry(index_a, sweep.points)
     this, following = pick(index_b, vertices), pick(index_b, vertices[1:] + vertices[:1])
     corner = transform.to_world(this)
     across = minus(corner, on_edge)
     distance = jnp.sqrt(dot(across, across))
     distance = jnp.where(distance > 0, distance, np.float32(1))
 
-    edge = minus(second, first)
-    length = jnp.sqrt(dot(edge, edge))
-    middle = half * (first[0] + second[0]), half * (first[1] + second[1])
-    normal = edge[1] / length, -edge[0] / length
-    sign = jnp.where(dot(minus(corner, middle), normal) < 0, np.float32(-1), np.float32(1))
-
+    middle, out = _facing(sweep, index_a, corner)
     side = minus(following, this)
     length = jnp.sqrt(dot(side, side))
     length = jnp.where(length > 0, length, np.float32(1))
@@ -155,10 +203,32 @@ def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axi
     seen = dot(minus(on_edge, transform.to_world(centre)), transform.turn(outward))
     turned = jnp.where(seen < 0, np.float32(-1), np.float32(1))
 
-    directions = [(across[0] / distance, across[1] / distance), (sign * normal[0], sign * normal[1])]
+    directions = [(across[0] / distance, across[1] / distance), out]
     direction = vector.where(kind == _EDGE, directions[1], directions[0])
     direction = vector.where(kind == _SIDE, (turned * outward[0], turned * outward[1]), direction)
     return Axis(kind, direction, vector.where(kind == _SIDE, centre, middle))
+
+
+def _facing(sweep: Sweep, index_a: Any, corner: Vector) -> tuple[Vector, Vector]:
+    """The middle of the edge or of a block's side, and its normal towards a corner of the polygon."""
+    half = np.float32(0.5)
+    if isinstance(sweep.ground, Box):
+        points = sweep.points
+        pairs = zip(points, points[1:] + points[:1], strict=True)
+        middles = [(half * (a[0] + b[0]), half * (a[1] + b[1])) for a, b in pairs]
+        return pick(index_a, middles), pick(index_a, NORMALS)
+    first, second = sweep.points
+    edge = minus(second, first)
+    length = jnp.sqrt(dot(edge, edge))
+    middle = half * (first[0] + second[0]), half * (first[1] + second[1])
+    normal = edge[1] / length, -edge[0] / length
+    sign = jnp.where(dot(minus(corner, middle), normal) < 0, np.float32(-1), np.float32(1))
+    return middle, (sign * normal[0], sign * normal[1])
+
+
+def _entry(index: Any, points: tuple[Vector, ...]) -> Vector:
+    """The point with an index."""
+    return vector.where(index == 0, *points) if len(points) == 2 else pick(index, points)
 
 
 def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array):
@@ -221,12 +291,12 @@ def _narrow(scene: Scene, motion: Motion, axis: Axis, features, count, open_, lo
 
 def _smallest(sweep: Sweep, axis: Axis, time: Any) -> tuple[Any, Any, Any]:
     """The smallest separation of any features along the axis, and these features."""
-    first, second = sweep.segment
     transform = sweep.transform(time)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)
     towards = jnp.where(of_side, np.float32(-1), np.float32(1))
-    index_a = (towards * dot(out, second) > towards * dot(out, first)).astype(jnp.int32)
+    along = [towards * dot(out, point) for point in sweep.points]
+    index_a = (along[1] > along[0]).astype(jnp.int32) if len(along) == 2 else smallest([-x for x in along])[1]
     _, index_b = smallest([dot(out, transform.to_world(v)) for v in sweep.corners.vertex])
     return _separation(sweep, axis, index_a, index_b, time), index_a, index_b
 
@@ -237,7 +307,7 @@ def _separation(sweep: Sweep, axis: Axis, index_a: Any, index_b: Any, time: Any)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)
     corner = transform.to_world(pick(index_b, sweep.corners.vertex))
-    on_edge = vector.where(index_a == 0, *sweep.segment)
+    on_edge = _entry(index_a, sweep.points)
     origin = vector.where(axis.kind == _POINTS, on_edge, axis.point)
     moving = minus(corner, origin)
     still = minus(on_edge, transform.to_world(axis.point))

@@ -1,8 +1,9 @@
-"""Continuous collision of moving bodies with static edges: b2World::SolveTOI.
+"""Continuous collision of moving bodies with static edges and blocks: b2World::SolveTOI.
 
 Without it a fast body ends a step inside the ground. Box2D takes such a body back to the moment of impact, solves its
 contacts alone (without joints), and moves it on. The ground does not move and bodies do not touch each other, so bodies
-are independent: a row is one body of one lane. Arrays are ``[R]``, or ``[K, R]`` for the edges near the bodies.
+are independent: a row is one body of one lane. Arrays are ``[R]``, or ``[K, R]`` for the contacts of a body: with the
+blocks near it and then with the edges.
 """
 
 import functools
@@ -16,29 +17,31 @@ from jax import lax
 
 from jaxenv import tree
 from jaxenv._xla import in_one_kernel
+from jaxenv.physics2d import _block, _segment
 from jaxenv.physics2d import _contact as contact
-from jaxenv.physics2d._broad import Contacts, last_event, matched
+from jaxenv.physics2d._broad import Box, Contacts, joined, last_event, matched
 from jaxenv.physics2d._contact import Impulses, Triple, masses_of
 from jaxenv.physics2d._distance import TARGET, TOLERANCE, Motion, time_of_impact
 from jaxenv.physics2d._rows import in_blocks
 from jaxenv.physics2d._scene import Scene
-from jaxenv.physics2d._segment import Manifold, Segment, collide, corners_of
+from jaxenv.physics2d._segment import Manifold, Segment, corners_of
 from jaxenv.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE
 from jaxenv.physics2d._vector import Transform, pick, smallest
 
 _POSITION_ITERATIONS = 20
 _EVENTS = 20
-_MOST = 4  # edges that a body touches at a time
+_MOST = 4  # edges and blocks that a body touches at a time
 _TOGETHER = 2  # of these are solved in one kernel; few bodies touch more, which are solved one by one
 
 
 @tree.struct
 class Row:
-    """A body of one lane, and the K edges near it from left to right."""
+    """A body of one lane, and the ground near it from left to right, of which it has K contacts."""
 
     body: Any  # int32 [R], index of the body
     start: Triple  # [R], pose at the start of the step
-    segment: Segment  # [K, R]
+    segment: Segment  # [E, R]
+    block: Box | None  # [K - E, R], None without blocks
     rank: Any  # int32 [K, R], order of the contacts, newest first
     end: Triple  # [R]
     velocity: Triple  # [R]
@@ -48,8 +51,8 @@ class Row:
     hit: Any  # bool [R], an impact was found
 
 
-def may_hit(scene: Scene, body, start: Triple, end: Triple, segment: Segment) -> Any:
-    """Whether a body comes close enough to the line of an edge for an impact; others have none. Elementwise.
+def may_hit(scene: Scene, body, start: Triple, end: Triple, ground: Segment | Box) -> Any:
+    """Whether a body comes close enough to a block or the line of an edge for an impact; others have none. Elementwise.
 
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
     """
@@ -58,13 +61,19 @@ def may_hit(scene: Scene, body, start: Triple, end: Triple, segment: Segment) ->
     places = [transform.to_world(v) for transform in transforms for v in corners]
     turn = jnp.minimum(jnp.abs(end[2] - start[2]), np.float32(np.pi))
     sag = pick(body, list(scene.radius)) * (1 - jnp.cos(np.float32(0.5) * turn))
-    first, second = segment
+    reach = TARGET + TOLERANCE + np.float32(1e-3)
+    if isinstance(ground, Box):
+        x, y = zip(*places, strict=True)
+        gaps = [smallest(x)[0] - ground.right, ground.left + smallest([-v for v in x])[0]]
+        gaps += [smallest(y)[0] - ground.high, ground.low + smallest([-v for v in y])[0]]
+        return -smallest([-gap for gap in gaps])[0] - sag < reach
+    first, second = ground
     along = second[0] - first[0], second[1] - first[1]
     length = jnp.sqrt(along[0] * along[0] + along[1] * along[1])
     normal = along[1] / length, -along[0] / length
     heights = [(x - first[0]) * normal[0] + (y - first[1]) * normal[1] for x, y in places]
     below, above = smallest(heights)[0], -smallest([-h for h in heights])[0]
-    return jnp.maximum(below, -above) - sag < TARGET + TOLERANCE + np.float32(1e-3)
+    return jnp.maximum(below, -above) - sag < reach
 
 
 def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iterations: int) -> Row:
@@ -72,14 +81,17 @@ def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iteration
 
     Args:
         scene: the bodies.
-        bodies: arrays ``[n, B]`` and, for the edges, ``[n, K, B]``.
+        bodies: arrays ``[n, B]`` and, for ground and contacts, ``[n, K, B]``.
         awake: bool ``[B]``; other lanes have no impacts.
         dt: duration of the step in seconds.
         iterations: number of iterations on velocities.
     """
     n, lanes = bodies.hit.shape
     wide = jax.tree.map(lambda x: x[:, None], (bodies.body, bodies.start, bodies.end))
-    live = jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.segment), axis=1) & awake[None]
+    live = jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.segment), axis=1)
+    if bodies.block is not None:
+        live = live | jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.block), axis=1)
+    live = live & awake[None]
 
     def solved(fixed, moving):
         return _moving(_solve(scene, Row(*fixed, *moving), dt, iterations))
@@ -98,7 +110,7 @@ def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
 
 def _fixed(row: Row) -> tuple[Any, ...]:
     """What impacts do not change."""
-    return row.body, row.start, row.segment, row.rank
+    return row.body, row.start, row.segment, row.block, row.rank
 
 
 def _moving(row: Row) -> tuple[Any, ...]:
@@ -115,7 +127,15 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
     def event(carry):
         count, active, past, events, enabled, row = carry
         live = active[None] & enabled & (events <= MAX_SUB_STEPS)
-        meets, when = time_of_impact(scene, Motion(row.segment, row.body, row.start, row.end), live)
+        grounds = _grounds(row)
+        sizes = [jax.tree.leaves(ground)[0].shape[0] for ground in grounds]
+        lives = jnp.split(live, np.cumsum(sizes[:-1])) if len(sizes) > 1 else [live]
+        meets, when = joined(
+            [
+                time_of_impact(scene, Motion(ground, row.body, row.start, row.end), flags)
+                for ground, flags in zip(grounds, lives, strict=True)
+            ]
+        )
         times = jnp.where(live & meets, jnp.minimum(past[None] + (1 - past[None]) * when, 1), 1)
         earliest = jnp.min(times, axis=0)
         first = jnp.argmin(jnp.where(times == earliest[None], row.rank, np.int32(size)), axis=0).astype(jnp.int32)
@@ -135,15 +155,20 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
     return lax.while_loop(lambda c: (c[0] < _EVENTS) & jnp.any(c[1]), event, start)[-1]
 
 
+def _grounds(row: Row) -> list[Any]:
+    """The blocks and the edges near the bodies, in the order of the contacts."""
+    return [row.segment] if row.block is None else [row.block, row.segment]
+
+
 def _advance(
     scene: Scene, row: Row, active, earliest, past, mine, dt: np.float32, velocity_iterations: int
 ) -> tuple[Row, jax.Array]:
     """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one.
 
-    ``mine [K, R]`` tells which edge is met.
+    ``mine [K, R]`` tells which contact is met.
     """
     pose = in_one_kernel(_between, row.start, row.end, earliest, past)
-    manifold = in_one_kernel(_manifold, scene, row.body, pose, row.segment)
+    manifold = joined([in_one_kernel(manifold_of, scene, row.body, pose, ground) for ground in _grounds(row)])
     touches = manifold.count > 0
     go = active & jnp.any(mine & touches, axis=0)
     updated = jnp.where(mine, active[None], go[None])
@@ -178,9 +203,13 @@ def _moved_on(old: tuple[Triple, Triple, Triple], go: Any, earliest: Any, pose: 
     return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
 
 
-def _manifold(scene: Scene, body, pose: Triple, segment: Segment) -> Manifold:
+def manifold_of(scene: Scene, body, pose: Triple, ground: Segment | Box) -> Manifold:
+    """The manifold of a body and an edge or a block. Elementwise."""
     corners, centre = corners_of(scene, body), scene.centre(body)
-    return collide(segment, Transform.of_pose(pose, centre), corners, centre)
+    transform = Transform.of_pose(pose, centre)
+    if isinstance(ground, Box):
+        return _block.collide(ground, transform, corners, centre)
+    return _segment.collide(ground, transform, corners, centre)
 
 
 def _updated(known: Contacts, manifold: Manifold, update: Any) -> tuple[Contacts, Any, Any]:

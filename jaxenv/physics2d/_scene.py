@@ -81,6 +81,7 @@ class Scene:
         radius: ``[n]``, largest distance of a corner from the centre of mass.
         slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
             less where bodies are near many edges and touch few of them.
+        blocks: how many fixed boxes a body can meet in a step, besides the edges: those whose x is within 0.6 m of it.
     """
 
     def __init__(
@@ -89,10 +90,12 @@ class Scene:
         joints: Sequence[RevoluteJoint],
         ground_friction: float,
         slots: int | None = None,
+        blocks: int = 0,
     ):
         self.bodies = tuple(bodies)
         self.joints = tuple(joints)
         self.slots = slots
+        self.blocks = blocks
         self.solid = tuple(i for i, body in enumerate(bodies) if body.solid)
         if self.solid and self.solid != tuple(range(self.solid[0], self.solid[-1] + 1)):
             raise ValueError(f"the solid bodies must be neighbours in the list of bodies, got {self.solid}")

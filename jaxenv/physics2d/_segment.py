@@ -3,6 +3,7 @@
 All functions are elementwise: scalars or arrays of one shape, one entry per pair of edge and polygon.
 """
 
+import dataclasses
 from typing import Any, TypeAlias
 
 import jax
@@ -19,7 +20,7 @@ Segment: TypeAlias = tuple[Vector, Vector]  # the ends of an edge
 Pair: TypeAlias = tuple[Any, Any]  # a value for each of two contact points
 
 # Kinds of features in the keys that identify contact points (b2ContactFeature).
-_VERTEX, _FACE = 0, 1
+VERTEX, FACE = 0, 1
 
 
 @tree.struct
@@ -79,14 +80,14 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     _, opposed = smallest([dot(normal, n) for n in normals])
 
     # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
-    after_opposed, after_face = _following(opposed, corners.count), _following(face, corners.count)
+    after_opposed, after_face = following(opposed, corners.count), following(face, corners.count)
     incident = [
         vector.where(on_body, first, pick(opposed, vertices)),
         vector.where(on_body, second, pick(after_opposed, vertices)),
     ]
     keys = [
-        jnp.where(on_body, _key(0, face, _VERTEX, _FACE), _key(0, opposed, _FACE, _VERTEX)),
-        jnp.where(on_body, _key(0, face, _VERTEX, _FACE), _key(0, after_opposed, _FACE, _VERTEX)),
+        jnp.where(on_body, feature_key(0, face, VERTEX, FACE), feature_key(0, opposed, FACE, VERTEX)),
+        jnp.where(on_body, feature_key(0, face, VERTEX, FACE), feature_key(0, after_opposed, FACE, VERTEX)),
     ]
     # The reference face, from start to end.
     start = vector.where(on_body, pick(face, vertices), vector.where(front, first, second))
@@ -95,10 +96,39 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     end_index = jnp.where(on_body, after_face, jnp.where(front, np.int32(1), np.int32(0)))
     out = vector.where(on_body, pick(face, normals), normal)
 
+    reference = Reference(on_body, face, (start, end), (start_index, end_index), out)
+    return clipped(near, reference, incident, keys, transform, corners)
+
+
+@dataclasses.dataclass
+class Reference:
+    """The face in whose direction the shapes are separated most."""
+
+    on_body: Any  # bool: whether it belongs to the polygon
+    face: Any  # int32, its index if it does
+    ends: tuple[Vector, Vector]
+    indices: Pair  # of its ends
+    normal: Vector  # outward
+
+
+def clipped(
+    near: Any,
+    reference: Reference,
+    incident: list[Vector],
+    keys: list[Any],
+    transform: Transform,
+    corners: Corners,
+    skin: np.float32 = np.float32(0),
+) -> Manifold:
+    """The manifold of a reference face and an incident face, which is cut where the other ends, or ``skin`` further.
+
+    ``near`` tells whether the shapes may touch.
+    """
+    on_body, face, (start, end), out = reference.on_body, reference.face, reference.ends, reference.normal
     side = out[1], -out[0]
-    incident, keys, crossed = _clip(incident, keys, side, dot(side, start), start_index)
+    incident, keys, crossed = _clip(incident, keys, side, _offset(side, start, skin), reference.indices[0])
     side = -side[0], -side[1]
-    incident, keys, crossed_too = _clip(incident, keys, side, dot(side, end), end_index)
+    incident, keys, crossed_too = _clip(incident, keys, side, _offset(side, end, skin), reference.indices[1])
 
     local = [vector.where(on_body, p, transform.to_local(p)) for p in incident]
     keys = [jnp.where(on_body, _swapped(key), key) for key in keys]
@@ -112,6 +142,10 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
         points=(vector.where(kept[0], local[0], local[1]), local[1]),
         keys=(jnp.where(kept[0], keys[0], keys[1]), keys[1]),
     )
+
+
+def _offset(side: Vector, end: Vector, skin: np.float32) -> Any:
+    return dot(side, end) + skin if skin else dot(side, end)
 
 
 def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Vector], Pair, Vector, Vector]:
@@ -145,14 +179,14 @@ def _clip(points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax
     cut = above[0] * above[1] < 0
     fraction = above[0] / jnp.where(cut, above[0] - above[1], np.float32(1))
     x, y = (p + fraction * (q - p) for p, q in zip(*points, strict=True))
-    key = _key(index, (keys[0] >> 8) & 255, _VERTEX, _FACE)
+    key = feature_key(index, (keys[0] >> 8) & 255, VERTEX, FACE)
     both = inside[0] & inside[1]
     cut_points = [vector.where(inside[0], *points), vector.where(both, points[1], (x, y))]
     cut_keys = [jnp.where(inside[0], *keys), jnp.where(both, keys[1], key)]
     return cut_points, cut_keys, sum(f.astype(jnp.int32) for f in (*inside, cut)) >= 2
 
 
-def _key(index_a: Any, index_b: Any, type_a: int, type_b: int) -> Any:
+def feature_key(index_a: Any, index_b: Any, type_a: int, type_b: int) -> Any:
     return index_a | index_b << 8 | np.int32(type_a << 16 | type_b << 24)
 
 
@@ -161,5 +195,5 @@ def _swapped(key: jax.Array) -> jax.Array:
     return ((key >> 8) & 255) | ((key & 255) << 8) | (((key >> 24) & 255) << 16) | (((key >> 16) & 255) << 24)
 
 
-def _following(index: Any, count: Any) -> jax.Array:
+def following(index: Any, count: Any) -> jax.Array:
     return jnp.where(index + 1 < count, index + 1, 0)

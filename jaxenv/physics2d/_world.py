@@ -10,15 +10,16 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import _broad, _impact
-from jaxenv.physics2d._broad import Box, Chain, Contacts
+from jaxenv.physics2d import _block, _broad, _impact
+from jaxenv.physics2d._block import Blocks
+from jaxenv.physics2d._broad import Box, Chain, Contacts, joined
 from jaxenv.physics2d._contact import Impulses, Triple
-from jaxenv.physics2d._impact import Row
+from jaxenv.physics2d._impact import Row, manifold_of
 from jaxenv.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.physics2d._revolute import JointImpulses
 from jaxenv.physics2d._rows import in_blocks
 from jaxenv.physics2d._scene import Scene
-from jaxenv.physics2d._segment import Segment, collide, corners_of
+from jaxenv.physics2d._segment import Segment, corners_of
 from jaxenv.physics2d._settings import (
     ANGULAR_SLEEP_TOLERANCE,
     LINEAR_SLEEP_TOLERANCE,
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 @tree.struct
 class World:
-    """What moves, for n bodies, J joints and K edges near each body. float32 unless stated otherwise.
+    """What moves, for n bodies, J joints and K contacts of each body. float32 unless stated otherwise.
 
     Shapes are those within the package, with the lanes last; `pack` makes two arrays with the lanes first.
     """
@@ -40,7 +41,7 @@ class World:
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
-    contacts: Contacts  # [n, K, B], from left to right
+    contacts: Contacts  # [n, K, B], with blocks and then with edges, from left to right
     touched: jax.Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
     fat: Box  # [n, B]
     still: jax.Array  # [B], seconds since a body moved
@@ -104,7 +105,7 @@ def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], A
 
 
 def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num_edges: int) -> World:
-    """Bodies at rest. ``origins`` holds (x, y, angle) of each body's origin, ``num_edges`` is K."""
+    """Bodies at rest. ``origins`` holds (x, y, angle) of each body's origin, ``num_edges`` is how many are near it."""
     n, joints = len(scene.bodies), len(scene.joints)
     origin = np.array(origins, np.float32).T[:, :, None]
     transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
@@ -117,10 +118,11 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
         return jnp.broadcast_to(x, (n, lanes)).astype(jnp.float32)
 
     zero, none = np.float32(0), np.int32(0)
-    pair = (fill(zero, n, num_edges),) * 2
-    keys = (fill(none, n, num_edges),) * 2
-    absent = fill(np.int32(-1), n, num_edges)
-    contacts = Contacts(absent, absent, fill(none, n, num_edges), keys, Impulses(pair, pair))
+    size = n, scene.blocks + num_edges
+    pair = (fill(zero, *size),) * 2
+    keys = (fill(none, *size),) * 2
+    absent = fill(np.int32(-1), *size)
+    contacts = Contacts(absent, absent, fill(none, *size), keys, Impulses(pair, pair))
     box = _broad.bounds(corners_of(scene, np.arange(n)[:, None]).vertex, jax.tree.map(wide, transform))
     return World(
         pose=(wide(centre[0]), wide(centre[1]), wide(origin[2])),
@@ -131,6 +133,13 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
         fat=_broad.fattened(box),
         still=fill(zero),
     )
+
+
+def with_blocks(world: World, scene: Scene) -> World:
+    """A world without blocks as one of a scene that has ``scene.blocks`` near each body. No body touches them yet."""
+    n, lanes = world.touched.shape
+    none = start(scene, [(0.0, 0.0, 0.0)] * n, lanes, 0).contacts
+    return tree.rebuild(world, contacts=joined([none, world.contacts]))
 
 
 def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
@@ -145,6 +154,7 @@ def step(
     world: World,
     chain: Chain,
     *,
+    blocks: Blocks | None = None,
     gravity: Any,
     motor_speed: Sequence[Any],
     motor_torque: Sequence[Any],
@@ -161,6 +171,7 @@ def step(
         scene: bodies and joints.
         world: the state, lanes last.
         chain: the ground.
+        blocks: boxes that stand on it, for a scene whose ``blocks`` is not 0.
         gravity: along y in m/s^2, a scalar or ``[B]``.
         motor_speed: of each joint in rad/s, scalars or ``[B]``.
         motor_torque: the most that the motor of each joint may apply, in N m.
@@ -172,12 +183,14 @@ def step(
         compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes. It takes
             longer and compiles faster: for a step that is taken once in an episode.
     """
+    if (blocks is None) != (scene.blocks == 0):
+        raise ValueError(f"step: blocks must be given if scene.blocks is not 0, got blocks={blocks}, {scene.blocks}")
     time = np.float32(dt)
     n = len(scene.bodies)
     begun = hit = jnp.zeros_like(world.touched)
     contacts, touched = world.contacts, world.touched
     if collide_with_ground:
-        contacts, manifold, segment, rank, touched, begun = _collide(scene, world, chain)
+        contacts, manifold, segment, block, rank, touched, begun = _collide(scene, world, chain, blocks)
 
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
     forces = None if force is None else _apart(force, n)
@@ -197,7 +210,7 @@ def step(
         if place is not None:
             contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
-        rows = Row(body, world.pose, segment, rank, pose, velocity, contacts, touched, begun, hit)
+        rows = Row(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
         rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
@@ -256,30 +269,48 @@ def step_free(
     return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
 
 
-def _collide(scene: Scene, world: World, chain: Chain):
+def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None):
     """Finds manifolds and updates contacts (b2ContactManager::Collide).
 
-    Contacts, manifolds, segments and the order of each body's contacts, arrays ``[n, K, B]``; and for each body whether
-    its last event was a beginning, and whether a contact began.
+    Contacts, manifolds, segments, boxes (or None) and the order of each body's contacts, arrays ``[n, K, B]``; and for
+    each body whether its last event was a beginning, and whether a contact began.
     """
-    old, num = world.contacts, world.contacts.edge.shape[1]
+    num = world.contacts.edge.shape[1] - scene.blocks
     edge, segment = _broad.window(chain, world.pose[0], num)
+    box: Box | None = None
+    groups: list[Any] = [(edge, segment, world.contacts)]
+    if blocks is not None:
+        index, box = _block.window(scene, blocks, world.pose[0])
+        first, rest = (
+            jax.tree.map(lambda x, s=s: x[:, s], world.contacts) for s in np.s_[: scene.blocks, scene.blocks :]
+        )
+        groups = [(index, box, first), (edge, segment, rest)]
+    contacts, manifold, begins, ends = joined([_updated(scene, world, *group) for group in groups])
+    rank = _broad.ranks(contacts.age)
+    left = joined([_left(index, old) for index, _, old in groups])
+    touched = _broad.last_event(begins, ends, rank, world.touched & ~jnp.any(left, axis=1))
+    return contacts, manifold, segment, box, rank, touched, jnp.any(begins, axis=1)
+
+
+def _left(index: jax.Array, old: Contacts) -> jax.Array:
+    """Which old contacts touched what is not near any more."""
+    return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
+
+
+def _updated(scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts):
+    """Contacts with edges or with blocks ``[n, K, B]``, their manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
-    each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(num)]
-    contacts, manifold, begins, ends = in_one_kernel(_updated, scene, body, pose, fat, edge, segment, each)
-    rank = _broad.ranks(contacts.age)
-    left = (old.count > 0) & ((old.edge < edge[:, :1]) | (old.edge > edge[:, -1:]))
-    touched = _broad.last_event(begins, ends, rank, world.touched & ~jnp.any(left, axis=1))
-    return contacts, manifold, segment, rank, touched, jnp.any(begins, axis=1)
+    each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(index.shape[1])]
+    return in_one_kernel(_contact, scene, body, pose, fat, index, ground, each)
 
 
-def _updated(scene: Scene, body, pose: Triple, fat: Box, edge, segment: Segment, old: Sequence[Contacts]):
+def _contact(scene: Scene, body, pose: Triple, fat: Box, index, ground: Segment | Box, old: Sequence[Contacts]):
     """A contact, its manifold, and whether it begins or ends to touch."""
-    before = _broad.same_edge(edge, old)
-    age = jnp.where(_broad.overlapping(segment, fat), before.age + 1, np.int32(-1))
-    corners, centre = corners_of(scene, body), scene.centre(body)
-    manifold = collide(segment, Transform.of_pose(pose, centre), corners, centre)
+    before = _broad.same_edge(index, old)
+    bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
+    age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
+    manifold = manifold_of(scene, body, pose, ground)
     contact = _broad.matched(age, manifold.count, manifold.keys, before)
     now, earlier = manifold.count > 0, before.count > 0
     return contact, tree.rebuild(manifold, keys=()), now & ~earlier, earlier & ~now

@@ -14,9 +14,11 @@ import numpy as np
 
 from jaxenv import physics2d, tree
 from jaxenv.envs.box2d import bipedal_walker, lunar_lander
+from jaxenv.physics2d._block import window
 from jaxenv.physics2d._broad import Contacts
 from jaxenv.physics2d._contact import Impulses
 from jaxenv.physics2d._revolute import JointImpulses
+from tests.physics2d.record import BLOCK
 
 FOLDER = pathlib.Path(__file__).parent
 # Compiling takes most of the time.
@@ -30,7 +32,7 @@ class Setting:
 
     scene: physics2d.Scene
     origins: list
-    nearby: int
+    nearby: int  # edges
     spacing: float
     flags: list  # bodies whose touch is compared
     motors: Callable  # from the actions of all rows to the motors' speeds and torques
@@ -60,6 +62,9 @@ SETTINGS = {
 }
 
 
+SETTINGS["hardcore_steps.npz"] = dataclasses.replace(SETTINGS["walker_steps.npz"], scene=bipedal_walker.HARDCORE)
+
+
 def load(file="steps.npz"):
     """The recorded arrays, and their setting. A file elsewhere has the name of one here."""
     path = pathlib.Path(file)
@@ -68,7 +73,17 @@ def load(file="steps.npz"):
 
 
 def setting_of(data):
+    if "blocks" in data:
+        return SETTINGS["hardcore_steps.npz"]
     return SETTINGS["steps.npz" if data["before_bodies"].shape[1] == 3 else "walker_steps.npz"]
+
+
+def blocks_of(data):
+    """The blocks near the walkers, or None."""
+    if "blocks" not in data:
+        return None
+    boxes = physics2d.Box(*(jnp.asarray(x) for x in np.moveaxis(data["blocks"], 0, -1)))
+    return physics2d.Blocks(boxes, jnp.asarray(data["first_block"]))
 
 
 def world_before(data):
@@ -79,10 +94,14 @@ def world_before(data):
     last = {name[7:]: jnp.asarray(np.moveaxis(x, 0, -1)) for name, x in data.items() if name.startswith("before_")}
     bodies, joints = last["bodies"], last["joints"]
     # The recorded contacts of a body come newest first, ours from left to right.
-    num = last["edge"].shape[1]
+    num = setting.nearby
     first = np.round(np.asarray(bodies[:, 0]) / np.float32(setting.spacing)).astype(np.int32) - num // 2
     edge = first[:, None] + np.arange(num, dtype=np.int32)[None, :, None]
-    here = (edge[:, :, None] == last["edge"][:, None]) & (edge[:, :, None] >= 0)
+    name = edge
+    if "blocks" in data:
+        index = np.asarray(window(setting.scene, blocks_of(data), bodies[:, 0])[0])
+        edge, name = np.concatenate([index, edge], axis=1), np.concatenate([BLOCK + index, edge], axis=1)
+    here = (name[:, :, None] == last["edge"][:, None]) & (name[:, :, None] >= 0)
     place, found = np.argmax(here, axis=2), here.any(axis=2)
 
     def ordered(x):
@@ -132,6 +151,7 @@ def compare(data, scene=None, **kwargs):
             scene or setting.scene,
             world,
             chain,
+            blocks=blocks_of(data),
             gravity=-10.0,
             **{"motor_speed": speeds, "motor_torque": torques, **kwargs},
         )

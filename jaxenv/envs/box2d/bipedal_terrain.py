@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +19,17 @@ PAD = 20  # points of flat ground at the start
 RANGE = 160 / 30  # of the rays, in metres
 RAYS = 10
 
-_FLAT = 5, 10  # a flat edge comes after 5 to 9 others
+FLAT = 5, 10  # a flat edge comes after 5 to 9 others
 _BEHIND, _NEAR = 9, 24  # points near the walker: how many are behind it, and how many there are
 _SEEN = 13  # edges that rays can meet
-_ANGLES = 1.5 * np.arange(RAYS) / RAYS  # from straight down to almost straight ahead
+_ANGLES = 1.5 * np.arange(RAYS)[:, None] / RAYS  # from straight down to almost straight ahead
+DIRECTIONS = tuple((RANGE * x).astype(np.float32) for x in (np.sin(_ANGLES), -np.cos(_ANGLES)))  # of rays, in metres
 
 
 def draw(stream: random.Stream) -> jax.Array:
     """Heights of new ground, float32 ``[B, 200]`` in metres."""
     bumps = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
-    gaps = random.integers(random.fold_in(stream, "gaps"), (POINTS,), *_FLAT)
+    gaps = random.integers(random.fold_in(stream, "gaps"), (POINTS,), *FLAT)
     return heights(bumps, gaps)
 
 
@@ -53,12 +53,16 @@ def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
 
 def _next_point(slope, height, left, flat, index, bump, gap):
     """Slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
-    turned = np.float32(0.8) * slope + np.float32(0.01) * jnp.sign(np.float32(LEVEL) - height)
-    turned = turned + jnp.where(index > PAD, bump / np.float32(30), 0)
-    slope = jnp.where(flat, slope, turned)
+    slope = jnp.where(flat, slope, turned(slope, height, index, bump))
     height = jnp.where(flat, height, height + slope)
     flat = left == 1
     return slope, height, jnp.where(flat, gap, left - 1), flat
+
+
+def turned(slope, height, index, bump):
+    """The slope of grass before the point ``index``. Elementwise."""
+    slope = np.float32(0.8) * slope + np.float32(0.01) * jnp.sign(np.float32(LEVEL) - height)
+    return slope + jnp.where(index > PAD, bump / np.float32(30), 0)
 
 
 def near(ground: jax.Array, x: jax.Array) -> Chain:
@@ -73,8 +77,7 @@ def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     first = jnp.floor(x / np.float32(SPACING)).astype(jnp.int32)
     index = first[:, None] + np.arange(_SEEN + 1, dtype=np.int32)[None]
     points = jnp.take_along_axis(ground, jnp.clip(index, 0, POINTS - 1), axis=1).T
-    along, down = (np.array([f(a) * RANGE for a in _ANGLES], np.float32)[:, None] for f in (math.sin, math.cos))
-    return in_one_kernel(_fraction, along, -down, x, y, first, tuple(points)).T
+    return in_one_kernel(_fraction, *DIRECTIONS, x, y, first, tuple(points)).T
 
 
 def _fraction(dx, dy, x, y, first, points):

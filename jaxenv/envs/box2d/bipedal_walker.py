@@ -1,7 +1,7 @@
 """Walk over uneven ground on two legs with four motors.
 
-Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py). The physics is that of Box2D 2.3 by
-Erin Catto (tests/physics2d/test_world.py).
+Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py) and ``BipedalWalkerHardcore-v3``
+(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
 
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
@@ -14,12 +14,13 @@ Reward        increase of the shaping term 4.33 x - 5 |angle of the hull|, minus
               instead if the walker falls or goes back beyond the start of the ground
 Starts        standing at x = 4.67 m with both legs together, pushed by a force uniform in [-5, 5] N for one step;
               the ground is flat up to x = 9.33 m, then its slope is a random walk that returns to the level of the
-              start, with a flat edge after 5 to 9 others
+              start, with a flat edge after 5 to 9 others. With ``hardcore`` there is an obstacle instead of the flat
+              edge: a stump 0.47 or 0.93 m high, three or four steps of 0.47 m up or down, or a pit 0.93 or 1.4 m wide
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
-Time limit    1600 (registry)
+Time limit    1600, hardcore 2000 (registry)
 
 As in the original, x is that of the hull's origin, the first step pulls the legs down by 0.53 m to where the hips are,
-and the end of one contact of a lower leg hides that it still touches another edge.
+and the end of one contact of a lower leg hides that it still touches another edge or block.
 """
 
 import functools
@@ -31,8 +32,8 @@ import numpy as np
 
 from jaxenv import physics2d, random, specs, tree
 from jaxenv._numeric import sin_cos
-from jaxenv.canvas import GREEN, NIGHT, PAPER, PURPLE, RED, mix
-from jaxenv.envs.box2d import bipedal_terrain
+from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, mix
+from jaxenv.envs.box2d import bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING
 from jaxenv.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
 from jaxenv.task import Task, Transition
@@ -60,7 +61,8 @@ def _box(width, height):
 
 _hip = functools.partial(RevoluteJoint, anchor_a=(0, _DOWN), anchor_b=(0, _LEG / 2), lower=-0.8, upper=1.1)
 _knee = functools.partial(RevoluteJoint, anchor_a=(0, -_LEG / 2), anchor_b=(0, _LEG / 2), lower=-1.6, upper=-0.1)
-SCENE = Scene(
+_scene = functools.partial(
+    Scene,
     [
         Body([(x / SCALE, y / SCALE) for x, y in _HULL], density=5.0, friction=0.1, solid=False),
         *[Body(_box(_LEG_WIDTH, _LEG), density=1.0), Body(_box(0.8 * _LEG_WIDTH, _LEG), density=1.0)] * 2,
@@ -69,6 +71,7 @@ SCENE = Scene(
     ground_friction=2.5,
     slots=8,
 )
+SCENE, HARDCORE = _scene(), _scene(blocks=3)
 _X, _Y = PAD / 2 * SPACING, LEVEL + 2 * _LEG
 _ORIGINS = [(_X, _Y, 0.0), *((_X, _Y - part * _LEG - _DOWN, side * 0.05) for side in _SIDES for part in (0.5, 1.5))]
 
@@ -80,39 +83,49 @@ class State:
     world: Packed  # the hull, the first leg from the hip down, the second leg; `world_of` names its parts
     heights: jax.Array  # float32[B, 200], of the ground in m
     shaping: jax.Array  # float32[B], the shaping term of the last state
+    blocks: jax.Array | None = None  # float32[B, 4, 38], hardcore: left, lower, right and upper sides in m
 
 
 class BipedalWalker(Task):
-    """A hull on two legs; the module docstring is the specification."""
+    """A hull on two legs; the module docstring is the specification.
+
+    Attributes:
+        hardcore: whether there are stumps, stairs and pits on the way.
+    """
 
     reset_strategy = "compact"
     rounding = 1e-3  # 180 iterations have not converged while a leg is on the ground
     opt_outs = {"sharding_invariant": "continuous collision gathers rows of all lanes, use shard_map"}
     action_names = ("hip 1", "knee 1", "hip 2", "knee 2")
     play_fps = 25
+    hardcore: bool = tree.static(default=False)
 
     def initial(self, stream):
-        heights = bipedal_terrain.draw(random.fold_in(stream, "ground"))
+        ground = random.fold_in(stream, "ground")
+        heights, blocks = bipedal_obstacles.draw(ground) if self.hardcore else (bipedal_terrain.draw(ground), None)
         force = random.uniform(random.fold_in(stream, "force"), (), -_PUSH, _PUSH)
-        return self._started(heights, force)
+        return self._started(heights, force, blocks)
 
-    def _started(self, heights, force):
+    def _started(self, heights, force, blocks=None):
         """The state after the first step, which the original takes in ``reset``, with idle motors."""
         lanes = heights.shape[0]
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
         action = jnp.zeros((lanes, 4), jnp.float32)
         none = jnp.zeros((len(SCENE.bodies), lanes), jnp.float32)
         world, _ = _step(world, heights, action, force=(none.at[0].set(force), none, none), compile_fast=True)
-        return State(physics2d.pack(world), heights, _shaping(world))
+        if blocks is not None:  # The first obstacle is out of reach.
+            world = physics2d.with_blocks(world, HARDCORE)
+        return State(physics2d.pack(world), heights, _shaping(world), blocks)
 
     def transition(self, state, action, stream):
-        world, step = _step(world_of(state), state.heights, action)
+        world, step = _step(world_of(state), state.heights, action, state.blocks)
         shaping = _shaping(world)
         x, _ = _origin(world)
         lost = step.begun[0] | (x < 0)
         cost = np.float32(_COST) * jnp.sum(jnp.clip(jnp.abs(action), 0, 1), axis=1)
         reward = jnp.where(lost, np.float32(-100), shaping - state.shaping - cost)
-        return Transition(State(physics2d.pack(world), state.heights, shaping), reward, lost | (x > np.float32(END)))
+        state = State(physics2d.pack(world), state.heights, shaping, state.blocks)
+        return Transition(state, reward, lost | (x > np.float32(END)))
 
     def observe(self, state):
         world = world_of(state)
@@ -127,6 +140,8 @@ class BipedalWalker(Task):
             if knee:
                 numbers.append(world.touched[_LOWER[place // 2]].astype(jnp.float32))
         rays = bipedal_terrain.lidar(state.heights, *_origin(world))
+        if state.blocks is not None:
+            rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
     def shapes(self, state):
@@ -142,6 +157,10 @@ class BipedalWalker(Task):
         left = x - np.float32(WIDTH / 5)
         canvas = canvas.fill(PAPER).view((0, WIDTH), (0, HEIGHT))
         canvas = canvas.below(lambda x: bipedal_terrain.height_at(state.heights, x + left[:, None, None]), GREEN)
+        if state.blocks is not None:
+            for px, py, width, height in bipedal_obstacles.shown(state.blocks, left):
+                canvas = canvas.box(px - left, py, width, height, GREY)
+                canvas = canvas.box(px - left, py, width - np.float32(0.14), height - np.float32(0.14), SILVER)
         flag = 3 * SPACING - left
         canvas = canvas.line(flag, LEVEL, flag, LEVEL + 1.7, 0.12, NIGHT)
         canvas = canvas.polygon([(flag, LEVEL + 1.7), (flag, LEVEL + 1.3), (flag + 0.8, LEVEL + 1.5)], RED)
@@ -161,17 +180,18 @@ class BipedalWalker(Task):
 
 def world_of(state: State) -> World:
     """Poses, velocities, impulses and contacts, with the lanes last."""
-    return physics2d.unpack(state.world, SCENE, NEARBY)
+    return physics2d.unpack(state.world, SCENE if state.blocks is None else HARDCORE, NEARBY)
 
 
-def _step(world: World, heights: jax.Array, action: jax.Array, **kwargs: Any):
+def _step(world: World, heights: jax.Array, action: jax.Array, blocks: jax.Array | None = None, **kwargs: Any):
     # Loops of unknown length have no derivative in reverse mode.
-    world, heights, action = tree.detach((world, heights, action))
+    world, heights, action, blocks = tree.detach((world, heights, action, blocks))
     speed, torque = _motors(action)
     ground = bipedal_terrain.near(heights, world.pose[0][0])
-    return physics2d.step(
-        SCENE, world, ground, gravity=-10.0, motor_speed=speed, motor_torque=torque, dt=1 / FPS, **kwargs
-    )
+    scene = SCENE if blocks is None else HARDCORE
+    near = None if blocks is None else bipedal_obstacles.near(blocks, world.pose[0][0])
+    kwargs |= {"motor_speed": speed, "motor_torque": torque}
+    return physics2d.step(scene, world, ground, blocks=near, gravity=-10.0, dt=1 / FPS, **kwargs)
 
 
 def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:

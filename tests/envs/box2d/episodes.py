@@ -4,6 +4,7 @@
     python -m tests.envs.box2d.episodes replay FILE    # prints how ours compare
     python -m tests.envs.box2d.episodes distributions 1000    # own draws on both sides, needs gymnasium[box2d]
     python -m tests.envs.box2d.episodes distributions 1000 "walker heuristic" "walker random"    # of BipedalWalker
+    python -m tests.envs.box2d.episodes distributions 1000 "walker heuristic hardcore" "walker random hardcore"
 
 Gymnasium draws from ``numpy.random.default_rng(seed)``, so a seed stands for the ground, the push at the start and the
 dispersion of every flame. Actions are random or those of Gymnasium's heuristic pilot. A kind of episodes is named by
@@ -148,8 +149,9 @@ def distributions(kind, num):
     """Prints returns and outcomes of ``num`` episodes a side, each with its own draws."""
     if kind.startswith("walker"):
         policy = kind.split()[1]
-        theirs = walks.gymnasium_episodes(policy, num)
-        ours = walks.our_episodes(policy, jaxenv.make("BipedalWalker-v3", num, autoreset=None))
+        name = "BipedalWalkerHardcore-v3" if "hardcore" in kind else "BipedalWalker-v3"
+        theirs = walks.gymnasium_episodes(name, policy, num)
+        ours = walks.our_episodes(policy, jaxenv.make(name, num, autoreset=None))
     else:
         policy, options = kind.split()[0], KINDS[kind]
         theirs = record(range(50_000, 50_000 + num), policy, options)

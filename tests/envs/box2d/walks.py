@@ -60,12 +60,11 @@ def play(env, policy, seed):
     return {"return": total, "length": length, "lost": lost, "arrived": terminated and not lost}
 
 
-def gymnasium_episodes(policy, num):
-    """Lengths, returns and outcomes of ``num`` episodes of Gymnasium's."""
+def gymnasium_episodes(name, policy, num):
+    """Lengths, returns and outcomes of ``num`` episodes of Gymnasium's, each in a new environment."""
     import gymnasium
 
-    env = gymnasium.make("BipedalWalker-v3")
-    found = [play(env, policy, 50_000 + i) for i in range(num)]
+    found = [play(gymnasium.make(name), policy, 50_000 + i) for i in range(num)]
     return {name: np.array([x[name] for x in found]) for name in found[0]}
 
 

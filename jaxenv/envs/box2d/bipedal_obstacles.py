@@ -1,0 +1,168 @@
+"""The ground of BipedalWalkerHardcore: how stumps, stairs and pits are drawn, and where rays meet their blocks.
+
+Obstacles come after 5 to 9 points of grass. An obstacle is a part of the edges and some blocks: a stump is one on the
+edges, stairs are three or four around a slope, and a pit has one on either side.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxenv import random, tree
+from jaxenv._xla import in_one_kernel
+from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, PAD, POINTS, SPACING, turned
+from jaxenv.physics2d import Blocks, Box
+
+MOST = 38  # blocks for which the ground has room; tests/envs/box2d/test_hardcore.py counts them
+NEAR = 5  # blocks for which there is room near a walker
+BEHIND, AHEAD = np.float32(3.5), np.float32(5.3)  # metres from the walker that count as near
+GRASS, STUMP, STAIRS, PIT = range(4)
+
+_WIDTH = 4  # points from a step of stairs to the next
+_DEPTH = np.float32(4 * SPACING)  # of pits
+_SHOWN = 10  # blocks for which there is room in a picture
+_BEYOND = 3  # points beyond the ground where steps begin that rays can meet
+
+
+@tree.struct
+class Draws:
+    """Random numbers for the points of the ground, ``[B, 200]`` each, of which few are used."""
+
+    bump: Any  # float32 in [-1, 1], on grass: changes the slope
+    gap: Any  # int32, 5 to 9, at the last point of an obstacle: points of grass after it
+    kind: Any  # int32, 1 to 3, at the last point of grass: the next obstacle
+    long: Any  # bool, at the first point of an obstacle: whether it has the larger of two sizes
+    up: Any  # bool, at the first point of stairs: their direction
+
+
+@tree.struct
+class _Walk:
+    """What is known at a point: float32 and int32 ``[B]``, or bool."""
+
+    slope: Any
+    height: Any
+    left: Any  # points up to the next obstacle or to its end
+    first: Any  # whether the point is the first of its kind
+    kind: Any
+    size: Any  # of the obstacle: points of a stump or between the blocks of a pit, steps of stairs
+    rise: Any  # of stairs per step, 1 or -1
+    base: Any  # height before the obstacle
+
+
+def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
+    """New ground: heights and blocks, as `ground` returns them."""
+    bump = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
+    low, high = FLAT
+    number = random.integers(random.fold_in(stream, "obstacles"), (POINTS,), 0, 2 * 2 * 3 * (high - low))
+    rest = number // 4
+    return ground(Draws(bump, low + rest // 3, 1 + rest % 3, number % 2 == 0, number // 2 % 2 == 0))
+
+
+def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
+    """Heights ``[B, 200]`` and blocks ``[B, 4, 38]`` for given draws, float32 in metres.
+
+    The rows of blocks are their left, lower, right and upper sides. They are in order from left to right; missing ones
+    are far away.
+    """
+
+    def advance(carry, point):
+        walk, count = carry
+        walk, exists, block = in_one_kernel(_next_point, walk, *point)
+        count = count + exists.astype(jnp.int32)
+        return (walk, count), (walk.height, count, jnp.stack(block))
+
+    zero = jnp.zeros(draws.bump.shape[0], jnp.float32)
+    none = zero.astype(jnp.int32)
+    no = none > 0
+    start = _Walk(zero, zero + np.float32(LEVEL), none + PAD, no, none, none, none, zero)
+    points = jax.tree.map(lambda x: jnp.pad(x.T, ((0, _BEYOND), (0, 0))), draws)
+    index = jnp.arange(POINTS + _BEYOND, dtype=jnp.int32)
+    heights, count, blocks = lax.scan(advance, (start, none), (index, points))[1]
+    wanted = np.arange(MOST, dtype=np.int32)[:, None]
+    place = jnp.sum(count[None] <= wanted[:, None], axis=1, dtype=jnp.int32)
+    found = jnp.take_along_axis(blocks, jnp.minimum(place, np.int32(POINTS + _BEYOND - 1))[:, None], axis=0)
+    far = np.array(jax.tree.leaves(Box.far()), np.float32)[:, None]
+    blocks = jnp.where((wanted < count[-1:])[:, None], found, far)
+    return heights[:POINTS].T, jnp.transpose(blocks, (2, 1, 0))
+
+
+def _next_point(walk: _Walk, index, draws: Draws):
+    """The walk at the next point, whether a block begins there, and its sides. Elementwise."""
+    spacing, one = np.float32(SPACING), np.int32(1)
+    stump, stairs, pit = (walk.kind == kind for kind in (STUMP, STAIRS, PIT))
+    grass = walk.kind == GRASS
+    starts = walk.first & ~grass
+    size = jnp.where(starts, jnp.where(stump, one, np.int32(3)) + draws.long.astype(jnp.int32), walk.size)
+    length = jnp.where(stump, size, jnp.where(stairs, _WIDTH * size, size + 2))
+    left = jnp.where(starts, length, walk.left)
+    rise = jnp.where(starts, jnp.where(draws.up, one, -one), walk.rise)
+    base = jnp.where(starts, walk.height, walk.base)
+    slope = jnp.where(grass & ~walk.first, turned(walk.slope, walk.height, index, draws.bump), walk.slope)
+
+    done = length - left
+    steps = rise.astype(jnp.float32) * (done - rise).astype(jnp.float32) / np.float32(_WIDTH)
+    height = jnp.where(grass & ~walk.first, walk.height + slope, walk.height)
+    height = jnp.where(stairs & ~starts, base + steps * spacing, height)
+    height = jnp.where(pit & ~starts, jnp.where(left > 1, base - _DEPTH, base), height)
+
+    # A step of stairs hangs below its height, a stump stands on it.
+    step = base + (rise * (done // _WIDTH)).astype(jnp.float32) * spacing
+    wide = jnp.where(stump, size, jnp.where(stairs, np.int32(_WIDTH), one)).astype(jnp.float32) * spacing
+    high = jnp.where(stump, base + wide, jnp.where(stairs, step, base))
+    low = jnp.where(stump, base, jnp.where(stairs, step - spacing, base - _DEPTH))
+    at = index.astype(jnp.float32) * spacing
+    begins = starts | (stairs & (done % _WIDTH == 0)) | (pit & (left == 2))
+
+    last = left == 1
+    # No obstacle begins beyond the ground.
+    kind = jnp.where(last, jnp.where(grass & (index < POINTS - 1), draws.kind, np.int32(GRASS)), walk.kind)
+    left = jnp.where(last, draws.gap, left - 1)
+    return _Walk(slope, height, left, last, kind, size, rise, base), begins, (at, low, at + wide, high)
+
+
+def near(blocks: jax.Array, x: jax.Array) -> Blocks:
+    """The blocks ``[B, 4, 38]`` near ``x [B]`` that a walker touches or sees."""
+    return _after(blocks, x - BEHIND, NEAR)
+
+
+def shown(blocks: jax.Array, left: jax.Array) -> list[tuple[jax.Array, ...]]:
+    """Middle, width and height of the blocks in a picture that begins at ``left [B]``; arrays ``[B]``."""
+    half, sides = np.float32(0.5), jax.tree.leaves(_after(blocks, left, _SHOWN).boxes)
+    return [(half * (a + c), half * (b + d), c - a, d - b) for a, b, c, d in zip(*sides, strict=True)]
+
+
+def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
+    """The first ``num`` blocks that end beyond ``x``."""
+    first = jnp.sum(blocks[:, 2] < x[:, None], axis=1, dtype=jnp.int32)
+    first = jnp.minimum(first, np.int32(MOST - num))
+    index = first[:, None, None] + np.arange(num, dtype=np.int32)[None, None]
+    return Blocks(Box(*jnp.moveaxis(jnp.take_along_axis(blocks, index, axis=2), 0, -1)), first)
+
+
+def lidar(blocks: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    """How far rays from ``(x, y)`` reach until they meet a block, in units of their range: float32 ``[B, 10]``."""
+    boxes = near(blocks, x).boxes
+    each = [jax.tree.map(lambda side, k=k: side[k], boxes) for k in range(NEAR)]
+    return in_one_kernel(_fraction, *DIRECTIONS, x, y, each).T
+
+
+def _fraction(dx, dy, x, y, boxes):
+    """The fraction of a ray at which it enters a box, or 1 (b2PolygonShape::RayCast). Elementwise.
+
+    Rays look down and, but for the first, to the right. One that begins inside a box does not meet it.
+    """
+    least = jnp.ones_like(x)
+    right = dx > 0
+    along = jnp.where(right, dx, np.float32(1))
+    for box in boxes:
+        beside = (x >= box.left) & (x <= box.right)
+        enters = jnp.where(right, (box.left - x) / along, np.float32(0))
+        leaves = jnp.where(right, (box.right - x) / along, np.float32(1))
+        part = jnp.maximum(jnp.maximum(enters, (box.high - y) / dy), 0)
+        meets = (part <= jnp.minimum(leaves, (box.low - y) / dy)) & (part < least) & (right | beside)
+        outside = (right & (x < box.left)) | (y > box.high)
+        least = jnp.where(meets & outside, part, least)
+    return least
