@@ -202,7 +202,7 @@ def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
     checksums = ticket[:, 0].tolist()
     for x in actions:
         rows = np.ascontiguousarray(x).reshape(len(ticket), -1)
-        checksums = [zlib.crc32(row, before) for row, before in zip(rows, checksums, strict=True)]
+        checksums = [zlib.crc32(row.tobytes(), before) for row, before in zip(rows, checksums, strict=True)]
     stamped = ticket + np.uint32(1)
     stamped[:, 0] = checksums
     return stamped
