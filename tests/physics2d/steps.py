@@ -168,6 +168,11 @@ def compare(data, scene=None, **kwargs):
     )
 
 
+def worst(differences, rows):
+    """The largest difference of each row."""
+    return differences.numbers[rows].max(axis=(1, 2))
+
+
 def chosen(data, *kinds):
     """The rows of some kinds."""
     rows = np.isin(data["kind"], kinds)

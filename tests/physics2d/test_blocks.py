@@ -14,6 +14,7 @@ from jaxenv.physics2d import Box, _block
 from jaxenv.physics2d._segment import contact_points, corners_of, in_world
 from jaxenv.physics2d._vector import Transform
 from tests.physics2d import steps
+from tests.physics2d.steps import worst
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +56,6 @@ def test_manifolds_equal_box2d(manifolds):
         assert agrees[rows & (manifolds["body"] > 0)].mean() >= 0.99  # the hull's corners have other numbers here
         distance = np.abs(np.stack(points[i], axis=-1) - manifolds["points"][:, i]).max(axis=1)
         assert np.mean(distance[rows] < 1e-4) >= 0.99
-
-
-def worst(differences, rows):
-    """The largest difference of each row."""
-    return differences.numbers[rows].max(axis=(1, 2))
 
 
 @pytest.mark.parametrize(

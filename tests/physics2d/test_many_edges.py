@@ -10,6 +10,7 @@ import pytest
 from jaxenv.envs.box2d.bipedal_walker import SCENE
 from jaxenv.physics2d import Scene, _world
 from tests.physics2d import steps
+from tests.physics2d.steps import worst
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +21,6 @@ def data():
 @pytest.fixture(scope="module")
 def differences(data):
     return steps.compare(data)
-
-
-def worst(differences, rows):
-    """The largest difference of each row."""
-    return differences.numbers[rows].max(axis=(1, 2))
 
 
 @pytest.mark.parametrize(
