@@ -31,6 +31,7 @@ _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
 # The settings of purejaxrl's ppo.py.
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
 _SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
+_SHARED |= {"clip_value": True}  # it has no switch there
 
 
 def ours(id: str, num_envs: int, total_steps: int) -> Callable:

@@ -46,6 +46,9 @@ class Config(RunConfig):
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
         value_cost: weight of the value loss.
+        clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
+            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs that of the
+            policy in ``max_gradient_norm``.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             that makes large steps of the noise in a minibatch without any.
@@ -62,6 +65,7 @@ class Config(RunConfig):
     clip: float = 0.2
     entropy_cost: float = 0.0
     value_cost: float = 0.5
+    clip_value: bool = False
     max_gradient_norm: float = 0.5
     normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
@@ -127,7 +131,7 @@ class Losses(NamedTuple):
 
     Attributes:
         policy_loss: the clipped surrogate loss.
-        value_loss: the squared error of the critic, halved.
+        value_loss: the squared error of the critic, halved; with ``clip_value`` the larger of two.
         entropy: the entropy of the policy, in nats.
         kl: estimate of the divergence from the policy that collected the rows, mean of ``ratio - 1 - log(ratio)``.
         clip_fraction: fraction of rows whose probability ratio lies outside the clipping range.
@@ -282,6 +286,7 @@ def make_iteration(
             sample=info["sample"],
             log_probability=info["log_probability"],
             advantage=advantage,
+            value=values[:-1] if config.clip_value else (),
             return_=return_,
             valid=data.transition_mask(rows.timestep, last),
         )
@@ -308,6 +313,9 @@ def make_iteration(
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
         surrogate = jnp.minimum(ratio * advantage, clipped * advantage)
         squared_error = 0.5 * (values - batch.return_) ** 2
+        if config.clip_value:
+            moved = jnp.clip(values - batch.value, -settings.clip, settings.clip)
+            squared_error = jnp.maximum(squared_error, 0.5 * (batch.value + moved - batch.return_) ** 2)
         entropy = pi.entropy(inputs)
         total = jnp.sum(weight * (settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy))
         losses = Losses(
@@ -403,6 +411,7 @@ class _Batch:
     sample: jax.Array
     log_probability: jax.Array
     advantage: jax.Array
+    value: Any
     return_: jax.Array
     valid: jax.Array
     starts: Any = ()

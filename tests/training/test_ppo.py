@@ -102,6 +102,24 @@ def test_advantages_keep_their_mean_unless_they_are_normalised():
     assert losses[False] < -1  # minus the mean of the advantages of CartPole: about the sum of ten rewards
 
 
+def test_with_clip_value_an_update_learns_of_each_value_only_until_it_has_moved_by_clip():
+    losses = {}
+    for num_epochs in (1, 40):
+        for clip_value in (False, True):
+            config = ppo.Config(
+                total_steps=64, num_envs=4, num_steps=16, num_epochs=num_epochs, num_minibatches=1, num_evaluations=1,
+                num_eval_episodes=1, max_eval_steps=1, hidden=(16,), learning_rate=0.03, clip=0.01,
+                clip_value=clip_value, max_gradient_norm=100.0,
+            )  # fmt: skip
+            _, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
+            losses[num_epochs, clip_value] = curve.losses.value_loss.item()
+    # In the first gradient step no value has moved.
+    assert losses[1, True] == pytest.approx(losses[1, False], rel=1e-5)
+    # The errors are about 10, so that steps of 0.01 hardly change them.
+    assert losses[40, True] == pytest.approx(losses[1, True], rel=0.05)
+    assert losses[40, False] < 0.7 * losses[1, False]
+
+
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
