@@ -147,7 +147,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "entropy_cost": 0.01,
         },
         "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS,
-        "Asterix-MinAtar": _MINATAR,
+        "Asterix-MinAtar": _MINATAR
+        | {"learning_rate": 1.2e-3, "lambda_": 0.75, "entropy_cost": 0.028, "clip_value": True},
         "Freeway-MinAtar": _MINATAR | {"total_steps": 5_000_000},
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
         "Seaquest-MinAtar": _MINATAR,
