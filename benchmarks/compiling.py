@@ -51,9 +51,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
         times = [f"{contestants[n]['compile_seconds']:.2f}" if n in contestants else "-" for n in SIDES]
         ratio = f"{row['ratios']['gymnax']:.1f}x" if row["ratios"] else "-"
         lines.append([row["id"], str(row["num_envs"]), *times, ratio])
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     return "\n".join(
-        ["Seconds; ratio: how many times faster jaxenv compiles than gymnax.", measure.table(header, lines), *notes]
+        [
+            "Seconds; ratio: how many times faster jaxenv compiles than gymnax.",
+            measure.table(header, lines),
+            *measure.notes(rows),
+        ]
     )
 
 

@@ -145,8 +145,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
         reached = f"{1 / row['ratios']['C']:.0%}" if c else "-"
         lines.append([str(row["num_envs"]), str(row["num_steps"]), *rates, reached, *lengths])
     title = f"{ID}, million environment steps per second, one thread each; of C: jaxenv's percentage of the speed of C."
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join([title, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -11,6 +11,7 @@ import platform
 import re
 import statistics
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -240,6 +241,20 @@ def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
 def millions(per_second: float) -> str:
     """Formats a rate in millions, with three digits."""
     return f"{per_second / 1e6:.3g}"
+
+
+def notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Returns the notes of the rows as lines, each note once. The ids that a peer lacks share a line."""
+    lacking: dict[str, list[str]] = {}
+    others = []
+    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
+        peer, found, id = note.partition(" has no ")
+        if found and " " not in id:
+            lacking.setdefault(peer, []).append(id)
+        else:
+            others.append(note)
+    shared = [f"{peer} has no {', '.join(ids)}" for peer, ids in lacking.items()]
+    return [textwrap.fill(f"note: {note}", 110, subsequent_indent="  ") for note in others + shared]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from jaxenv import tree
 
 EPISODES = 3  # minimal duration of a run in mean episodes
 LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time
+STORED_BYTES = 2**29  # of the observations of a run that stores them, at most, if one step does not take more
 
 
 def ours(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
@@ -92,9 +93,13 @@ def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
     return t.reward + episode["return"] + episode["length"].astype(np.float32) + episode["truncated"].astype(np.float32)
 
 
-def default_num_steps(id: str, num_envs: int) -> int:
-    """Returns the number of steps of a run: at least three mean episodes of a random policy, with their FIRST rows."""
-    return max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
+def default_num_steps(id: str, num_envs: int, store: bool = False) -> int:
+    """Returns the number of steps of a run: at least three mean episodes of a random policy, with their FIRST rows.
+
+    Where observations are stored, there are at most as many steps as `STORED_BYTES` hold.
+    """
+    num_steps = max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
+    return min(num_steps, max(1, STORED_BYTES // (num_envs * observation_bytes(id)))) if store else num_steps
 
 
 @functools.cache

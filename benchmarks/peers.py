@@ -89,9 +89,7 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
     if known is not None and ".box2d" in str(known.entry_point):
         return _in_workers(gymnasium, id, num_steps, store)
     if known is None or known.vector_entry_point is None:
-        raise Unavailable(
-            f"gymnasium has no NumPy vector environment of {id}; loops over single environments are excluded"
-        )
+        raise Unavailable(f"gymnasium, in NumPy over lanes, has no {id}")
     limit = jaxenv.spec(id).max_episode_steps
     env = gymnasium.make_vec(
         id, num_envs, vectorization_mode="vector_entry_point", **({} if limit is None else {"max_episode_steps": limit})

@@ -162,9 +162,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             lines[-1].append(f"{side['compile_seconds']:.1f}" if side else "-")
             lines[-1].append(f"{np.mean(side['return']):.1f}" if side else "-")
     header = ["id", "lanes", "jaxenv", "purejaxrl", "ratio", "compile s", "return", "compile s", "return"]
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
     title = "Thousand environment steps per second of whole training runs; the return of the last tenth of the run."
-    return "\n".join([title, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

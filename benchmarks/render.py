@@ -281,8 +281,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     ]
     title = "Pictures of all lanes per second, and million pixels per second. Higher is better."
     header = ["id", "library", "what", "lanes", "pixels", "pictures/s", "Mpixel/s"]
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join([title, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def _number(value: float) -> str:

@@ -270,9 +270,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
                 line.append(f"{ratio:.2f}x" if ratio else "-")
             line.append(f"{result['bytes_per_row']:.1f}" if result else "-")
         lines.append(line)
-    notes = sorted({note for row in rows for note in row["notes"]})
     title = "Million rows per second, and bytes per row; ratio: how many times faster jaxenv is than the peer."
-    return "\n".join([title, measure.table(header, lines), *(f"note: {note}" for note in notes)])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

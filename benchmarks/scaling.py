@@ -80,8 +80,7 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
         "Nanoseconds per environment step; memory: the limit set by memory traffic;\n"
         "of limit: jaxenv's percentage of that limit; bytes: per lane; step bytes: of a compiled step while it runs."
     )
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join([title, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import jax
 
+import jaxenv
 from benchmarks import command
 
-# Suffix of the result file -> part and options. "lanes" stands for the numbers of lanes.
+_BOX2D = [id for id in jaxenv.ids() if ".box2d." in str(jaxenv.spec(id).entry_point)]
+_CATALOGUE = ["--ids", *(id for id in jaxenv.ids() if id not in _BOX2D)]
+
+# Suffix of the result file -> part and options. "lanes" stands for the numbers of lanes, "plot" for a picture.
 RUNS = {
     "": ("throughput", ["lanes"]),
-    "-stored": ("throughput", ["lanes", "--store"]),
+    "-catalogue": ("throughput", ["lanes", *_CATALOGUE, "--peers", "gymnax"]),
+    "-stored": ("throughput", ["lanes", *_CATALOGUE, "--peers", "gymnax", "--store"]),
+    "-box2d": ("throughput", ["lanes", "--ids", *_BOX2D, "--num-steps", "64", "--peers", "gymnasium"]),
     "-seeds": ("seeds", []),
     "-resets": ("resets", []),
     "-to-gymnax": ("to_gymnax", ["lanes"]),
@@ -22,7 +28,7 @@ RUNS = {
     "-compile": ("compile", []),
     "-stepping": ("stepping", []),
     "-host": ("host", []),
-    "-scaling": ("scaling", ["--plot"]),
+    "-scaling": ("scaling", ["plot"]),
     "-render": ("render", []),
     "-ppo": ("ppo", []),
     "-limit": ("limit", []),
@@ -36,13 +42,11 @@ def commands(folder: pathlib.Path, prefix: str, num_envs: Sequence[int], repeats
         if part == "limit" and jax.default_backend() != "cpu":
             continue
         line = [part, "--repeats", str(repeats), "--json", str(folder / f"{prefix}{suffix}.json")]
-        if "lanes" in options:
-            line += ["--num-envs", *map(str, num_envs)]
-        if "--store" in options:
-            line += ["--store"]
-        if "--plot" in options:
-            line += ["--plot", str(folder / f"{prefix}{suffix}.png")]
-        lines.append(line)
+        given = {
+            "lanes": ["--num-envs", *map(str, num_envs)],
+            "plot": ["--plot", str(folder / f"{prefix}{suffix}.png")],
+        }
+        lines.append(line + [word for option in options for word in given.get(option, [option])])
     return lines
 
 

@@ -93,7 +93,7 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
                 text.append(
                     f"{lanes} lanes: jaxenv is {mean:.1f} times faster than {peer} (geometric mean of {count} ids)"
                 )
-    return "\n".join([*text, *dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])])
+    return "\n".join([*text, *measure.notes(rows)])
 
 
 def _millions(result: dict[str, Any]) -> str:
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            num_steps = args.num_steps or default_num_steps(id, num_envs)
+            num_steps = args.num_steps or default_num_steps(id, num_envs, args.store)
             rows.append(compare(id, num_envs, num_steps, args.repeats, args.store, args.peers))
     settings = {"repeats": args.repeats, "store": args.store, "policy": "random", "autoreset": "next_step"}
     return command.finish("throughput", args, rows, lambda rows: report(rows, args.peers), **settings)

@@ -123,8 +123,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             means.append(_ratio(side, statistics.geometric_mean(ratios)) if ratios else "-")
         lines.append(["geometric mean", str(lanes), *[""] * len(SIDES), *means])
     title = "Million environment steps per second; the last columns compare to_gymnax with each other side."
-    notes = dict.fromkeys(f"note: {note}" for row in rows for note in row["notes"])
-    return "\n".join([title, measure.table(header, lines), *notes])
+    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
 def _ratio(side: str, ratio: float) -> str:

@@ -1,9 +1,13 @@
 """The command line of the benchmarks: help texts, invalid arguments and exit status."""
 
+import pathlib
+
 import jax
 import pytest
 
+import jaxenv
 from benchmarks import __main__ as program
+from benchmarks import measure, suite
 
 
 @pytest.mark.parametrize(
@@ -64,3 +68,33 @@ def test_compilation_cache_is_restored_after_a_benchmark():
     with pytest.raises(SystemExit):
         program.main(["limit", "--help"])
     assert jax.config.jax_enable_compilation_cache == cached
+
+
+def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_arguments(tmp_path):
+    lines = suite.commands(tmp_path, "gpu", [2048, 2**20], repeats=3)
+    _, _, left_out = program.PARTS["suite"].removesuffix(", each into its own file").partition("all of the above but ")
+    others = {*left_out.replace(" and ", ", ").split(", "), "suite", "compare"}
+    assert {part for part, *_ in lines} == program.PARTS.keys() - others
+    parsed = [program.module_of(part).parse(rest) for part, *rest in lines]
+    assert len({args.json for args in parsed}) == len(lines)
+    assert all(args.repeats == 3 for args in parsed)
+    ids = [id for line, args in zip(lines, parsed, strict=True) if line[0] == "throughput" for id in args.ids]
+    assert set(ids) == set(jaxenv.ids())
+    stored = [args for line, args in zip(lines, parsed, strict=True) if "--store" in line]
+    assert [args.num_envs for args in stored] == [[2048, 2**20]]
+    assert [args.plot for line, args in zip(lines, parsed, strict=True) if "--plot" in line] == [
+        pathlib.Path(tmp_path / "gpu-scaling.png")
+    ]
+
+
+def test_ids_that_a_peer_lacks_share_a_note():
+    found = [
+        ["gymnax has no A-v0"],
+        ["gymnax has no B-v0", "envpool has no A-v0"],
+        ["gymnax has a different C-v0: m is 2"],
+    ]
+    assert measure.notes([{"notes": notes} for notes in [*found, ["gymnax has no A-v0"]]]) == [
+        "note: gymnax has a different C-v0: m is 2",
+        "note: gymnax has no A-v0, B-v0",
+        "note: envpool has no A-v0",
+    ]

@@ -175,6 +175,14 @@ def test_default_run_lasts_at_least_three_mean_episodes(monkeypatch):
     assert ours.default_num_steps("Pendulum-v1", 2**20) == 3 * (200 + 1)
 
 
+def test_default_run_stores_a_limited_number_of_bytes(monkeypatch):
+    monkeypatch.setattr(ours, "_mean_length", lambda id: 9.0)
+    size = 10 * 10 * 10  # bytes of an image of Seaquest
+    assert ours.default_num_steps("Seaquest-MinAtar", 2048, store=True) == 2**29 // (2048 * size)
+    assert ours.default_num_steps("Seaquest-MinAtar", 2**20, store=True) == 1
+    assert ours.default_num_steps("CardGame-v0", 2048, store=True) == 2**20 // 2048
+
+
 def test_each_round_starts_with_a_different_run():
     order = []
     runs = {name: lambda seed, name=name: order.append((seed, name)) for name in "abc"}
