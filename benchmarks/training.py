@@ -74,14 +74,14 @@ PUBLISHED = {
 }
 
 
-def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequential: bool) -> None:
+def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequential: bool, devices: int = 1) -> None:
     """Trains one preset, or resumes it, and writes ``results/training/ID-ALGORITHM.json`` when it is complete."""
     config = presets.preset(id, algorithm)
     name = f"{id}-{algorithm}"
     elapsed = folder / name / "seconds.json"
     seconds = json.loads(elapsed.read_text()) if elapsed.exists() else 0.0
     started = time.perf_counter()
-    runs = seeds.train(config, num_seeds, folder=folder / name, resume=True, sequential=sequential)
+    runs = seeds.train(config, num_seeds, folder=folder / name, resume=True, sequential=sequential, devices=devices)
     for last in runs:  # noqa: B007
         elapsed.write_text(json.dumps(seconds + time.perf_counter() - started))
     returns = np.array([row["eval_return"] for row in seeds.rows(last)], np.float64).reshape(-1, num_seeds)
@@ -221,6 +221,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=command.positive, default=10, metavar="N", help="seeds, trained in parallel")
     parser.add_argument("--sequential", action="store_true", help="train the seeds one after another")
     parser.add_argument(
+        "--devices", type=command.positive, default=1, metavar="N", help="devices that share the seeds"
+    )
+    parser.add_argument(
         "--folder", type=pathlib.Path, default=pathlib.Path("runs/presets"), metavar="DIR", help="checkpoints of runs"
     )
     parser.add_argument("--ship", action="store_true", help="put the best policies into the library, as baselines")
@@ -233,12 +236,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the presets that are not complete yet, and prints the table."""
     args = parse(arguments)
     jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
+    if args.devices > 1:
+        jax.config.update("jax_num_cpu_devices", args.devices)  # of no effect on other accelerators
     if not args.table:
         for algorithm, by_id in presets.PRESETS.items():
             for id in by_id:
                 if (args.ids is None or id in args.ids) and (args.algos is None or algorithm in args.algos):
                     print(f"{id}, {algorithm} ...", file=sys.stderr)
-                    run(id, algorithm, args.seeds, args.folder, args.sequential)
+                    run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
                     if args.ship:
                         ship(id, algorithm, args.seeds, args.folder)
     results = load_results()
