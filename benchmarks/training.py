@@ -220,9 +220,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--algos", nargs="+", choices=tuple(presets.PRESETS), help="learners (default: all)")
     parser.add_argument("--seeds", type=command.positive, default=10, metavar="N", help="seeds, trained in parallel")
     parser.add_argument("--sequential", action="store_true", help="train the seeds one after another")
-    parser.add_argument(
-        "--devices", type=command.positive, default=1, metavar="N", help="devices that share the seeds"
-    )
+    parser.add_argument("--devices", type=command.positive, default=1, metavar="N", help="devices that share the seeds")
     parser.add_argument(
         "--folder", type=pathlib.Path, default=pathlib.Path("runs/presets"), metavar="DIR", help="checkpoints of runs"
     )
