@@ -98,7 +98,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "BipedalWalker-v3": {
             "wrappers": ("NormalizeReward",),
             "normalize_observation": True,
-            "total_steps": 5_000_000,
+            "total_steps": 8_000_000,
             "num_envs": 256,
             "num_steps": 256,
             "num_minibatches": 32,
@@ -154,7 +154,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "Seaquest-MinAtar": _MINATAR,
     },
     "dqn": {
-        "CartPole-v1": {"total_steps": 50_000},
+        "CartPole-v1": {"total_steps": 50_000, "gamma": 0.995, "target_rate": 0.005},
         # Single random actions never reach the goal. Each row takes up to 4 steps of the environment.
         "MountainCar-v0": {
             "wrappers": (("ActionRepeat", {"num": 4}),),
