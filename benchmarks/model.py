@@ -57,8 +57,7 @@ def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
     """A row of the result file: a step of ``num_envs`` lanes on each accelerator, with actions as an argument."""
     env = jaxenv.make(id, num_envs=num_envs)
     state, _ = env.start_shapes()
-    action = env.action_spec().batched(num_envs)
-    action = jax.ShapeDtypeStruct(action.shape, action.dtype)
+    action = jax.eval_shape(lambda: jaxenv.specs.zeros(env.action_spec(), (num_envs,)))
     compiled = jax.jit(env.step, donate_argnums=0).lower(state, action).compile()
     sizes, work = compiled.memory_analysis(), hlo.work(compiled.as_text())
     held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes

@@ -71,7 +71,7 @@ def broadcast(id: str, num_envs: int, num_steps: int) -> Contestant:
         def filled(x):
             return jnp.broadcast_to(tree.expand(flag, x.ndim), x.shape).astype(x.dtype)
 
-        observation, action = jax.tree.map(filled, (t.observation, env.action_spec().batched(num_envs)))
+        observation, action = jax.tree.map(filled, (t.observation, jaxenv.specs.batched(env.action_spec(), num_envs)))
         return word, Row(observation, action, filled(t.reward), flag, flag, jnp.ones_like(flag))
 
     return jax_contestant(

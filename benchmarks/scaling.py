@@ -42,8 +42,7 @@ def memory(id: str, num_envs: int) -> dict[str, float | None]:
     """
     env = jaxenv.make(id, num_envs=num_envs)
     state, timestep = jax.eval_shape(env.reset, jax.random.key(0))
-    action = env.action_spec().batched(num_envs)
-    action = jax.ShapeDtypeStruct(action.shape, action.dtype)
+    action = jax.eval_shape(lambda: jaxenv.specs.zeros(env.action_spec(), (num_envs,)))
 
     def size(tree: Any) -> float:
         return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / num_envs

@@ -23,7 +23,7 @@ def compare(id: str, num_envs: int, num_calls: int, repeats: int) -> dict[str, A
     Ratios are the time of the step divided by that of the empty function.
     """
     env = jaxenv.make(id, num_envs=num_envs)
-    action = env.action_spec().sample(jax.random.key(1), (num_envs,))
+    action = jaxenv.specs.sample(env.action_spec(), jax.random.key(1), (num_envs,))
     reset = jax.jit(env.reset)
     runs = {
         "jaxenv": _calls(reset, jax.jit(env.step, donate_argnums=0), action, num_calls),

@@ -8,7 +8,7 @@ import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import measure, ours, peers
+from benchmarks import measure, ours, peers, scaling
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -47,6 +47,18 @@ def test_all_sides_store_the_same_fields():
     assert expected["observation"] == ((STEPS, LANES, 4), 4)
     assert expected.keys() == {"observation", "action", "reward", "terminated", "truncated"}
     assert stored(peers.gymnax(*settings)) == expected
+
+
+def test_tree_of_actions_is_stored_by_the_limit_as_well():
+    id, num_envs = "MixedPolicyUnittest-v0", 4
+
+    def stored(contestant):
+        return jax.tree.map(lambda x: (x.shape, x.dtype), contestant.run(0))
+
+    limit = stored(ours.broadcast(id, num_envs, 3))
+    assert len(limit["action"]) == 2
+    assert limit == stored(ours.ours(id, num_envs, 3, True))
+    assert scaling.memory(id, num_envs)["action_bytes_per_lane"] == 8
 
 
 def test_stored_rows_are_compared_with_a_loop_that_stores_as_many_bytes(run, capsys):
