@@ -124,12 +124,13 @@ def _evaluated(trained: training.Trained, **options) -> dict[str, Any]:
     return jaxenv.rollout.to_host(evaluate(trained.make_memory(_EPISODES), jax.random.key(1)))
 
 
-def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
+def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequential: bool, devices: int = 1) -> None:
     """Writes the policy of the best seed, which `jaxenv.training.baseline` reads, with its return in 1000 episodes."""
     trained = training.load(folder / f"{id}-{algorithm}")
     halved = jax.tree.map(lambda x: x.astype(np.float16).astype(np.float32), trained.params)
     trained = dataclasses.replace(trained, params=halved)
     found = _evaluated(trained)
+    how = f"--seeds {num_seeds}" + " --sequential" * sequential + f" --devices {devices}" * (devices > 1)
     values = {field.name: getattr(trained, field.name) for field in dataclasses.fields(trained)}
     values |= {
         "seed": 0,
@@ -137,7 +138,7 @@ def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> None:
         "eval_return": found["return_mean"],
         "eval_interval": (found["return_low"], found["return_high"]),
         "eval_episodes": _EPISODES,
-        "command": f"jaxenv train {id} --algo {algorithm} --seeds {num_seeds}",
+        "command": f"jaxenv train {id} --algo {algorithm} {how}",
     }
     baselines.write(id, baselines.Baseline(**values))
 
@@ -243,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(f"{id}, {algorithm} ...", file=sys.stderr)
                     run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
                     if args.ship:
-                        ship(id, algorithm, args.seeds, args.folder)
+                        ship(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
     results = load_results()
     print(table(results))
     if args.plot:
