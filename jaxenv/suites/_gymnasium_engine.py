@@ -17,6 +17,7 @@ import numpy as np
 from jaxenv._library import import_library
 from jaxenv._source import install_command
 from jaxenv.interop._spaces import spec_of
+from jaxenv.suites import _step_pipes
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree
 
@@ -127,11 +128,14 @@ class GymnasiumEngine(Engine):
                 multiprocessing.set_forkserver_preload(["__main__", "gymnasium"])  # imported once for all workers
             with _killed_after(self.timeout):
                 self._env = vector.AsyncVectorEnv(
-                    [_without_infos(self._single())] * self.num_envs,
+                    [self._single()] * self.num_envs,
                     copy=False,
                     context=self.context,
+                    worker=_step_pipes.worker(),
                     autoreset_mode=mode,
                 )
+            space = self._env.single_action_space
+            self._env.parent_pipes = [_step_pipes.StepPipe(pipe, space) for pipe in self._env.parent_pipes]
             self._env.error_queue = _Errors(self._env.error_queue)
             if hasattr(select, "poll"):  # not on Windows
                 self._env._poll_pipe_envs = _Answers(self._env.parent_pipes)
@@ -162,21 +166,6 @@ class GymnasiumEngine(Engine):
             self._finalizer = None
         if env is not None:
             _free(env, os.getpid())
-
-
-def _without_infos(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Leaves the infos of steps in the worker, since sending and joining them takes time and they are not shown.
-
-    Functions within a function travel to a worker by value, so it does not import this package.
-    """
-
-    def made():
-        env = make()
-        step = env.step
-        env.step = lambda action: (*step(action)[:4], {})
-        return env
-
-    return made
 
 
 class _Answers:

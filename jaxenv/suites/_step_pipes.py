@@ -1,0 +1,124 @@
+"""Pipes between `AsyncVectorEnv` and its workers on which a step costs a few bytes.
+
+Gymnasium pickles each action and each answer, infos included. On these pipes the numbers of a step travel as they lie
+in memory; the observation is in shared memory, and infos, which are not shown, stay in the worker. Everything else, an
+exception included, travels as it does in Gymnasium.
+
+``docs/suites/gymnasium.md`` has what that gains. A worker gets this module by value, so that it need not import jaxenv
+and with it JAX: import nothing of either here.
+"""
+
+import pickle
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+
+# The first byte of a step and of its answer. Pickles begin with another one.
+_STEP = b"\0"
+# Reward, terminated and truncated.
+_ANSWER = "=d??"
+
+
+class StepPipe:
+    """The engine's end of a pipe.
+
+    Args:
+        connection: the end as Gymnasium made it.
+        space: the space of one lane's action. Actions of a space without a dtype, such as a ``Dict``, are pickled.
+    """
+
+    def __init__(self, connection: Any, space: Any = None):
+        self.connection, self.space = connection, space
+
+    def send(self, message: Any) -> None:
+        if message[0] == "step" and self.space.dtype is not None:
+            self.connection.send_bytes(_STEP + np.asarray(message[1], self.space.dtype).tobytes())
+        else:
+            self.connection.send(message)
+
+    def recv(self) -> Any:
+        message = self.connection.recv_bytes()
+        if not message.startswith(_STEP):
+            return pickle.loads(message)
+        return (None, *struct.unpack_from(_ANSWER, message, 1), {}), True
+
+    def fileno(self) -> int:
+        return self.connection.fileno()
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        return self.connection.poll(timeout)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @property
+    def closed(self) -> bool:
+        return self.connection.closed
+
+
+class _WorkerPipe:
+    """The worker's end of a pipe. ``space`` is assigned when the environment exists."""
+
+    space: Any
+
+    def __init__(self, connection: Any):
+        self.connection = connection
+        self._stepping = False
+
+    def recv(self) -> Any:
+        message = self.connection.recv_bytes()
+        command, data = ("step", self._action(message)) if message.startswith(_STEP) else pickle.loads(message)
+        self._stepping = command == "step"
+        return command, data
+
+    def _action(self, message: bytes) -> Any:
+        # A copy, since environments may write to their action; a scalar where the space has no axes.
+        return np.frombuffer(message, self.space.dtype, offset=1).reshape(self.space.shape).copy()[()]
+
+    def send(self, message: Any) -> None:
+        result, success = message
+        if self._stepping and success:
+            _, reward, terminated, truncated, _ = result
+            self.connection.send_bytes(_STEP + struct.pack(_ANSWER, reward, terminated, truncated))
+        else:
+            self.connection.send(message)
+
+
+def worker() -> "_ByValue":
+    """The ``worker`` of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`."""
+    return _ByValue(_work)
+
+
+def _work(index: int, make: Any, pipe: Any, *arguments: Any) -> None:
+    from gymnasium.vector.async_vector_env import _async_worker
+
+    end: Any = _WorkerPipe(pipe)
+
+    def made() -> Any:
+        env = make()
+        end.space = env.action_space
+        return env
+
+    _async_worker(index, made, end, *arguments)
+
+
+class _ByValue:
+    """A function of this module that travels to another process with its code instead of its name."""
+
+    def __init__(self, function: Any):
+        self.function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __reduce__(self):
+        import cloudpickle  # a dependency of Gymnasium
+
+        module = sys.modules[__name__]
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            return pickle.loads, (cloudpickle.dumps(self.function),)
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
