@@ -1,9 +1,11 @@
 """Draws ``mosaic.png``, every environment at 128 pixels, and ``eight.png``, eight of them at 400.
 
-``python docs/pictures/mosaic.py`` plays random actions up to the moment of each picture.
+``python docs/pictures/mosaic.py`` takes the first from the pictures of the catalogue, which ``catalogue.py`` draws. For
+the second it plays random actions up to the moment of each picture.
 """
 
 import pathlib
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +15,8 @@ from PIL import Image
 import jaxenv
 from jaxenv import random
 
+FOLDER = pathlib.Path(__file__).parent
 GAP = 6
-STEPS = {
-    "Asterix-MinAtar": 40,
-    "Pendulum-v1": 25,
-    "Seaquest-MinAtar": 32,
-    "SpaceInvaders-MinAtar": 30,
-    "Swimmer-misc": 40,
-}
 EIGHT = [
     "CartPole-v1",
     "Seaquest-MinAtar",
@@ -38,24 +34,29 @@ def dive(timestep, stream):
     return jnp.array([1, 3, 4, 5])[random.integers(stream, (), 0, 4)]
 
 
-def picture(id: str, size: int) -> np.ndarray:
+def small(id: str, size: int) -> np.ndarray:
+    """The catalogue's picture, uint8 ``[size, size, 3]``."""
+    picture = Image.open(FOLDER / "catalogue" / f"{id}.png").convert("RGB")
+    return np.asarray(picture.resize((size, size), Image.Resampling.BOX))
+
+
+def drawn(id: str, size: int) -> np.ndarray:
     """The picture of one lane, uint8 ``[size, size, 3]``."""
     env = jaxenv.make(id, 2)
-    policy = dive if id == "Seaquest-MinAtar" else jaxenv.rollout.random_policy(env)
-    (state, _, _), _ = jaxenv.unroll(env, policy, *env.reset(jax.random.key(4)), STEPS.get(id, 8))
+    policy, steps = (dive, 32) if id == "Seaquest-MinAtar" else (jaxenv.rollout.random_policy(env), 8)
+    (state, _, _), _ = jaxenv.unroll(env, policy, *env.reset(jax.random.key(4)), steps)
     return np.asarray(env.render(state, size))[1]
 
 
-def mosaic(ids: list[str], size: int, columns: int, name: str) -> None:
+def mosaic(picture: Callable[[str, int], np.ndarray], ids: list[str], size: int, columns: int, name: str) -> None:
     """Writes the pictures of the ids, row by row."""
     rows = -(-len(ids) // columns)
     image = np.full((rows * (size + GAP) - GAP, columns * (size + GAP) - GAP, 3), 255, np.uint8)
     for number, id in enumerate(ids):
         top, left = (n * (size + GAP) for n in divmod(number, columns))
         image[top : top + size, left : left + size] = picture(id, size)
-    flat = Image.fromarray(image).quantize(256, dither=Image.Dither.NONE)
-    flat.save(pathlib.Path(__file__).parent / name, optimize=True)
+    Image.fromarray(image).quantize(256, dither=Image.Dither.NONE).save(FOLDER / name, optimize=True)
 
 
-mosaic(jaxenv.ids(), 128, 8, "mosaic.png")
-mosaic(EIGHT, 400, 4, "eight.png")
+mosaic(small, jaxenv.ids(), 128, 10, "mosaic.png")
+mosaic(drawn, EIGHT, 400, 4, "eight.png")
