@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +58,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
             state, _ = jax.eval_shape(env.reset, jax.random.key(0))
             jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
         except Exception as error:  # whatever another library raises belongs in the table
-            failed[id] = f"{type(error).__name__}: {one_line(error)}"
+            failed[id] = f"{type(error).__name__}: {one_line(error)}".replace(f"{sysconfig.get_path('purelib')}/", "")
     jax.clear_caches()  # gigabytes of traced environments, which would stay beside the processes of the checks
     return {
         "suite": suite,

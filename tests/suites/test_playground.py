@@ -105,6 +105,11 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
     )
 
 
+def test_environments_that_use_a_key_twice_say_so():
+    assert "no_word_reused" in load("CartpoleBalance").unwrapped.opt_outs
+    assert "no_word_reused" not in load("PendulumSwingup").unwrapped.opt_outs
+
+
 def test_an_environment_whose_models_would_be_downloaded_is_refused(monkeypatch):
     mjx_env = mujoco_playground.registry.mjx_env
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", pathlib.Path("none"))
