@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> None:
     try:
         if ":" not in args.id:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
-        stack = {"autoreset": args.autoreset, "reset_strategy": args.reset_strategy}
-        env = jaxenv.load(args.id, args.num_envs, **stack, **settings)
+        # Left out unless given, since the suites outside JAX have none.
+        strategy = {} if args.reset_strategy is None else {"reset_strategy": args.reset_strategy}
+        env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, **strategy, **settings)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))

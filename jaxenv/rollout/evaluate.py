@@ -24,7 +24,8 @@ class Evaluation:
     the environment carries it over. Plain averages over them are therefore sound.
 
     Attributes:
-        returns: float32 ``[N]`` (or ``[N, R]``), the sum of the rewards after FIRST.
+        returns: float32 ``[N]`` (or ``[N, R]``), the sum of the rewards after FIRST. Episodes of a lane are adjacent:
+            ``returns.reshape(B, -1)`` has a row per lane.
         lengths: int32 ``[N]``, the number of steps.
         terminated: bool ``[N]``, whether the episode terminated; False if it was truncated.
         finished: bool ``[N]``; False for an episode that ``max_steps`` cut off, whose other entries are partial or 0.

@@ -162,7 +162,8 @@ class Engine(abc.ABC):
         if sorted(ticket.tolist()) == sorted(self._ticket.tolist()):
             reason = "has its lanes in another order"
         elif steps < newest:
-            reason = f"is {newest - steps} steps old, or of an earlier reset"
+            age = newest - steps
+            reason = f"is {age} {'step' if age == 1 else 'steps'} old, or of an earlier reset"
         else:
             reason = "is that of an earlier reset, of another environment or of another process"
         only = "the lanes live outside JAX, which holds no state of theirs but the newest"

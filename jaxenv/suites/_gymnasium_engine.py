@@ -147,7 +147,7 @@ class GymnasiumEngine(Engine):
         dead = _dead_workers(self._env)
         limit = f"within {self.timeout:g} seconds, the option timeout"
         if isinstance(error, multiprocessing.TimeoutError):
-            return f"a worker did not answer {limit}"
+            return f"{_workers(_silent_workers(self._env))} did not answer {limit}"
         if isinstance(error, queue.Empty):
             return "a worker raised an exception that cannot be pickled; vectorization='sync' shows it"
         if isinstance(error, EOFError | ConnectionError):
@@ -156,7 +156,7 @@ class GymnasiumEngine(Engine):
                     f"a worker died at its start or did not start {limit} (a script must load environments below "
                     'if __name__ == "__main__":, or pass context="fork")'
                 )
-            return f"the worker of lane {', '.join(map(str, dead))} died" if dead else "a worker died"
+            return f"{_workers(dead)} died"
         return str(error) if isinstance(error, _WorkerError) else super()._reason(error)
 
     def _stop(self) -> None:
@@ -199,6 +199,16 @@ class _Errors:
         error = _WorkerError(f"lane {lane}: {kind.__name__}: {value}")
         error.add_note(trace)
         raise error
+
+
+def _workers(lanes: list[int]) -> str:
+    if len(lanes) < 2:
+        return f"the worker of lane {lanes[0]}" if lanes else "a worker"
+    return f"the workers of lanes {', '.join(map(str, lanes))}"
+
+
+def _silent_workers(env: Any) -> list[int]:
+    return [lane for lane, pipe in enumerate(getattr(env, "parent_pipes", [])) if not pipe.poll()]
 
 
 def _dead_workers(env: Any) -> list[int]:

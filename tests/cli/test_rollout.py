@@ -79,6 +79,12 @@ def test_rollout_prints_aligned_text_and_a_time_limit_counts_as_truncation(capsy
     assert block["mean length"] == "200.00, standard deviation 0.00"
 
 
+def test_rollout_plays_an_environment_outside_jax(capsys):
+    argv = ["rollout", "gymnasium:CartPole-v1", "--num-envs", "2", "--num-steps", "30", "--max-episode-steps", "5"]
+    printed = printed_json(capsys, *argv, "--set", "vectorization=sync")
+    assert (printed["truncated"], printed["length_mean"]) == (10, 5)
+
+
 def test_rollout_says_that_no_episode_finished():
     block = rollout.format_metrics(
         {"compile_seconds": 1.0, "run_seconds": 1.0, "steps_per_second": 3.0, "steps": 3, "episodes": 0}

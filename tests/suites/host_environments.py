@@ -9,7 +9,10 @@ import numpy as np
 
 
 class Counter(gymnasium.Env):
-    """Shows the seed's low bits and the number of steps; ends after 3 steps, or does ``fault`` on the second step."""
+    """Shows the seed's low bits and the number of steps; ends after 3 steps.
+
+    On the second step it does ``fault``, unless that step moves by -1.
+    """
 
     observation_space = gymnasium.spaces.Dict(
         {
@@ -24,7 +27,7 @@ class Counter(gymnasium.Env):
         }
     )
 
-    def __init__(self, fault="", lane_fault=None):
+    def __init__(self, fault=""):
         self.fault = fault
 
     def reset(self, *, seed=None, options=None):
@@ -35,7 +38,7 @@ class Counter(gymnasium.Env):
     def step(self, action):
         assert action in self.action_space, action
         self.steps += 1
-        if self.steps == 2 and self.fault:
+        if self.steps == 2 and self.fault and action["move"] >= 0:
             FAULTS[self.fault]()
         reward = float(action["move"]) + float(action["pair"][0].sum()) / 8
         return self._observation(), reward, self.steps == 3, False, {"cannot be pickled": lambda: None}

@@ -142,7 +142,7 @@ def test_old_states_and_vmap_are_refused(load):
     state, _ = env.reset(jax.random.key(0))
     env.step(state, zeros(env))
     for step in (env.step, jax.jit(env.step)):
-        with pytest.raises(FAILED, match="envpool:CartPole-v1: step: the state is 1 steps old"):
+        with pytest.raises(FAILED, match="envpool:CartPole-v1: step: the state is 1 step old"):
             jax.block_until_ready(step(state, zeros(env)))
     with pytest.raises(ValueError, match="cannot run under vmap: one engine holds the whole batch"):
         jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))

@@ -216,7 +216,7 @@ def test_every_state_but_the_newest_is_refused(load):
     state, _ = env.reset(jax.random.key(0))
     newer, _ = env.step(state, action)
     for step in (env.step, jax.jit(env.step)):
-        with pytest.raises(FAILED, match="the state is 1 steps old, or of an earlier reset: the lanes live outside"):
+        with pytest.raises(FAILED, match="the state is 1 step old, or of an earlier reset: the lanes live outside"):
             jax.block_until_ready(step(state, action))
         with pytest.raises(FAILED, match="the state has its lanes in another order"):
             jax.block_until_ready(step(jax.tree.map(lambda x: x[::-1], newer), action))
@@ -274,9 +274,9 @@ def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load)
     [
         ("raises", "step failed, all workers were ended: lane [01]: ZeroDivisionError: the physics divided by zero"),
         ("raises_unpicklable", "a worker raised an exception that cannot be pickled"),
-        ("exits", "the worker of lane 0, 1 died"),
-        ("killed", "the worker of lane 0, 1 died"),
-        ("hangs", "a worker did not answer within 3 seconds, the option timeout"),
+        ("exits", "the workers of lanes 0, 1 died"),
+        ("killed", "the workers of lanes 0, 1 died"),
+        ("hangs", "the workers of lanes 0, 1 did not answer within 3 seconds, the option timeout"),
     ],
 )
 def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault, message):
@@ -296,6 +296,16 @@ def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault,
     assert all(worker.exitcode is not None for worker in workers)
     with pytest.raises(HostEnvironmentError, match="not running, call reset first"):
         env.step(state, action)
+
+
+@pytest.mark.parametrize(("fault", "message"), [("hangs", "did not answer within 3 seconds"), ("exits", "died")])
+def test_the_lane_of_a_fault_is_named(load, fault, message):
+    env = load("HostCounter-v0", vectorization="async", fault=fault)
+    action = jax.tree.map(lambda s: s.zeros((LANES,)), env.action_spec())
+    state, _ = env.step(env.reset(jax.random.key(0))[0], action)
+    env.unwrapped.engine.timeout = 3.0
+    with pytest.raises(HostEnvironmentError, match=f"the worker of lane 1 {message}"):
+        env.step(state, action | {"move": jnp.array([-1, 0])})
 
 
 def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_path):
