@@ -31,6 +31,7 @@ class Curriculum:
         total_steps: steps of all lanes together.
         num_envs: lanes, of all levels together.
         entropy_cost: weight of PPO's entropy bonus.
+        eval_explore: evaluate with sampled actions. A policy without memory may walk in circles otherwise.
         seeds: runs, under ``jax.vmap``.
     """
 
@@ -39,6 +40,7 @@ class Curriculum:
     total_steps: int
     num_envs: int = 128
     entropy_cost: float = 0.02
+    eval_explore: bool = True
     seeds: int = 1
 
 
@@ -53,6 +55,7 @@ CURRICULA = {
         total_steps=1_500_000,
         num_envs=64,
         entropy_cost=0.01,
+        eval_explore=False,
         seeds=4,
     ),
     "MiniGrid-LockedRoom-v0": Curriculum(
@@ -67,7 +70,7 @@ CURRICULA = {
             ("LockedRoom-v0", {}),
         ),
         lanes=(0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7),
-        total_steps=8_000_000,
+        total_steps=16_000_000,
     ),
     "MiniGrid-ObstructedMaze-2Dlh-v0": Curriculum(
         levels=(
@@ -108,6 +111,7 @@ def train(id: str, curriculum: Curriculum) -> tuple[np.ndarray, np.ndarray]:
         lambda_=0.95,
         entropy_cost=curriculum.entropy_cost,
         num_evaluations=12,
+        eval_explore=curriculum.eval_explore,
     )
     task = jnp.asarray(np.resize(curriculum.lanes, config.num_envs), jnp.int32)
     env = stack(Multitask([make(level, config.num_envs) for level in curriculum.levels], task=task))
