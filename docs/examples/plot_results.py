@@ -1,4 +1,4 @@
-"""Draws the learning curves in ``results/`` into ``docs/pictures/interop-clients.png``."""
+"""Draws the learning curves in ``results/``: ``docs/pictures/interop-clients.png`` and ``minigrid-curricula.png``."""
 
 import pathlib
 
@@ -26,3 +26,13 @@ axes.set(xlabel="thousand environment steps", ylabel="return", title="PPO of fiv
 axes.legend(loc="lower right")
 axes.spines[["top", "right"]].set_visible(False)
 figure.savefig(FOLDER.parent / "pictures" / "interop-clients.png", dpi=110)
+
+figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+for colour, name in enumerate(("MultiRoom-N4-S5", "ObstructedMaze-2Dlh", "LockedRoom")):
+    steps, *returns = np.loadtxt(FOLDER / "results" / f"MiniGrid-{name}-v0.csv", delimiter=",", skiprows=1).T
+    lines = axes.plot(steps / 1e6, np.transpose(returns), color=f"C{colour}")
+    lines[0].set_label(f"{name}, {len(lines)} seed{'s' if len(lines) > 1 else ''}")
+axes.set(xlabel="million environment steps of all levels", ylabel="return", title="PPO from curricula")
+axes.legend(loc="lower right")
+axes.spines[["top", "right"]].set_visible(False)
+figure.savefig(FOLDER.parent / "pictures" / "minigrid-curricula.png", dpi=110)
