@@ -29,7 +29,7 @@ class StepPipe:
         space: the space of one lane's action. Actions of a space without a dtype, such as a ``Dict``, are pickled.
     """
 
-    def __init__(self, connection: Any, space: Any = None):
+    def __init__(self, connection: Any, space: Any):
         self.connection, self.space = connection, space
 
     def send(self, message: Any) -> None:

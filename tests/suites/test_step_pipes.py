@@ -26,7 +26,7 @@ SPACES = {
 @pytest.fixture
 def ends():
     ours, theirs = multiprocessing.Pipe()
-    yield _step_pipes.StepPipe(ours), _step_pipes._WorkerPipe(theirs)
+    yield _step_pipes.StepPipe(ours, None), _step_pipes._WorkerPipe(theirs)
     ours.close()
     theirs.close()
 
