@@ -59,7 +59,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
             jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
         except Exception as error:  # whatever another library raises belongs in the table
             failed[id] = f"{type(error).__name__}: {one_line(error)}".replace(f"{sysconfig.get_path('purelib')}/", "")
-    jax.clear_caches()  # gigabytes of traced environments, which would stay beside the processes of the checks
+    jax.clear_caches()  # frees gigabytes of traces for the processes of the checks
     return {
         "suite": suite,
         "version": importlib.metadata.version(suite),
