@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import random, tree
+from jaxenv._xla import in_one_kernel
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
 
@@ -56,21 +57,20 @@ class CellSet:
 
     @staticmethod
     def rectangle(left: Any, right: Any, top: Any, bottom: Any, num_lines: int) -> "CellSet":
-        """Returns the cells with ``left <= x < right`` and ``top <= y < bottom``.
+        """Returns the cells with ``left <= x < right`` and ``top <= y < bottom``, lines ``[B, ..., N]``.
 
         Args:
-            left: int32 ``[B]``, as the other bounds, in 0 .. N; empty unless ``left <= right``.
+            left: int32 ``[B, ...]``, as the other bounds, in 0 .. N; empty unless ``left <= right``.
             right: one more than the last column.
             top: the first row.
             bottom: one more than the last row.
             num_lines: N, the number of rows and columns of the grid.
         """
-        number = np.arange(num_lines, dtype=np.int32)[None]
-        in_rows = (number >= top[:, None]) & (number < bottom[:, None])
-        in_columns = (number >= left[:, None]) & (number < right[:, None])
+        left, right, top, bottom = (jnp.expand_dims(bound, -1) for bound in (left, right, top, bottom))
+        number = np.arange(num_lines, dtype=np.int32).reshape((1,) * (left.ndim - 1) + (num_lines,))
+        in_rows, in_columns = (number >= top) & (number < bottom), (number >= left) & (number < right)
         return CellSet(
-            jnp.where(in_rows, (_bit(right) - _bit(left))[:, None], _ZERO),
-            jnp.where(in_columns, (_bit(bottom) - _bit(top))[:, None], _ZERO),
+            jnp.where(in_rows, _bit(right) - _bit(left), _ZERO), jnp.where(in_columns, _bit(bottom) - _bit(top), _ZERO)
         )
 
     @staticmethod
@@ -128,22 +128,41 @@ class CellSet:
             across, along = across << _ONE, jnp.pad(along[:, :-1], ((0, 0), (1, 0)))
         return CellSet(across, along) if direction % 2 == 0 else CellSet(along, across)
 
-    def count(self) -> jax.Array:
-        """Returns the number of cells, int32 ``[B]``."""
-        return jnp.sum(_count_bits(self.rows), axis=1, dtype=jnp.int32)
+    def draw(self, word: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns x and y (int32 ``[B]`` each) of a cell, each with equal probability; ``word`` is random, uint32."""
+        up_to = running_sum(_count_bits(self.rows))
+        return _nth_cell(self.rows, up_to, random.high_product(word, up_to[:, -1].astype(jnp.uint32)).astype(jnp.int32))
 
-    def nth(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns x and y (int32 ``[B]`` each) of one cell of the set, counted row by row.
 
-        Args:
-            number: int32 ``[B]``, in 0 .. ``count() - 1``.
-        """
-        in_row = _count_bits(self.rows)
-        line = np.arange(in_row.shape[1], dtype=np.int32)
-        up_to = jnp.sum(jnp.where(line[None, :] <= line[:, None], in_row[:, None, :], 0), axis=2, dtype=jnp.int32)
-        y = jnp.sum(up_to <= number[:, None], axis=1, dtype=jnp.int32)
-        before = jnp.max(jnp.where(up_to <= number[:, None], up_to, 0), axis=1)
-        return nth_bit(pick_line(self.rows, y), number - before), y
+def nth_cell(rows: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns x and y (int32 ``[B]`` each) of one of the cells in some rows, counted row by row.
+
+    Args:
+        rows: uint32 ``[B, N]``, a bit for each cell.
+        number: int32 ``[B]``, from 0 to one less than the number of cells.
+    """
+    return _nth_cell(rows, running_sum(_count_bits(rows)), number)
+
+
+def _nth_cell(rows: jax.Array, up_to: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`nth_cell`, given the numbers of cells in each row and the rows above it, int32 ``[B, N]``."""
+    number, before = number[:, None], up_to - _count_bits(rows)
+    above, here = up_to <= number, (before <= number) & (number < up_to)
+    # One reduction with three results: the number of rows above the cell, its row, and its number in that row.
+    y, row, rank = jax.lax.reduce(
+        (above.astype(jnp.int32), jnp.where(here, rows, _ZERO), jnp.where(here, number - before, 0)),
+        (np.int32(0), _ZERO, np.int32(0)),
+        lambda x, y: tuple(map(jax.lax.add, x, y)),
+        (1,),
+    )
+    return nth_bit(row, rank), y
+
+
+def running_sum(counts: jax.Array) -> jax.Array:
+    """Returns the sums of each number and those before it, int32 ``[B, N]``; for few numbers, which it masks."""
+    number = np.arange(counts.shape[1], dtype=np.int32)
+    before = (number[None, :] <= number[:, None])[None]
+    return jnp.sum(jnp.where(before, counts[:, None, :], 0), axis=2, dtype=jnp.int32)
 
 
 def pick_line(lines: jax.Array, number: jax.Array) -> jax.Array:
@@ -168,9 +187,18 @@ def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
         word: uint32 ``[B]``.
         number: int32 ``[B]``, from 0 to one less than the number of bits that are 1.
     """
-    up_to = np.array([2 ** (i + 1) - 1 for i in range(31)], np.uint32)
-    ones = _count_bits(word[:, None] & up_to[None])
-    return jnp.sum(ones <= number[:, None], axis=1, dtype=jnp.int32)
+    return in_one_kernel(nth_bit_of, word, number)
+
+
+def nth_bit_of(word: jax.Array, number: jax.Array) -> jax.Array:
+    """`nth_bit` as a function of scalars, for `in_one_kernel`: a binary search in five steps."""
+    position = number & 0
+    for half in (16, 8, 4, 2, 1):
+        lower = _count_bits((word >> position.astype(jnp.uint32)) & np.uint32(2**half - 1))
+        is_upper = number >= lower
+        number = jnp.where(is_upper, number - lower, number)
+        position = jnp.where(is_upper, position + np.int32(half), position)
+    return position
 
 
 def _count_bits(words: jax.Array) -> jax.Array:

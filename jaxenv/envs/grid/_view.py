@@ -90,11 +90,14 @@ def index(x: jax.Array, y: jax.Array, pose: Pose) -> jax.Array:
     return jnp.where(within, 8 * ahead + column, OUT_OF_VIEW)
 
 
-def remove(cells: ViewSet, index: jax.Array) -> ViewSet:
-    """Removes the cell at a view index (int32 ``[B]``); ``OUT_OF_VIEW`` removes nothing."""
-    bit = _ONE << (index & 31).astype(jnp.uint32)
-    near, far = cells
-    return jnp.where(index >> 5 == 0, near & ~bit, near), jnp.where(index >> 5 == 1, far & ~bit, far)
+def remove(cells: ViewSet, indices: jax.Array) -> ViewSet:
+    """Removes the cells at view indices (int32 ``[B]`` or ``[B, K]``); ``OUT_OF_VIEW`` removes nothing."""
+    bits = _ONE << (indices & 31).astype(jnp.uint32)
+    removed = tuple(jnp.where(indices >> 5 == half, bits, np.uint32(0)) for half in (0, 1))
+    if indices.ndim > 1:
+        zeros = (np.uint32(0), np.uint32(0))
+        removed = jax.lax.reduce(removed, zeros, lambda x, y: tuple(map(jax.lax.bitwise_or, x, y)), (1,))
+    return cells[0] & ~removed[0], cells[1] & ~removed[1]
 
 
 def visible(transparent: ViewSet) -> ViewSet:

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
-from jaxenv.envs.grid._cell_set import CellSet, nth_bit
+from jaxenv import _xla, random, tree
+from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
@@ -47,26 +47,17 @@ class Crossing(GridWorld):
     def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
         """Returns the floor of the room, rivers included, and the rivers."""
         size = self.sizes(stream.shape)
-        words = random.bits(stream, (3 * self.num_crossings,))
-        vertical, horizontal = _draw_rivers([words[:, i] for i in range(self.num_crossings)], (size - 3) // 2)
+        vertical, horizontal, openings = _xla.in_one_kernel(
+            _draw_rivers, size, random.separate_bits(stream, 3 * self.num_crossings)
+        )
         room = self.room(size)
         lines = np.arange(self.max_size, dtype=np.uint32)[None]
         rivers = room & CellSet(
             _river_or(horizontal[:, None] >> lines, vertical[:, None]),
             _river_or(vertical[:, None] >> lines, horizontal[:, None]),
         )
-
-        last = np.uint32(1) << (size - 1).astype(jnp.uint32)  # the outer wall
-        left, top = jnp.zeros_like(size), jnp.zeros_like(size)
-        for i in range(self.num_crossings, 2 * self.num_crossings):
-            # The area that the way has reached is between these lines.
-            right, bottom = _first_after(vertical | last, left), _first_after(horizontal | last, top)
-            rest = jax.lax.population_count(vertical & ~_up_to(left)).astype(jnp.int32)
-            goes_right = choice(words[:, i], jnp.full_like(size, 2 * self.num_crossings - i)) < rest
-            low, high = jnp.where(goes_right, top, left), jnp.where(goes_right, bottom, right)
-            gap = low + 1 + choice(words[:, i + self.num_crossings], high - low - 1)
-            rivers = rivers.remove(jnp.where(goes_right, right, gap), jnp.where(goes_right, gap, bottom))
-            left, top = jnp.where(goes_right, right, left), jnp.where(goes_right, top, bottom)
+        for x, y in openings:
+            rivers = rivers.remove(x, y)
         return room, rivers
 
 
@@ -96,27 +87,43 @@ def _in_corner(size: jax.Array) -> Pose:
     return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
 
 
-def _draw_rivers(words: list[jax.Array], count: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws rivers without repetition.
+def _draw_rivers(
+    size: jax.Array, words: tuple[jax.Array, ...]
+) -> tuple[jax.Array, jax.Array, list[tuple[jax.Array, jax.Array]]]:
+    """Draws rivers without repetition, and an opening in each of them.
 
     Args:
-        words: random, uint32 ``[B]``, one for each river.
-        count: the number of columns that can be a river, and of rows, int32 ``[B]``.
+        size: int32 ``[B]``.
+        words: random, uint32 ``[B]``, three for each river.
 
     Returns:
-        The columns and the rows, one bit each, uint32 ``[B]``.
+        The columns and the rows that are rivers, one bit each, uint32 ``[B]``, and x and y of the openings.
     """
-    one = np.uint32(1)
+    num, one = len(words) // 3, np.uint32(1)
+    count = (size - 3) // 2  # of the columns that can be a river, and of the rows
     free = (one << (2 * count).astype(jnp.uint32)) - one
     vertical, horizontal = jnp.zeros_like(free), jnp.zeros_like(free)
-    for i, word in enumerate(words):
-        drawn = nth_bit(free, choice(word, 2 * count - i))
+    for i, word in enumerate(words[:num]):
+        drawn = nth_bit_of(free, choice(word, 2 * count - i))
         free = free & ~(one << drawn.astype(jnp.uint32))
         is_column = drawn < count
         river = one << (2 + 2 * jnp.where(is_column, drawn, drawn - count)).astype(jnp.uint32)
         vertical = vertical | jnp.where(is_column, river, np.uint32(0))
         horizontal = horizontal | jnp.where(is_column, np.uint32(0), river)
-    return vertical, horizontal
+
+    openings = []
+    last = one << (size - 1).astype(jnp.uint32)  # the outer wall
+    left, top = jnp.zeros_like(size), jnp.zeros_like(size)
+    for i in range(num):
+        # The area that the way has reached is between these lines.
+        right, bottom = _first_after(vertical | last, left), _first_after(horizontal | last, top)
+        rest = jax.lax.population_count(vertical & ~_up_to(left)).astype(jnp.int32)
+        goes_right = choice(words[num + i], jnp.full_like(size, num - i)) < rest
+        low, high = jnp.where(goes_right, top, left), jnp.where(goes_right, bottom, right)
+        gap = low + 1 + choice(words[2 * num + i], high - low - 1)
+        openings.append((jnp.where(goes_right, right, gap), jnp.where(goes_right, gap, bottom)))
+        left, top = jnp.where(goes_right, right, left), jnp.where(goes_right, top, bottom)
+    return vertical, horizontal, openings
 
 
 def _river_or(is_river: jax.Array, crossing: jax.Array) -> jax.Array:

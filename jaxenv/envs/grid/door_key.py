@@ -14,9 +14,10 @@ Time limit    10 * size**2: 250, 640 and 2560 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
-from jaxenv import random
+from jaxenv import _xla, random
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, cell, choice
 
@@ -33,23 +34,23 @@ class DoorKey(GridWorld):
 
     def initial(self, stream):
         size = self.sizes(stream.shape)
-        words = random.bits(stream, (5,))  # one array: XLA would recompute separate words for every use
-        wall = 2 + choice(words[:, 0], size - 4)
-        # The lowest row never has the door, as in MiniGrid.
-        door = 1 + choice(words[:, 1], size - 3)
-        width = wall - 1
-        count = width * (size - 2)
-        agent = choice(words[:, 2], count)
-        key_index = choice(words[:, 3], count - 1)
-        key_index = key_index + (key_index >= agent).astype(jnp.int32)  # skips the agent's cell
-        direction = choice(words[:, 4], jnp.full_like(size, 4))
-        return self.start(
-            self.room(size).remove_column(wall).add(wall, door),
-            goal=cell(size - 2, size - 2),
-            agent=Pose(1 + agent % width, 1 + agent // width, direction),
-            lock=Lock(
-                door=cell(wall, door),
-                door_state=jnp.full_like(size, LOCKED),
-                key=cell(1 + key_index % width, 1 + key_index // width),
-            ),
-        )
+        wall, gap, lock, agent = _xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
+        floor = self.room(size).remove_column(wall).add(wall, gap)
+        return self.start(floor, goal=cell(size - 2, size - 2), agent=agent, lock=lock)
+
+
+def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, Lock, Pose]:
+    """Returns the column of the wall and the row of its gap, with a lock in it, and the agent, given random words."""
+    wall = 2 + choice(words[0], size - 4)
+    # The lowest row never has the door, as in MiniGrid.
+    gap = 1 + choice(words[1], size - 3)
+    width = wall - 1
+    count = width * (size - 2)
+    agent = choice(words[2], count)
+    key = choice(words[3], count - 1)
+    key = key + (key >= agent).astype(jnp.int32)  # skips the agent's cell
+    lock = Lock(
+        door=cell(wall, gap), door_state=jnp.full_like(size, LOCKED), key=cell(1 + key % width, 1 + key // width)
+    )
+    direction = choice(words[4], jnp.full_like(size, 4))
+    return wall, gap, lock, Pose(1 + agent % width, 1 + agent // width, direction)

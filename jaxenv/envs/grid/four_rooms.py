@@ -12,12 +12,12 @@ Terminates    on the goal
 Time limit    100 (registry)
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from jaxenv import random, tree
+from jaxenv import _xla, random, tree
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
 
@@ -37,27 +37,28 @@ class FourRooms(GridWorld):
 
     def initial(self, stream):
         size = self.sizes(stream.shape)
-        words = random.bits(stream, (7,))  # one array: XLA would recompute separate words for every use
-        middle = size // 2
-        width = middle - 1  # of a room
-        # Gaps in the upper, lower, left and right inner wall.
-        first, second = 1 + choice(words[:, 0], width), middle + 1 + choice(words[:, 1], width)
-        third, fourth = 1 + choice(words[:, 2], width), middle + 1 + choice(words[:, 3], width)
-        gaps = ((middle, first), (middle, second), (third, middle), (fourth, middle))
-        floor = self.room(size).remove_column(middle).remove_row(middle)
+        gaps, goal, agent = _xla.in_one_kernel(_level, size, random.separate_bits(stream, 7))
+        floor = self.room(size).remove_column(size // 2).remove_row(size // 2)
         for x, y in gaps:
             floor = floor.add(x, y)
+        return self.start(floor, goal, agent)
 
-        count = 4 * width * width + 4
-        start = choice(words[:, 4], count)
-        goal = choice(words[:, 5], count - 1)
-        goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
-        direction = choice(words[:, 6], jnp.full_like(size, 4))
-        return self.start(
-            floor,
-            goal=cell(*_free_cell(goal, width, gaps)),
-            agent=Pose(*_free_cell(start, width, gaps), direction),
-        )
+
+def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[Any, jax.Array, Pose]:
+    """Returns the gaps in the walls, as x and y, the goal and the agent, given random words."""
+    middle = size // 2
+    width = middle - 1  # of a room
+    # Gaps in the upper, lower, left and right inner wall.
+    first, second = 1 + choice(words[0], width), middle + 1 + choice(words[1], width)
+    third, fourth = 1 + choice(words[2], width), middle + 1 + choice(words[3], width)
+    gaps = ((middle, first), (middle, second), (third, middle), (fourth, middle))
+
+    count = 4 * width * width + 4
+    start = choice(words[4], count)
+    goal = choice(words[5], count - 1)
+    goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
+    direction = choice(words[6], jnp.full_like(size, 4))
+    return gaps, cell(*_free_cell(goal, width, gaps)), Pose(*_free_cell(start, width, gaps), direction)
 
 
 def _free_cell(number: jax.Array, width: jax.Array, gaps) -> tuple[jax.Array, jax.Array]:

@@ -15,9 +15,10 @@ Time limit    4 * size**2: 100, 144 and 256 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
-from jaxenv import random, tree
+from jaxenv import _xla, random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid.grid_world import CLOSED, DONE, TOGGLE, cell, choice
@@ -49,24 +50,17 @@ class GoToDoor(ObjectWorld):
     def initial(self, stream):
         size = self.sizes(stream.shape)
         words = random.bits(stream, (13,))
-        width, height = 5 + choice(words[:, 0], size - 4), 5 + choice(words[:, 1], size - 4)
+        width, height, places = _xla.in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
         zero = jnp.zeros_like(size)
         inside = CellSet.rectangle(zero + 1, width - 1, zero + 1, height - 1, self.max_size)
         grid = CellSet.rectangle(zero, size, zero, size, self.max_size)
         floor = (grid - CellSet.rectangle(zero, width, zero, height, self.max_size)) | inside
 
-        places = (
-            cell(2 + choice(words[:, 2], width - 4), zero),
-            cell(2 + choice(words[:, 3], width - 4), height - 1),
-            cell(zero, 2 + choice(words[:, 4], height - 4)),
-            cell(width - 1, 2 + choice(words[:, 5], height - 4)),
-        )
         colours = different_colours([words[:, i] for i in range(6, 10)])
         doors = Objects.stack(
             *((place, encode(DOOR, colour, CLOSED)) for place, colour in zip(places, colours, strict=True))
         )
-        for place in places:
-            floor = floor.add(place & 31, place >> 5)
+        floor = floor | CellSet.of(doors.cell, self.max_size)
         chosen = choice(words[:, 10], jnp.full_like(size, 4))[:, None]
         target = jnp.take_along_axis(doors.cell, chosen, axis=1)[:, 0]
         colour = _mission.colour(jnp.take_along_axis(doors.code, chosen, axis=1)[:, 0])
@@ -81,3 +75,15 @@ class GoToDoor(ObjectWorld):
     def judge(self, before, action, after):
         says = action == DONE
         return says & (distance(after.agent, after.target) == 1), says | (action == TOGGLE)
+
+
+def _walls(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, tuple[jax.Array, ...]]:
+    """Returns the width and the height of the room, walls included, and the cells of its doors, given random words."""
+    width, height = 5 + choice(words[0], size - 4), 5 + choice(words[1], size - 4)
+    places = (
+        cell(2 + choice(words[2], width - 4), 0),
+        cell(2 + choice(words[3], width - 4), height - 1),
+        cell(0, 2 + choice(words[4], height - 4)),
+        cell(width - 1, 2 + choice(words[5], height - 4)),
+    )
+    return width, height, places

@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
-from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv import _xla, random, tree
+from jaxenv.envs.grid._cell_set import CellSet, running_sum
 from jaxenv.envs.grid.grid_world import CLOSED, cell, choice
 from jaxenv.envs.grid.object_world import (
     DOOR,
@@ -40,6 +40,7 @@ from jaxenv.envs.grid.object_world import (
 
 _ATTEMPTS, _TRIES = 40, 8
 _SMALLEST_ROOM = 4
+_BEYOND = np.int32(64)  # a column to the right of all rooms
 _RIGHT, _DOWN, _LEFT, _UP = (np.int32(i) for i in range(4))  # walls of a room
 
 
@@ -55,7 +56,7 @@ class _Room:
     door: jax.Array  # cell, or GONE
 
     def cells(self, margin: int, num_lines: int) -> CellSet:
-        """Returns the cells of one room per lane, without the outermost ``margin`` rows and columns."""
+        """Returns the cells of each room, without the outermost ``margin`` rows and columns."""
         right, bottom = self.left + self.width - margin, self.top + self.height - margin
         return CellSet.rectangle(self.left + margin, right, self.top + margin, bottom, num_lines)
 
@@ -91,36 +92,47 @@ class MultiRoom(ObjectWorld):
         rooms = self._rooms(stream, size)
         words = random.bits(random.fold_in(stream, "places"), (self.num_rooms + 3,))
 
-        floor = CellSet.rectangle(0 * size, size, 0 * size, size, self.num_lines)
-        for room in rooms:
-            floor = floor - (room.cells(0, self.num_lines) - room.cells(1, self.num_lines))
-        agent = place_agent(rooms[0].cells(1, self.num_lines), words[:, -1], words[:, -2])
-        last = rooms[-1].cells(1, self.num_lines).remove(agent.x, agent.y)
-        goal_x, goal_y, _ = place(last, words[:, -3])
+        walls = rooms.cells(0, self.num_lines) - rooms.cells(1, self.num_lines)
+        walls = jax.tree.map(lambda lines: jax.lax.reduce(lines, np.uint32(0), jax.lax.bitwise_or, (1,)), walls)
+        floor = CellSet.rectangle(0 * size, size, 0 * size, size, self.num_lines) - walls
+        first, last = (jax.tree.map(lambda x, i=i: x[:, i], rooms).cells(1, self.num_lines) for i in (0, -1))
+        agent = place_agent(first, words[:, -1], words[:, -2])
+        goal_x, goal_y, _ = place(last.remove(agent.x, agent.y), words[:, -3])
 
-        things = []
         colour = choice(words[:, 0], jnp.full_like(size, 6))
-        for room, word in zip(rooms[1:], words.T[1:], strict=False):
-            things.append((room.door, encode(DOOR, colour.astype(jnp.uint32), CLOSED)))
-            colour = (colour + 1 + choice(word, jnp.full_like(size, 5))) % 6
-        objects = Objects.stack(*things, (cell(goal_x, goal_y), encode(GOAL, GREEN)))
+        steps = 1 + choice(words[:, 1:-4], jnp.full_like(words[:, 1:-4], 5))
+        colours = running_sum(jnp.concatenate([colour[:, None], steps], axis=1)) % 6
+        doors = Objects(rooms.door[:, 1:], encode(DOOR, colours.astype(jnp.uint32), CLOSED))
+        goal = Objects.stack((cell(goal_x, goal_y), encode(GOAL, GREEN)))
+        objects = jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, goal)
         return start_state(floor | CellSet.of(objects.cell, self.num_lines), objects, agent)
 
-    def _rooms(self, stream: random.Stream, size: jax.Array) -> list[_Room]:
-        """Draws the rooms of every lane; if there are fewer than ``num_rooms``, the last one is repeated."""
+    def _rooms(self, stream: random.Stream, size: jax.Array) -> _Room:
+        """Draws the rooms ``[B, num_rooms]`` of every lane; if it has fewer, the last one is repeated."""
         words = random.bits(stream, (self.num_rooms - 1, _ATTEMPTS, _TRIES))
-        first = random.bits(random.fold_in(stream, "first"), (2, _ATTEMPTS))
-        rooms = [self._first_room(first[:, 0], first[:, 1], size[:, None])]
-        complete = jnp.full(rooms[0].left.shape, True)
-        for i in range(self.num_rooms - 1):
-            tried = self._next_rooms(words[:, i], jax.tree.map(lambda x: x[:, :, None], rooms[-1]))
-            free = self._is_free(tried, rooms[:-1], size[:, None, None]) & complete[:, :, None]
-            complete = jnp.any(free, axis=2)
-            repeated = tree.rebuild(rooms[-1], door=jnp.full_like(rooms[-1].door, GONE))
-            rooms.append(_first(free, tried, otherwise=repeated))
-        placed = sum((room.door != GONE).astype(jnp.int32) for room in rooms[1:])
-        best = jnp.argmax(placed, axis=1)[:, None]
-        return [jax.tree.map(lambda x: jnp.take_along_axis(x, best, axis=1)[:, 0], room) for room in rooms]
+        first_words = random.bits(random.fold_in(stream, "first"), (2, _ATTEMPTS))
+        first = self._first_room(first_words[:, 0], first_words[:, 1], size[:, None])
+        slots = np.arange(self.num_rooms - 1, dtype=np.int32)
+
+        def add(carry, inputs):
+            earlier, room, complete = carry
+            word, slot = inputs
+            tried = self._next_rooms(word, jax.tree.map(lambda x: x[:, :, None], room))
+            free = _is_free(tried, earlier, size[:, None, None]) & complete[:, :, None]
+            following = _first(free, tried, otherwise=tree.rebuild(room, door=jnp.full_like(room.door, GONE)))
+            earlier = jax.tree.map(
+                lambda all, x: jnp.where(slots[None, None] == slot, x[:, :, None], all), earlier, _bounds(room)
+            )
+            return (earlier, following, jnp.any(free, axis=2)), following
+
+        # A scan, because that many copies of its body would take seconds to compile.
+        nowhere = (jnp.full((*first.left.shape, slots.size), _BEYOND),) * 4
+        start = (nowhere, first, jnp.full(first.left.shape, True))
+        _, others = jax.lax.scan(add, _xla.vary_like(stream.k0, start), (jnp.swapaxes(words, 0, 1), slots))
+        rooms = jax.tree.map(lambda x, more: jnp.concatenate([x[None], more]), first, others)
+        placed = jnp.sum(rooms.door[1:] != GONE, axis=0, dtype=jnp.int32)
+        best = jnp.argmax(placed, axis=1)[None, :, None]
+        return jax.tree.map(lambda x: jnp.take_along_axis(x, best, axis=2)[:, :, 0].T, rooms)
 
     def _first_room(self, across: jax.Array, along: jax.Array, size: jax.Array) -> _Room:
         """Draws a room that fits into the grid; its missing door counts as one in the left wall.
@@ -151,16 +163,26 @@ class MultiRoom(ObjectWorld):
         top = jnp.where(is_side, y - 1 - offset, y - jnp.where(exit == _UP, height - 1, 0))
         return _Room(left, top, width, height, entry=(exit + 2) % 4, door=cell(x, y))
 
-    def _is_free(self, room: _Room, others: list[_Room], size: jax.Array) -> jax.Array:
-        """Returns whether rooms ``[B, A, T]`` are in the grid and apart from others ``[B, A]``, bool ``[B, A, T]``."""
-        right, bottom = room.left + room.width, room.top + room.height
-        free = (room.left >= 0) & (room.top >= 0) & (right <= size) & (bottom < size)
-        for other in others:
-            old = jax.tree.map(lambda x: x[:, :, None], other)
-            # As in MiniGrid, a room may touch another one on its right or below, but not on its left or above.
-            apart = (right < old.left) | (old.left + old.width <= room.left)
-            free = free & (apart | (bottom < old.top) | (old.top + old.height <= room.top))
-        return free
+
+def _bounds(room: _Room) -> tuple[jax.Array, ...]:
+    """Returns the left and right, top and bottom of rooms; the room ends before its right and its bottom."""
+    return room.left, room.left + room.width, room.top, room.top + room.height
+
+
+def _is_free(room: _Room, earlier: tuple[jax.Array, ...], size: jax.Array) -> jax.Array:
+    """Returns whether rooms ``[B, A, T]`` are in the grid and apart from earlier ones, bool ``[B, A, T]``.
+
+    Args:
+        room: the rooms.
+        earlier: bounds of the earlier rooms, ``[B, A, N]`` each.
+        size: int32 ``[B, 1, 1]``.
+    """
+    left, right, top, bottom = _bounds(room)
+    old_left, old_right, old_top, old_bottom = (x[:, :, None, :] for x in earlier)
+    # As in MiniGrid, a room may touch another one on its right or below, but not on its left or above.
+    apart = (right[..., None] < old_left) | (old_right <= left[..., None])
+    apart = apart | (bottom[..., None] < old_top) | (old_bottom <= top[..., None])
+    return (left >= 0) & (top >= 0) & (right <= size) & (bottom < size) & jnp.all(apart, axis=3)
 
 
 def _first(free: jax.Array, rooms: _Room, otherwise: _Room) -> _Room:

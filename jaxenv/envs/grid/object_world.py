@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxenv import _xla, random, tree
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
-from jaxenv.envs.grid._cell_set import CellSet, nth_bit
+from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import (
     CARRIED,
@@ -111,15 +111,13 @@ class ObjectWorld(GridWorld):
 
     def act(self, state: State, action: jax.Array) -> State:
         """Returns the state after an action: the agent turns or moves, or handles the object ahead of it."""
-        x, y = state.agent.ahead
+        ahead = cell(*state.agent.ahead)
         objects = state.objects
-        front, held = objects.code_at(cell(x, y)), objects.code_at(CARRIED)
-        floor = state.floor.has(x, y)
-
-        can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
-        moves = (action == FORWARD) & floor & can_enter
-        agent = moved(state.agent, action, moves)
-        objects = _handle(objects, action, cell(x, y), front, held, bare=floor & (front == 0))
+        front, held = objects.code_at(ahead), objects.code_at(CARRIED)
+        floor = state.floor.has(ahead & 31, ahead >> 5)
+        agent = _xla.in_one_kernel(_moved, state.agent, action, front, floor)
+        columns = (x[:, None] for x in (action, ahead, front, held, floor & (front == 0)))
+        objects = _xla.in_one_kernel(_handle, objects, *columns)
         return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
 
     def mission_of(self, state):
@@ -144,10 +142,10 @@ class ObjectWorld(GridWorld):
 
     def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
-        for i in range(self.num_doors):
-            shut = door_state(state.objects.code[:, i]) != OPEN
-            floor = _view.remove(floor, jnp.where(shut, indices[:, i], _view.OUT_OF_VIEW))
-        return floor
+        if self.num_doors == 0:
+            return floor
+        shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
+        return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
     def draw(self, state, canvas):
         seen = None
@@ -232,7 +230,7 @@ def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet
     Returns:
         x and y of the cell, int32 ``[B]`` each, and the set without it.
     """
-    x, y = free.nth(choice(word, free.count()))
+    x, y = free.draw(word)
     return x, y, free.remove(x, y)
 
 
@@ -247,25 +245,26 @@ def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
     return encode(kind, random.high_product(word, jnp.full_like(word, 6)), state)
 
 
-def different_colours(words: Sequence[jax.Array]) -> list[jax.Array]:
+def different_colours(words: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Returns different random colours, uint32 ``[B]`` each, one for each random word ``[B]``; at most six."""
-    return [number.astype(jnp.uint32) for number in _different(words, 6)]
+    return _xla.in_one_kernel(_different, tuple(words), 6)
 
 
 def different_things(words: Sequence[jax.Array]) -> list[jax.Array]:
     """Returns the codes of random keys, balls and boxes of which no two are alike, one for each random word ``[B]``."""
-    numbers = (number.astype(jnp.uint32) for number in _different(words, 18))
+    numbers = _xla.in_one_kernel(_different, tuple(words), 18)
     return [encode(KEY + number // np.uint32(6), number % np.uint32(6)) for number in numbers]
 
 
-def _different(words: Sequence[jax.Array], count: int) -> list[jax.Array]:
-    """Returns different random numbers below ``count``, int32 ``[B]`` each."""
+def _different(words: Sequence[jax.Array], count: int) -> tuple[jax.Array, ...]:
+    """Returns different random numbers below ``count``, uint32 ``[B]`` each."""
     free = jnp.full_like(words[0], 2**count - 1)
     numbers = []
     for i, word in enumerate(words):
-        numbers.append(nth_bit(free, choice(word, jnp.full(word.shape, count - i, jnp.int32))))
-        free = free & ~(np.uint32(1) << numbers[-1].astype(jnp.uint32))
-    return numbers
+        number = nth_bit_of(free, choice(word, jnp.full_like(word, count - i))).astype(jnp.uint32)
+        numbers.append(number)
+        free = free & ~(np.uint32(1) << number)
+    return tuple(numbers)
 
 
 def distance(agent: Pose, cell: jax.Array) -> jax.Array:
@@ -273,18 +272,24 @@ def distance(agent: Pose, cell: jax.Array) -> jax.Array:
     return jnp.abs(agent.x - (cell & 31)) + jnp.abs(agent.y - (cell >> 5))
 
 
+def _moved(agent: Pose, action: jax.Array, front: jax.Array, floor: jax.Array) -> Pose:
+    """Returns the agent after an action, given the code ahead of it and whether there is floor ahead."""
+    can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
+    return moved(agent, action, (action == FORWARD) & floor & can_enter)
+
+
 def _handle(
     objects: Objects, action: jax.Array, ahead: jax.Array, front: jax.Array, held: jax.Array, bare: jax.Array
 ) -> Objects:
-    """Applies pickup, drop and toggle.
+    """Applies pickup, drop and toggle to one of the objects.
 
     Args:
-        objects: the objects.
-        action: int32 ``[B]``.
-        ahead: the cell in front of the agent, int32 ``[B]``.
+        objects: the object.
+        action: int32.
+        ahead: the cell in front of the agent, int32.
         front: the code of the object there, 0 if there is none.
         held: the code of the object that the agent carries, 0 if there is none.
-        bare: whether that cell is floor without an object, bool ``[B]``.
+        bare: whether that cell is floor without an object.
     """
     toggles = action == TOGGLE
     movable = (kind(front) == KEY) | (kind(front) == BALL) | (kind(front) == BOX)
@@ -292,20 +297,20 @@ def _handle(
     drops = (action == DROP) & bare
     opens_box = toggles & (kind(front) == BOX)
 
-    here, carried = objects.cell == ahead[:, None], objects.cell == CARRIED
-    moved = jnp.where(drops[:, None] & carried, ahead[:, None], objects.cell)
-    moved = jnp.where(picks[:, None] & here, CARRIED, moved)
+    here, carried = objects.cell == ahead, objects.cell == CARRIED
+    moved = jnp.where(drops & carried, ahead, objects.cell)
+    moved = jnp.where(picks & here, CARRIED, moved)
     hidden = front >> np.uint32(24)
-    moved = jnp.where((opens_box & (hidden == 0))[:, None] & here, GONE, moved)
+    moved = jnp.where(opens_box & (hidden == 0) & here, GONE, moved)
     key = encode(KEY, hidden - np.uint32(1))
-    code = jnp.where((opens_box & (hidden != 0))[:, None] & here, key[:, None], objects.code)
+    code = jnp.where(opens_box & (hidden != 0) & here, key, objects.code)
 
     fits = (kind(held) == KEY) & (colour(held) == colour(front))
     swung = jnp.where(door_state(front) == OPEN, CLOSED, OPEN)
     turned = jnp.where((door_state(front) == LOCKED) & ~fits, LOCKED, swung)
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
-    return Objects(moved, jnp.where(turns[:, None] & here, door[:, None], code))
+    return Objects(moved, jnp.where(turns & here, door, code))
 
 
 def _view_indices(state: State) -> jax.Array:

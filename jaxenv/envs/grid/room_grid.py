@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._cell_set import CellSet, nth_cell, running_sum
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import LARGEST, choice
 from jaxenv.envs.grid.object_world import ObjectWorld, place
@@ -72,14 +72,12 @@ def place_agent_clear_of(objects: CellSet, free: CellSet, word: jax.Array) -> Po
         free: the cells that are possible.
         word: random, uint32 ``[B]``.
     """
-    allowed = [free - objects.before(direction) for direction in range(4)]
-    up_to = jnp.cumsum(jnp.stack([cells.count() for cells in allowed], axis=1), axis=1, dtype=jnp.int32)
+    rows = jnp.stack([(free - objects.before(direction)).rows for direction in range(4)], axis=1)
+    up_to = running_sum(jnp.sum(jax.lax.population_count(rows).astype(jnp.int32), axis=2))
     number = choice(word, up_to[:, 3])
     earlier = up_to <= number[:, None]
     direction = jnp.sum(earlier, axis=1, dtype=jnp.int32)
-    chosen = jax.tree.map(
-        lambda *sets: sum(jnp.where(direction[:, None] == i, cells, np.uint32(0)) for i, cells in enumerate(sets)),
-        *allowed,
-    )
-    x, y = chosen.nth(number - jnp.max(jnp.where(earlier, up_to, 0), axis=1))
+    is_chosen = direction[:, None, None] == np.arange(4, dtype=np.int32)[None, :, None]
+    chosen = jnp.sum(jnp.where(is_chosen, rows, np.uint32(0)), axis=1, dtype=jnp.uint32)
+    x, y = nth_cell(chosen, number - jnp.max(jnp.where(earlier, up_to, 0), axis=1))
     return Pose(x, y, direction)
