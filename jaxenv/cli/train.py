@@ -141,7 +141,8 @@ def run(args: argparse.Namespace) -> None:
         ):
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
-                print(f"{algorithm} with {origin}, {config.total_steps:,} steps", flush=True)
+                num_steps = config.num_updates * config.rows_per_update
+                print(f"{algorithm} with {origin}, {num_steps:,} steps", flush=True)
                 writers.append(Table(None))
             for progressed, seconds in _timed(runs):
                 count = int(progressed.iterations) - len(curve) // args.seeds
