@@ -136,7 +136,8 @@ def check_lane_keys(key: jax.Array, words: Words, num_envs: int) -> None:
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
     kind = str(jax.random.key_impl(key))
     if kind == "threefry2x32":
-        # jax.random.fold_in, word for word, whose loop over the rounds takes XLA 0.1 s longer to compile.
+        # jax.random.fold_in, whose loop over the rounds XLA compiles for 0.1 s. The words need a kernel of their own:
+        # LLVM takes minutes where the rounds are fused into the loops over an image.
         k0, k1 = jax.random.key_data(key)
         words = in_one_kernel(threefry2x32, k0, k1, jnp.zeros_like(env_id, jnp.uint32), env_id.astype(jnp.uint32), 20)
         return jax.random.wrap_key_data(jnp.stack(words, axis=-1), impl=kind)
