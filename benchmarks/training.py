@@ -227,7 +227,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--ship", action="store_true", help="put the best policies into the library, as baselines")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of the stored results")
-    parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results, with --table alone or after the runs")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results, after any runs")
     return parser.parse_args(arguments)
 
 
