@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import tree
 from jaxenv._xla import in_one_kernel
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
@@ -128,10 +128,18 @@ class CellSet:
             across, along = across << _ONE, jnp.pad(along[:, :-1], ((0, 0), (1, 0)))
         return CellSet(across, along) if direction % 2 == 0 else CellSet(along, across)
 
-    def draw(self, word: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns x and y (int32 ``[B]`` each) of a cell, each with equal probability; ``word`` is random, uint32."""
-        up_to = running_sum(_count_bits(self.rows))
-        return _nth_cell(self.rows, up_to, random.high_product(word, up_to[:, -1].astype(jnp.uint32)).astype(jnp.int32))
+    def count(self) -> jax.Array:
+        """Returns the number of cells, int32 ``[B]``."""
+        # The last of the sums that `nth` computes, so XLA computes them once for both.
+        return running_sum(_count_bits(self.rows))[:, -1]
+
+    def nth(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns x and y (int32 ``[B]`` each) of one cell of the set, counted row by row.
+
+        Args:
+            number: int32 ``[B]``, in 0 .. ``count() - 1``.
+        """
+        return nth_cell(self.rows, number)
 
 
 def nth_cell(rows: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -141,12 +149,9 @@ def nth_cell(rows: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
         rows: uint32 ``[B, N]``, a bit for each cell.
         number: int32 ``[B]``, from 0 to one less than the number of cells.
     """
-    return _nth_cell(rows, running_sum(_count_bits(rows)), number)
-
-
-def _nth_cell(rows: jax.Array, up_to: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`nth_cell`, given the numbers of cells in each row and the rows above it, int32 ``[B, N]``."""
-    number, before = number[:, None], up_to - _count_bits(rows)
+    in_row = _count_bits(rows)
+    up_to, number = running_sum(in_row), number[:, None]
+    before = up_to - in_row
     above, here = up_to <= number, (before <= number) & (number < up_to)
     # One reduction with three results: the number of rows above the cell, its row, and its number in that row.
     y, row, rank = jax.lax.reduce(
@@ -192,7 +197,7 @@ def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
 
 def nth_bit_of(word: jax.Array, number: jax.Array) -> jax.Array:
     """`nth_bit` as a function of scalars, for `in_one_kernel`: a binary search in five steps."""
-    position = number & 0
+    position = jnp.zeros_like(number)
     for half in (16, 8, 4, 2, 1):
         lower = _count_bits((word >> position.astype(jnp.uint32)) & np.uint32(2**half - 1))
         is_upper = number >= lower

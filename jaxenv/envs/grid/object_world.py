@@ -230,7 +230,7 @@ def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet
     Returns:
         x and y of the cell, int32 ``[B]`` each, and the set without it.
     """
-    x, y = free.draw(word)
+    x, y = free.nth(choice(word, free.count()))
     return x, y, free.remove(x, y)
 
 

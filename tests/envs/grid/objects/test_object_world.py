@@ -8,7 +8,7 @@ import pytest
 import jaxenv
 from jaxenv import tree
 from jaxenv.envs.grid import _mission
-from jaxenv.envs.grid._cell_set import CellSet, nth_cell
+from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.crossing import SimpleCrossing
 from jaxenv.envs.grid.go_to_door import GoToDoor
@@ -84,12 +84,16 @@ def test_a_mission_that_never_changes_is_the_text_of_the_level():
     assert "mission" not in jaxenv.make("MiniGrid-Fetch-5x5-N2-v0", observe_mission=False).observation_spec()
 
 
-def test_a_set_of_cells_numbers_its_cells_row_by_row():
+def test_a_set_of_cells_counts_and_numbers_its_cells_row_by_row():
     plane = np.random.default_rng(0).random((50, 6, 6)) < np.linspace(0.1, 1, 50)[:, None, None]
-    rows = CellSet.from_plane(jnp.asarray(plane)).rows
+    cells = CellSet.from_plane(jnp.asarray(plane))
+    assert cells.count().tolist() == plane.sum(axis=(1, 2)).tolist()
     lanes, y, x = np.nonzero(plane)
     number = np.concatenate([np.arange(n, dtype=np.int32) for n in plane.sum(axis=(1, 2))])
-    np.testing.assert_array_equal(jax.jit(nth_cell)(rows[lanes], number), (x, y))
+    found = jax.jit(lambda cells, lanes, number: jax.tree.map(lambda a: a[lanes], cells).nth(number))(
+        cells, lanes, number
+    )
+    np.testing.assert_array_equal(found, (x, y))
 
 
 @pytest.mark.parametrize(("direction", "step"), [(0, (0, 1)), (1, (1, 0)), (2, (0, -1)), (3, (-1, 0))])
