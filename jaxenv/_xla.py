@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxenv import tree
 
@@ -143,8 +145,8 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
 
     Args:
         function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
-            only, and reads no array but its arguments. A function of a module or a method is traced once for all calls
-            with such arguments; a lambda or a closure is traced every time.
+            only, and reads no array but its arguments. A function of a module or a method is traced once for arguments
+            of such dtypes, whatever their shapes; a lambda or a closure is traced every time.
         *arguments: trees of arrays, which broadcast against each other. Everything else, such as Python and NumPy
             scalars, is a hashable constant.
 
@@ -159,56 +161,89 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
-        rest = iter(arrays)
-        return function(*structure.unflatten([next(rest) if a else x for x, a in zip(leaves, is_array, strict=True)]))
-    return _kernel(function, structure, constants)(*arrays)
+        return _elementwise(function, structure, constants)(*arrays)
+    for x in arrays:  # all arguments of a primitive vary over the same axes of a mesh
+        arrays = vary_like(x, arrays)
+    kinds = tuple(x.dtype for x in arrays)
+    context = jax.sharding.get_abstract_mesh(), jax.config.read("jax_enable_x64")
+    on_arrays, on_scalars, results = _traced(function, structure, constants, kinds, context)
+    return results.unflatten(_one_kernel.bind(*arrays, function=on_arrays, on_scalars=on_scalars))
 
 
-@functools.lru_cache(maxsize=256)
-def _kernel(function: Callable, structure: Any, constants: tuple[Any, ...]) -> Callable:
-    """The function of arrays of one shape, without the constants. Cached, and with it what JAX traces and compiles."""
+def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[Any, ...]) -> Callable[..., T]:
+    """The function without its constants."""
 
     def elementwise(*arrays):
         rest = iter(arrays)
         return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
 
-    on_arrays = jax.jit(elementwise)
+    return elementwise
 
-    @functools.cache
-    def on_scalars(kinds, mesh):  # operations keep the mesh in whose context they were traced
-        scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
-        program, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
-        return program, *tree.flatten(results)
 
-    def reduction(*arrays):
-        mesh = jax.sharding.get_abstract_mesh()
-        program, kinds, results = on_scalars(tuple(x.dtype for x in arrays), mesh)
-        # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
-        operands, free, places = list(arrays), list(range(len(arrays))), []
-        for kind in kinds:
-            place = next((i for i in free if operands[i].dtype == kind.dtype), len(operands))
-            if place == len(operands):
-                operands.append(jnp.zeros_like(arrays[0], kind.dtype))
-            else:
-                free.remove(place)
-            places.append(place)
-        operands.append(jnp.ones_like(arrays[0], bool))
-        rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
-        starts = tuple(np.zeros((), x.dtype) for x in operands)
-        out = jax.lax.reduce(rows, starts, _reducer(program, len(arrays), tuple(places)), (0,))
-        # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
-        out = jax.lax.optimization_barrier(out)
-        return results.unflatten([out[place] for place in places])
+@functools.lru_cache(maxsize=512)
+def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any):
+    """The function from arrays to a list of results, its program for scalars, and the structure of its results.
 
-    @jax.custom_jvp
-    def kernel(*arrays):
-        return jax.lax.platform_dependent(*arrays, cpu=reduction, default=on_arrays)
+    Cached, and with it what JAX compiles, for the mesh in whose context it is traced, which operations keep.
+    """
+    elementwise = _elementwise(function, structure, constants)
+    scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
+    on_scalars, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
+    return lambda *arrays: jax.tree.leaves(elementwise(*arrays)), on_scalars, tree.flatten(results)[1]
 
-    @kernel.defjvp
-    def _(arrays, tangents):
-        return jax.jvp(on_arrays, arrays, tangents)
 
-    return jax.jit(kernel, inline=True)
+def _reduced(*arrays, function: Callable, on_scalars: Any) -> list[jax.Array]:
+    """The results of ``function``, as a reduction."""
+    # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+    operands, free, places = list(arrays), list(range(len(arrays))), []
+    for aval in on_scalars.out_avals:
+        place = next((i for i in free if operands[i].dtype == aval.dtype), len(operands))
+        if place == len(operands):
+            operands.append(jnp.zeros_like(arrays[0], aval.dtype))
+        else:
+            free.remove(place)
+        places.append(place)
+    operands.append(jnp.ones_like(arrays[0], bool))
+    rows = tuple(jnp.broadcast_to(x[None], (2, *x.shape)) for x in operands)
+    starts = tuple(np.zeros((), x.dtype) for x in operands)
+    out = jax.lax.reduce(rows, starts, _reducer(on_scalars, len(arrays), tuple(places)), (0,))
+    # Without the barrier a pass of StableHLO looks for unused results along every path through the reducer.
+    out = jax.lax.optimization_barrier(out)
+    return [out[place] for place in places]
+
+
+def _shapes(x: Any, *_, function: Callable, on_scalars: Any) -> list[Any]:
+    return [x.update(dtype=aval.dtype, weak_type=False) for aval in on_scalars.out_avals]
+
+
+def _batched(arrays: Any, axes: Any, **program) -> tuple[list[jax.Array], list[int]]:
+    size = next(x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None)
+
+    def lead(x, axis):
+        return jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+
+    out = _one_kernel.bind(*map(lead, arrays, axes), **program)
+    return out, [0] * len(out)
+
+
+def _differentiated(arrays: Any, tangents: Any, function: Callable, on_scalars: Any) -> Any:
+    return jax.jvp(function, tuple(arrays), tuple(ad.instantiate_zeros(x) for x in tangents))
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(function: Callable, on_scalars: Any) -> Callable:
+    return jax.jit(functools.partial(_one_kernel.bind, function=function, on_scalars=on_scalars))
+
+
+# A primitive of its own: JAX traces the function once for all shapes, and lowers it for one platform only.
+_one_kernel = Primitive("one_kernel")
+_one_kernel.multiple_results = True
+_one_kernel.def_impl(lambda *arrays, **program: _compiled(**program)(*arrays))
+_one_kernel.def_abstract_eval(_shapes)
+batching.primitive_batchers[_one_kernel] = _batched
+ad.primitive_jvps[_one_kernel] = _differentiated
+mlir.register_lowering(_one_kernel, mlir.lower_fun(_reduced), platform="cpu")
+mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_scalars: function(*arrays)))
 
 
 @functools.lru_cache(maxsize=256)

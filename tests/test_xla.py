@@ -1,5 +1,7 @@
 """Functions that control how XLA compiles and shares arrays."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +103,29 @@ def test_a_function_in_one_kernel_compiles_to_one():
     assert program.count(" fusion(") == 1
 
 
+shapes = []
+
+
+def plus_one(x):
+    shapes.append(np.shape(x))
+    return x + 1
+
+
+def test_a_function_in_one_kernel_is_traced_once_for_all_shapes():
+    # Every other trace of a solver costs seconds.
+    shapes.clear()
+    for lanes in (2, 3):
+        jax.jit(lambda x: _xla.in_one_kernel(plus_one, x)).trace(jnp.zeros(lanes))
+    assert shapes == [()]
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_a_function_in_one_kernel_is_no_reduction_on_other_platforms(platform):
+    program = jax.jit(in_one_kernel).trace(*arguments()).lower(lowering_platforms=(platform,)).as_text()
+    assert "sine" in program
+    assert "reduce" not in program
+
+
 def test_a_function_in_one_kernel_has_its_derivatives():
     x, index, flag = arguments()
     inside = jax.grad(lambda x: jnp.sum(in_one_kernel(x, index, flag)[0]["sum"]))(x)
@@ -141,3 +166,24 @@ def test_one_kernel_traces_over_a_mesh(kind):
         given = [jax.device_put(a, lanes) for a in (x, jnp.broadcast_to(index, x.shape), flag)]
         expected = sine_and_more(x, index, flag, np.float32(1))
         jax.tree.map(np.testing.assert_allclose, jax.jit(in_one_kernel)(*given), expected)
+
+
+def test_one_kernel_of_shards_and_constants_differs_between_shards():
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    lanes = jax.sharding.PartitionSpec("lanes")
+    x, index, flag = arguments()
+
+    def sharded(out_specs):
+        of_flag = functools.partial(in_one_kernel, x, index)
+        return jax.jit(jax.shard_map(of_flag, mesh=mesh, in_specs=lanes, out_specs=out_specs))(flag)
+
+    jax.tree.map(np.testing.assert_allclose, sharded(lanes), sine_and_more(x, index, flag, np.float32(1)))
+    with pytest.raises(ValueError, match="replicat"):
+        sharded(jax.sharding.PartitionSpec())
+
+
+def test_one_kernel_of_some_lanes_under_vmap_is_that_of_all():
+    x, index, flag = arguments()
+    mapped = jax.vmap(lambda x, flag: in_one_kernel(x, index[:, 0], flag), in_axes=(1, 1), out_axes=1)
+    expected = sine_and_more(x, index, flag, np.float32(1))
+    jax.tree.map(np.testing.assert_allclose, mapped(x, flag), expected)

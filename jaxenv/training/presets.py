@@ -22,6 +22,9 @@ _MINATAR = {
 # For the two games in which rewards are dense.
 _LONG_UNROLLS = {"activation": "tanh", "num_steps": 128, "learning_rate": 5e-3}
 
+# Advantages over few steps and a policy that keeps exploring.
+_LOW_LAMBDA = {"learning_rate": 2e-3, "lambda_": 0.75, "entropy_cost": 0.03, "clip_value": True}
+
 # The cells of a view are names, not numbers: objects, colours and states.
 _MINIGRID = {
     "wrappers": (("OneHotObservation", {"num_values": (11, 6, 3), "fields": "image"}),),
@@ -149,11 +152,10 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS,
         "Asterix-MinAtar": _MINATAR
         | {"learning_rate": 1.2e-3, "lambda_": 0.75, "entropy_cost": 0.028, "clip_value": True},
-        "Freeway-MinAtar": _MINATAR | {"total_steps": 5_000_000},
+        "Freeway-MinAtar": _MINATAR | _LOW_LAMBDA,
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
         # Air lasts 200 steps, and a discount of 0.99 leaves 0.13 of what is lost at the end of it.
-        "Seaquest-MinAtar": _MINATAR
-        | {"learning_rate": 2e-3, "gamma": 0.995, "lambda_": 0.75, "entropy_cost": 0.03, "clip_value": True},
+        "Seaquest-MinAtar": _MINATAR | _LOW_LAMBDA | {"gamma": 0.995},
     },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000, "gamma": 0.995, "target_rate": 0.005},
