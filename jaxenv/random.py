@@ -99,11 +99,9 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
         ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
     """
     check_typed(key)
-    if key.ndim == 0:
-        key = _fold_lanes(key, env_id)
-    if key.shape != env_id.shape:
+    if key.ndim and key.shape != env_id.shape:
         raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
-    words = _two_words(key)
+    words = _folded_words(key, env_id) if key.ndim == 0 else _two_words(key)
     return _fold_static(words, salt) if salt else words
 
 
@@ -145,6 +143,11 @@ def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, env_id)
     # Under vmap other implementations (unsafe_rbg) fold by the lane's position in the batch, so fold one at a time.
     return jax.lax.map(lambda number: jax.random.fold_in(key, number), env_id)
+
+
+@functools.partial(jax.jit, inline=True)  # outside of jit, each operation would be compiled alone
+def _folded_words(key: jax.Array, env_id: jax.Array) -> Words:
+    return _two_words(_fold_lanes(key, env_id))
 
 
 def _two_words(key: jax.Array) -> Words:
