@@ -103,17 +103,14 @@ def test_a_function_in_one_kernel_compiles_to_one():
     assert program.count(" fusion(") == 1
 
 
-shapes = []
-
-
-def plus_one(x):
-    shapes.append(np.shape(x))
-    return x + 1
-
-
 def test_a_function_in_one_kernel_is_traced_once_for_all_shapes():
     # Every other trace of a solver costs seconds.
-    shapes.clear()
+    shapes = []
+
+    def plus_one(x):
+        shapes.append(np.shape(x))
+        return x + 1
+
     for lanes in (2, 3):
         jax.jit(lambda x: _xla.in_one_kernel(plus_one, x)).trace(jnp.zeros(lanes))
     assert shapes == [()]
