@@ -184,7 +184,8 @@ def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[An
 def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any):
     """The function from arrays to a list of results, its program for scalars, and the structure of its results.
 
-    Cached, and with it what JAX compiles, for the mesh in whose context it is traced, which operations keep.
+    Cached, because JAX compiles again for another function object. ``_context`` is a part of the cache's key:
+    operations keep the mesh and the widest dtypes of the context in which they are traced.
     """
     elementwise = _elementwise(function, structure, constants)
     scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]

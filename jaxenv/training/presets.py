@@ -150,8 +150,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "entropy_cost": 0.01,
         },
         "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS,
-        "Asterix-MinAtar": _MINATAR
-        | {"learning_rate": 1.2e-3, "lambda_": 0.75, "entropy_cost": 0.028, "clip_value": True},
+        "Asterix-MinAtar": _MINATAR | _LOW_LAMBDA | {"learning_rate": 1.2e-3, "entropy_cost": 0.028},
         "Freeway-MinAtar": _MINATAR | _LOW_LAMBDA,
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
         # Air lasts 200 steps, and a discount of 0.99 leaves 0.13 of what is lost at the end of it.
