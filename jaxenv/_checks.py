@@ -89,6 +89,11 @@ def is_concrete(value: Any) -> bool:
     )
 
 
+def is_known_array(value: Any) -> bool:
+    """Whether ``value`` is an array or a NumPy scalar with known values."""
+    return isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(value, jax.core.Tracer)
+
+
 def is_integer(value: Any) -> bool:
     """Whether ``value`` is a Python or NumPy integer; booleans are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

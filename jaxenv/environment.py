@@ -17,6 +17,7 @@ from jaxenv import _describe, _describe_html, _state_checks, _xla, random, specs
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
+from jaxenv._self_compiling import self_compiling
 from jaxenv.canvas import check_size
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
@@ -63,7 +64,7 @@ class Environment(Module, abc.ABC):
                 raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it")
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
-            cls.step = _state_checks.explained(cls.step)  # type: ignore[method-assign]
+            cls.step = _state_checks.explained(self_compiling(cls.step))  # type: ignore[method-assign]
         if "begin" in vars(cls):
             cls.begin = _noted(cls.begin)  # type: ignore[method-assign]
 
@@ -86,20 +87,12 @@ class Environment(Module, abc.ABC):
             ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
                 keys or wrong lane numbers outside of traces.
         """
+        random.check_typed(key)
         if env_id is None:
-            count = key.shape[0] if getattr(key, "ndim", 0) == 1 else self.num_envs
-            env_id = jnp.arange(count, dtype=jnp.int32)
-            words = self.lane_words(key, env_id)
-            random.check_lane_keys(key, words, self.num_envs)
+            random.check_lane_keys(key, self.num_envs)
         else:
             env_id = _state_checks.lane_numbers(env_id)
-            words = self.lane_words(key, env_id)
-        self.check_lanes(env_id.shape[0])
-        env_id = _xla.vary_like(
-            words[0], env_id
-        )  # seeds over a mesh: each shard has all lane numbers, and its own keys
-        state, timestep = self.begin(words, env_id, jnp.zeros_like(env_id))
-        return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
+        return _first_episodes(self, key, env_id)
 
     @abc.abstractmethod
     def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
@@ -123,6 +116,11 @@ class Environment(Module, abc.ABC):
         Raises:
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's.
         """
+
+    @property
+    def _compiles_itself(self) -> bool:
+        """Whether ``reset`` and ``step`` run as compiled programs outside of traces."""
+        return True
 
     # --- specs of one lane -------------------------------------------------------------------------------------------
 
@@ -193,7 +191,7 @@ class Environment(Module, abc.ABC):
         Raises:
             ValueError: for an environment that has no picture, a size outside 8 .. 4096 or the state of another stack.
         """
-        return _state_checks.explained(type(self).picture_of)(self, state, check_size("render", size))
+        return _renderer(check_size("render", size))(self, state)
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         """The primitive under ``render``; ``size`` is height and width."""
@@ -379,6 +377,26 @@ def check_environment(owner: str, env: Any) -> None:
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
     raise ValueError(f"{owner}: env must be an environment, got {got}")
+
+
+@self_compiling
+def _first_episodes(env: Environment, key: jax.Array, env_id: jax.Array | None) -> tuple[Tree, TimeStep]:
+    """``env.reset`` with arguments that have been checked."""
+    if env_id is None:
+        env_id = jnp.arange(key.shape[0] if key.ndim else env.num_envs, dtype=jnp.int32)
+    words = env.lane_words(key, env_id)
+    env.check_lanes(env_id.shape[0])
+    env_id = _xla.vary_like(words[0], env_id)  # seeds over a mesh: each shard has all lane numbers, and its own keys
+    state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
+    return _xla.unshare(_xla.vary_like(env_id, (state, timestep)))
+
+
+@functools.lru_cache(maxsize=64)
+def _renderer(size: tuple[int, int]) -> Callable[[Environment, Tree], jax.Array]:
+    def render(env, state):
+        return env.picture_of(state, size)
+
+    return _state_checks.explained(self_compiling(render))
 
 
 def _noted(begin: Callable) -> Callable:

@@ -105,13 +105,13 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     return _fold_static(words, salt) if salt else words
 
 
-def check_lane_keys(key: jax.Array, words: Words, num_envs: int) -> None:
+def check_lane_keys(key: jax.Array, num_envs: int) -> None:
     """Raises a ``ValueError`` for a batch of keys that cannot be meant as one key for each of ``num_envs`` lanes.
 
     An environment with one lane, the default, takes any number of keys. Repeated keys, whose lanes would play the same
-    episodes, are found where ``words``, those of the keys, are known.
+    episodes, are found where the keys are known.
     """
-    if key.ndim == 0:
+    if key.ndim != 1:  # lane_words refuses more axes
         return
     if key.shape[0] == 0:
         raise ValueError("reset: key must hold at least one key, got none")
@@ -120,9 +120,10 @@ def check_lane_keys(key: jax.Array, words: Words, num_envs: int) -> None:
             f"reset: key must be one key or num_envs = {num_envs} keys, got {key.shape[0]} (a part of a batch, such as "
             "a shard, passes env_id)"
         )
-    if is_concrete(words[0]) and words[0].is_fully_addressable:
-        first, second = (np.asarray(word).astype(np.uint64) for word in words)
-        _, index, inverse = np.unique(first << np.uint64(32) | second, return_index=True, return_inverse=True)
+    words = jax.random.key_data(key)
+    if is_concrete(words) and words.is_fully_addressable:
+        _, index, inverse = np.unique(np.asarray(words), axis=0, return_index=True, return_inverse=True)
+        inverse = inverse.ravel()  # NumPy 2.0 returns a column
         if repeated := np.flatnonzero(index[inverse] != np.arange(inverse.size)).tolist():
             one, other = index[inverse][repeated[0]], repeated[0]
             raise ValueError(

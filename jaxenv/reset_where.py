@@ -5,12 +5,14 @@ import jax.numpy as jnp
 
 from jaxenv import _state_checks, tree
 from jaxenv._checks import check_mask
+from jaxenv._self_compiling import self_compiling
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
 @_state_checks.explained
+@self_compiling
 def reset_where(
     env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
 ) -> tuple[Tree, TimeStep]:

@@ -108,6 +108,10 @@ class Wrapper(Environment):
         return self.env.starts(timestep)
 
     @property
+    def _compiles_itself(self):
+        return self.env._compiles_itself
+
+    @property
     def autoreset(self) -> AutoResetMode:
         return self.env.autoreset
 

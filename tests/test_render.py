@@ -36,7 +36,7 @@ def test_a_drawing_that_is_not_returned_is_refused():
             picture.disc(0, 0, 1, (0, 0, 0))
 
     env = Forgetful([3])
-    with pytest.raises(ValueError, match=r"^Forgetful: draw must return the canvas, .* got None$"):
+    with pytest.raises(ValueError, match=r"(?m)^Forgetful: draw must return the canvas, .* got None$"):
         env.render(env.reset(jax.random.key(0))[0], 16)
 
 

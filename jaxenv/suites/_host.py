@@ -118,6 +118,10 @@ class HostEnvironment(Environment):
         )
         return TaskState(clock, Lanes(ticket, last)), timestep
 
+    @property
+    def _compiles_itself(self):
+        return False
+
     def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._self_compiling import one_by_one
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import is_key, take_steps
 from jaxenv.timestep import StepType, TimeStep
@@ -77,12 +78,14 @@ class EagerRun:
     def of(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
         """Runs ``env`` with one key and one batch of actions."""
         before = attributes(env)
-        resets = [env.reset(key) for _ in range(2)]
-        # The action is a NumPy array, which step could write to. The state is JAX's: steps may use ``state.at[...]``.
-        state = jax.tree.map(lambda x: x if is_key(x) else jnp.array(x), resets[0][0])
-        passed = (state, jax.tree.map(np.array, action))
-        given = jax.tree.map(lambda x: x if is_key(x) else np.array(x), passed)
-        return cls(env, before, given, passed, resets, [env.step(*passed) for _ in range(2)])
+        with one_by_one():
+            resets = [env.reset(key) for _ in range(2)]
+            # The action is a NumPy array, which step could write to. The state is JAX's: steps may use state.at[...].
+            state = jax.tree.map(lambda x: x if is_key(x) else jnp.array(x), resets[0][0])
+            passed = (state, jax.tree.map(np.array, action))
+            given = jax.tree.map(lambda x: x if is_key(x) else np.array(x), passed)
+            steps = [env.step(*passed) for _ in range(2)]
+        return cls(env, before, given, passed, resets, steps)
 
 
 def attributes(env: Environment) -> list[dict[str, Any]]:

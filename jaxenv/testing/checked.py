@@ -85,6 +85,10 @@ class Checked(Wrapper):
         ended = state.ended if self.autoreset is None else None
         return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended)))
 
+    @property
+    def _compiles_itself(self):
+        return False  # an error that is raised in compiled code is one of JAX
+
     def _with_ended(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return (CheckedState(state, timestep.is_last()) if self.autoreset is None else state), timestep
 

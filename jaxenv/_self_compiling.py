@@ -1,0 +1,45 @@
+"""Functions of environments that compile themselves where they are called outside of traces."""
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import jax
+
+from jaxenv._checks import is_known_array
+
+F = TypeVar("F", bound=Callable)
+
+_one_by_one = contextvars.ContextVar("one_by_one", default=False)
+
+
+def self_compiling(function: F) -> F:
+    """Decorates a function of an environment and arrays: called outside of traces, it runs as one compiled program.
+
+    JAX would otherwise compile and start every operation by itself. The first ``reset`` and ``step`` of DoorKey then
+    took twice the time of two programs, and every later step a hundred times that of the program. Inside of a trace,
+    and for arguments that are no arrays, about which it has an error of its own, the function is called as it is; so
+    it is for environments whose steps run outside JAX.
+    """
+    compiled = jax.jit(function)
+
+    @functools.wraps(function)
+    def call(env, *args, **kwargs):
+        known = all(map(is_known_array, jax.tree.leaves((env, args, kwargs))))
+        if known and not _one_by_one.get() and env._compiles_itself:
+            return compiled(env, *args, **kwargs)
+        return function(env, *args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def one_by_one() -> Iterator[None]:
+    """Runs every operation by itself, as JAX does outside of traces; unlike ``jax.disable_jit`` it compiles loops."""
+    token = _one_by_one.set(True)
+    try:
+        yield
+    finally:
+        _one_by_one.reset(token)
