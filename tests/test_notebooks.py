@@ -33,6 +33,7 @@ def test_notebook_runs_without_errors(path, monkeypatch):
     # The kernel runs in another process and shares compiled programs with the tests through the cache on disk.
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # EnvPool sets it at its import
     monkeypatch.setenv("JAXENV_SHORT", "1")  # fewer steps, for the notebooks that train or measure
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, kernel_name="python3", timeout=120).execute()

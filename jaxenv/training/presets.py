@@ -149,7 +149,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS,
+        "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 20_000_000},
         "Asterix-MinAtar": _MINATAR | _LOW_LAMBDA | {"learning_rate": 1.2e-3, "entropy_cost": 0.028},
         "Freeway-MinAtar": _MINATAR | _LOW_LAMBDA,
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
