@@ -19,9 +19,10 @@ def self_compiling(function: F) -> F:
     """Decorates a function of an environment and arrays: called outside of traces, it runs as one compiled program.
 
     JAX would otherwise compile and start every operation by itself. The first ``reset`` and ``step`` of DoorKey then
-    took twice the time of two programs, and every later step a hundred times that of the program. Inside of a trace,
-    and for arguments that are no arrays, about which it has an error of its own, the function is called as it is; so
-    it is for environments whose steps run outside JAX.
+    took twice the time of two programs, and every later step a hundred times that of the program.
+
+    The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
+    own, and for environments that do not compile themselves.
     """
     compiled = jax.jit(function)
 

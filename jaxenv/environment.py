@@ -51,7 +51,8 @@ class Environment(Module, abc.ABC):
     """A batch of independent lanes, as pure functions over arrays that lead with ``[B]``.
 
     Environments are frozen dataclasses and pytrees. A numeric leaf (a param, a time limit) is shared by all lanes, or
-    has one more axis ``[B]`` with one value per lane.
+    has one more axis ``[B]`` with one value per lane. Called outside of traces, ``reset``, ``step`` and ``render`` run
+    as compiled programs; ``jax.disable_jit()`` runs them operation by operation.
     """
 
     batched: ClassVar[bool] = True

@@ -123,9 +123,9 @@ def _picture(env: Environment, wanted: bool | None) -> list[str]:
         return []
     columns, lines = shutil.get_terminal_size((80, 24))
     size = max(min(fit(columns, max(lines - 4, 8))[0], _PICTURE), 8)
-    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    state, _ = env.reset(jax.random.key(0))
     try:
-        picture = np.asarray(jax.jit(lambda state: env.render(state, size))(state)[0])
+        picture = np.asarray(env.render(state, size)[0])
     except ValueError:  # environments of suites have no pictures
         if wanted:
             raise

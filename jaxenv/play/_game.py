@@ -34,10 +34,8 @@ class Game:
         self.controls = controls(env)
         self.fps = env.unwrapped.play_fps if isinstance(env.unwrapped, Task) else 0
         self.episode, self.step, self.reward, self.total, self.end = 1, 0, 0.0, 0.0, ""
-        self._state, self._timestep = jax.jit(env.reset)(jax.random.key(0) if key is None else key)
-        self._advance = jax.jit(env.step)
-        self._restart = jax.jit(lambda state, timestep: reset_where(env, state, timestep, jnp.ones(1, bool)))
-        self._render = jax.jit(env.render, static_argnums=1)
+        self._env = env
+        self._state, self._timestep = env.reset(jax.random.key(0) if key is None else key)
         try:
             jax.eval_shape(lambda state: env.render(state, 64), self._state)
             self.has_picture = True
@@ -46,13 +44,13 @@ class Game:
 
     def compile(self) -> None:
         """Compiles the step, which then takes no time during the game."""
-        jax.block_until_ready(self._advance(self._state, jnp.asarray(self.controls[0].action)[None]))
+        jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
     def take(self, control: Control) -> None:
         """One step. Does nothing after the end of an episode."""
         if self.end:
             return
-        self._state, self._timestep = self._advance(self._state, jnp.asarray(control.action)[None])
+        self._state, self._timestep = self._env.step(self._state, jnp.asarray(control.action)[None])
         row = jax.device_get(self._timestep)
         self.step += 1
         self.reward = float(np.sum(row.reward))
@@ -63,13 +61,13 @@ class Game:
 
     def restart(self) -> None:
         """Starts the next episode."""
-        self._state, self._timestep = self._restart(self._state, self._timestep)
+        self._state, self._timestep = reset_where(self._env, self._state, self._timestep, jnp.ones(1, bool))
         self.episode += 1
         self.step, self.reward, self.total, self.end = 0, 0.0, 0.0, ""
 
     def picture(self, size: int) -> np.ndarray:
         """The picture of the state, uint8 ``[size, size, 3]``."""
-        return np.asarray(self._render(self._state, size)[0])
+        return np.asarray(self._env.render(self._state, size)[0])
 
     def observation(self) -> str:
         """The observation as text, for an environment without a picture."""

@@ -78,7 +78,7 @@ def moments(
     initial_memory: Any,
 ) -> Iterator[Moment]:
     """The moments of a film as NumPy arrays, drawn in chunks of steps."""
-    start = jax.jit(env.reset)(jax.random.key(0) if key is None else key)
+    start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 
     def first(state):

@@ -29,7 +29,7 @@ class Player:
     """
 
     def __init__(self, env: Environment, policy: Callable, max_steps: int):
-        self._max_steps = max_steps
+        self._env, self._max_steps = env, max_steps
 
         def moment(state, size: int, reward, total, over) -> Moment:
             return Moment(env.render(state, size), env.clock(state).step, reward, total, over)
@@ -49,7 +49,6 @@ class Player:
 
         self._start = jax.jit(start, static_argnums=1)
         self._advance: Callable = jax.jit(advance, static_argnums=4)
-        self._resize = jax.jit(lambda state, size: env.render(state, size), static_argnums=1)
 
     def episode(self, key: jax.Array, initial_memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
         """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""
@@ -59,7 +58,7 @@ class Player:
         for _ in range(self._max_steps):
             if side() != size:  # the terminal has another size now
                 size = side()
-                shown = tree.rebuild(shown, picture=self._resize(now[0], size))
+                shown = tree.rebuild(shown, picture=self._env.render(now[0], size))
             now, memory, shown = self._advance(now, memory, shown, initial_memory, size)
             moment = jax.device_get(shown)
             yield moment
