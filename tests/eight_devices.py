@@ -120,6 +120,16 @@ def check_chunked_rollout():
         np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
+def check_pictures():
+    mesh = jax.make_mesh((4,), ("lanes",), axis_types=(jax.sharding.AxisType.Explicit,))
+    for id in ("CardGame-v0", "FrozenLake-v1"):  # numbers, and a grid of tiles
+        env = jaxenv.make(id, LANES)
+        state, _ = env.reset(jax.random.key(0))
+        sharded = env.render(jax.device_put(state, NamedSharding(mesh, P("lanes"))), 16)
+        assert sharded.sharding.spec[0] == "lanes"
+        np.testing.assert_array_equal(sharded, env.render(state, 16))
+
+
 def check_replay():
     env = jaxenv.make("Catch-bsuite", LANES)
 
@@ -141,7 +151,7 @@ def check_replay():
     assert observation.shape[0] == 2 * LANES
 
 
-CHECKS = (check_trajectories, check_evaluate, check_chunked_rollout, check_replay)
+CHECKS = (check_trajectories, check_evaluate, check_chunked_rollout, check_pictures, check_replay)
 
 if __name__ == "__main__":
     assert len(jax.devices()) == 8

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._xla import take_rows
+
 ADVANCE = 5.6 / 6  # from one character to the next, as a fraction of the height
 GAP = 1.6 / 6  # the free part of it
 _WEIGHT = 0.9  # width of a stroke, in units of the grid
@@ -119,7 +121,7 @@ def number(
     covered = jnp.zeros((), jnp.float32)
     for place, power in enumerate(powers):
         ink, rows, columns = _cropped(_digits(place, digits, x, y, height, scale, align))
-        shown = jnp.asarray(ink)[longer * np.int32(10) + value // power % 10]
+        shown = take_rows(ink, longer * np.int32(10) + value // power % 10)
         covered = covered + jnp.pad(shown, ((0, 0), rows, columns))
     return covered
 

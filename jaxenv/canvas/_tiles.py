@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxenv._xla import take_rows
 from jaxenv.canvas import _xp
 
 
@@ -45,7 +46,8 @@ def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) ->
     """A grid of cells of several kinds, int32 ``[B, R, C]``, as words of the table: uint32 ``[B, H, W]``."""
     kind, within, inside = enlarged(kinds, side, height, width)
     index = kind * np.int32(side * side) + within
-    return _xp.where(inside, _xp.library(index).asarray(table)[index], np.uint32(0))
+    words = take_rows(table, index) if isinstance(index, jax.Array) else table[index]
+    return _xp.where(inside, words, np.uint32(0))
 
 
 def sheet(painters: Sequence[Callable | None], black: Any, white: Any) -> np.ndarray:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._xla import take_rows
 from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE
 from jaxenv.envs.bsuite import _digits
 from jaxenv.task import Task, Transition
@@ -90,7 +91,7 @@ class MNISTBandit(Task):
     def initial(self, stream):
         _, labels, _ = self._data
         image = random.integers(stream, (), 0, len(labels))
-        return State(image, jnp.asarray(labels)[image].astype(jnp.int32), jnp.zeros(stream.shape, jnp.int32))
+        return State(image, take_rows(labels, image).astype(jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
     def carry(self, old, new):
         return tree.rebuild(new, mistakes=old.mistakes)
@@ -106,13 +107,13 @@ class MNISTBandit(Task):
 
     def observe(self, state):
         images, _, white = self._data
-        shown = jnp.asarray(images).at[jnp.maximum(state.image, 0)].get(mode="promise_in_bounds")
+        shown = take_rows(images, jnp.maximum(state.image, 0), mode="promise_in_bounds")
         shown = shown.astype(jnp.float32) / np.float32(white)
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
 
     def draw(self, state, canvas):
         images, _, white = self._data
-        shown = jnp.asarray(images.view(np.uint8)).at[jnp.maximum(state.image, 0)].get(mode="promise_in_bounds")
+        shown = take_rows(images.view(np.uint8), jnp.maximum(state.image, 0), mode="promise_in_bounds")
         shown = jnp.where(tree.expand(state.image >= 0, 3), shown, np.uint8(0))
         border = -(-max(shown.shape[1:]) // 8)
         light = jnp.pad(shown.astype(jnp.float32) / np.float32(white), ((0, 0), *2 * ((border, border),)))[..., None]

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._xla import take_rows
 from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, mix
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
@@ -125,7 +126,7 @@ class BouncingSquares(Task):
                 for name in ("row", "column", "height", "width", "row_speed", "column_speed")
             )
             x, y = column + width / 2, size - row - height / 2
-            canvas = canvas.box(x, y, width, height, jnp.asarray(_PAINTS)[square.colour] if self.color else WHITE)
+            canvas = canvas.box(x, y, width, height, take_rows(_PAINTS, square.colour) if self.color else WHITE)
             right, down = (np.float32(size / 40) * speed for speed in (right, down))
             canvas = canvas.arrow(x - right, y + down, x + right, y - down, size / 30, NIGHT)
         return canvas

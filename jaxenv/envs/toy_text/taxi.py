@@ -29,6 +29,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._actions import toward
+from jaxenv._xla import take_rows
 from jaxenv.canvas import NIGHT
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
@@ -165,7 +166,7 @@ class Taxi(Tabular):
 
     def draw(self, state, canvas):
         cell, passenger, destination = _decode(state.index)
-        grid, stops = (5, 5), jnp.array(_STOPS, jnp.int32)
+        grid, stops = (5, 5), np.array(_STOPS, np.int32)
         walls = (~_OPEN_TO_EAST & (np.arange(5) < 4)).astype(np.int32) + 2 * (~_OPEN_TO_WEST & (np.arange(5) > 0))
         town = np.zeros(25, np.int32)
         town[list(_STOPS)] = range(1, 5)
@@ -175,9 +176,9 @@ class Taxi(Tabular):
         canvas = canvas.tiles(walls[None], [None, _sprites.wall_to_east, _sprites.wall_to_west])
         changes = state.fickle.astype(jnp.int32) if self.fickle_passenger else 0
         flags = [None, _sprites.destination, _sprites.doubtful_destination]
-        canvas = canvas.tiles(place(stops[destination], grid, 1 + changes), flags)
+        canvas = canvas.tiles(place(take_rows(stops, destination), grid, 1 + changes), flags)
         inside = passenger == _IN_TAXI
-        waits_at = jnp.where(inside, -1, stops[jnp.minimum(passenger, 3)])
+        waits_at = jnp.where(inside, -1, take_rows(stops, jnp.minimum(passenger, 3)))
         canvas = canvas.tiles(place(waits_at, grid), [None, _sprites.passenger])
         taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
         return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
