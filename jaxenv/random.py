@@ -122,8 +122,11 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
         )
     words = jax.random.key_data(key)
     if is_concrete(words) and words.is_fully_addressable:
-        _, index, inverse = np.unique(np.asarray(words), axis=0, return_index=True, return_inverse=True)
-        inverse = inverse.ravel()  # NumPy 2.0 returns a column
+        rows = np.ascontiguousarray(words)
+        rows = rows.view(np.uint64) if rows.shape[1] == 2 else rows  # NumPy sorts numbers ten times as fast as rows
+        axis = None if rows.shape[1] == 1 else 0
+        _, index, inverse = np.unique(rows, axis=axis, return_index=True, return_inverse=True)
+        inverse = inverse.ravel()  # NumPy 2 returns a column
         if repeated := np.flatnonzero(index[inverse] != np.arange(inverse.size)).tolist():
             one, other = index[inverse][repeated[0]], repeated[0]
             raise ValueError(
