@@ -84,9 +84,7 @@ def _end(value: float) -> str:
 
 def is_concrete(value: Any) -> bool:
     """Whether ``value`` holds numbers that are known now, as opposed to a tracer or a ``ShapeDtypeStruct``."""
-    return isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) or (
-        isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    )
+    return isinstance(value, bool | int | float | list | tuple) or is_known_array(value)
 
 
 def is_known_array(value: Any) -> bool:

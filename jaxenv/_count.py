@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import is_known_array
 
 
 @tree.struct
@@ -79,6 +80,6 @@ class Count:
         return int(np.asarray(self))
 
     def __repr__(self) -> str:
-        if isinstance(self.low, np.ndarray | np.generic | jax.Array) and not isinstance(self.low, jax.core.Tracer):
+        if is_known_array(self.low):
             return f"Count({np.asarray(self).tolist()})"
         return f"Count(high={self.high!r}, low={self.low!r})"

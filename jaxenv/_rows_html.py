@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import is_known_array
 from jaxenv._html import BLUE, GOLD, GREY, PURPLE, RED, badge, code, head, note, page, section, table, text
 from jaxenv._player import player
 from jaxenv.tree import Tree
@@ -34,7 +35,7 @@ def short(value: Tree) -> str:
     """The ``repr`` of a tree in which arrays of more than 32 elements are written as ``float32[128, 4]``."""
 
     def leaf(x):
-        large = isinstance(x, np.ndarray | jax.Array) and not isinstance(x, jax.core.Tracer) and x.size > _LONGEST_REPR
+        large = is_known_array(x) and x.size > _LONGEST_REPR
         return _Unquoted(_kind(x)) if large else x
 
     return repr(jax.tree.map(leaf, value))

@@ -18,8 +18,8 @@ _one_by_one = contextvars.ContextVar("one_by_one", default=False)
 def self_compiling(function: F) -> F:
     """Decorates a function of an environment and arrays: called outside of traces, it runs as one compiled program.
 
-    JAX would otherwise compile and start every operation by itself. The first ``reset`` and ``step`` of DoorKey then
-    took twice the time of two programs, and every later step a hundred times that of the program.
+    JAX would otherwise compile and start every operation by itself: the first ``reset`` and ``step`` of DoorKey took
+    twice as long, and every later step a hundred times as long.
 
     The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
     own, and for environments that do not compile themselves.
@@ -38,7 +38,7 @@ def self_compiling(function: F) -> F:
 
 @contextlib.contextmanager
 def one_by_one() -> Iterator[None]:
-    """Runs every operation by itself, as JAX does outside of traces; unlike ``jax.disable_jit`` it compiles loops."""
+    """A context in which nothing compiles itself. Loops are still compiled, unlike under ``jax.disable_jit``."""
     token = _one_by_one.set(True)
     try:
         yield

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._xla import take_rows
+
 _MAX_INLINE_WORDS = 32
 
 
@@ -17,7 +19,7 @@ def lookup(table: np.ndarray, index: jax.Array) -> jax.Array:
     words = np.packbits(flags, bitorder="little").view("<u4").astype(np.uint32)
     which = index >> 5
     if len(words) > _MAX_INLINE_WORDS:
-        word = jnp.asarray(words)[which]
+        word = take_rows(words, which)
     else:
         word = jnp.full(index.shape, words[0])
         for i, other in enumerate(words[1:], 1):

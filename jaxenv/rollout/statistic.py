@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import is_known_array
 
 
 @tree.struct
@@ -37,6 +38,6 @@ class Statistic:
         return float(np.asarray(self))
 
     def __repr__(self) -> str:
-        if isinstance(self.value, np.ndarray | np.generic | jax.Array) and not isinstance(self.value, jax.core.Tracer):
+        if is_known_array(self.value):
             return f"Statistic({np.asarray(self).tolist()})"
         return f"Statistic(value={self.value!r}, valid={self.valid!r})"
