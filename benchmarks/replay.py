@@ -2,7 +2,8 @@
 
 All sides store the same fields, each in its own layout (time first or lanes first). A timed run is one compiled loop
 that adds blocks to a donated buffer, samples batches, or updates priorities. "flashbax items" is its item buffer, which
-stores transitions: every item includes its next observation.
+stores transitions: every item includes its next observation. "board" is the image of MinAtar's Seaquest; in
+"packed-board" jaxenv stores it as bits.
 """
 
 import argparse
@@ -29,10 +30,12 @@ from jaxenv.timestep import TimeStep
 
 LOOP = 16  # iterations of a timed run
 
-# Name -> shape and dtype of an observation, lanes, rows kept per lane.
-ROWS = {
-    "cart-pole": ((4,), np.float32, 1024, 1024),
-    "image": ((84, 84, 1), np.uint8, 64, 256),
+# Name -> shape and dtype of an observation, lanes, rows kept per lane, options of `data.Replay`.
+ROWS: dict[str, tuple[tuple[int, ...], Any, int, int, dict[str, bool]]] = {
+    "cart-pole": ((4,), np.float32, 1024, 1024, {}),
+    "image": ((84, 84, 1), np.uint8, 64, 256, {}),
+    "board": ((10, 10, 10), np.bool_, 64, 1024, {}),
+    "packed-board": ((10, 10, 10), np.bool_, 64, 1024, {"pack_bits": True}),
 }
 # Name -> operation, rows per added block or windows per batch, and rows per window (0: the buffer has no windows).
 WORK = {
@@ -81,7 +84,7 @@ def _block(kind: str, num_rows: int, num_envs: int) -> dict[str, np.ndarray]:
 
 
 def _sizes(kind: str, scale: int) -> tuple[int, int]:
-    _, _, num_envs, capacity = ROWS[kind]
+    _, _, num_envs, capacity, _ = ROWS[kind]
     return max(num_envs // scale, 1), max(capacity // scale, 64)
 
 
@@ -98,8 +101,8 @@ def ours(kind: str, work: str, scale: int = 1) -> Side:
     """Returns the buffer of this library."""
     operation, number, length = WORK[work]
     num_envs, capacity = _sizes(kind, scale)
-    prioritised = {"sampling": data.PrioritizedSampling(0.6, length)} if work.startswith("prioritised") else {}
-    replay = data.Replay(capacity, num_envs, **prioritised)
+    sampling: Any = data.PrioritizedSampling(0.6, length) if work.startswith("prioritised") else data.UniformSampling()
+    replay = data.Replay(capacity, num_envs, sampling=sampling, **ROWS[kind][-1])
     fields = jax.tree.map(jnp.asarray, _block(kind, number if operation == "add" else 32, num_envs))
     action = fields.pop("action")
     block = Experience(TimeStep(**fields), action)

@@ -19,7 +19,7 @@ RUNS = {
     "-stored": ("throughput", ["lanes", *_CATALOGUE, "--peers", "gymnax", "--store"]),
     "-box2d": ("throughput", ["lanes", "--ids", *_BOX2D, "--num-steps", "64", "--peers", "gymnasium"]),
     "-seeds": ("seeds", []),
-    "-resets": ("resets", []),
+    "-resets": ("resets", ["lanes"]),
     "-to-gymnax": ("to_gymnax", ["lanes"]),
     "-wrappers": ("wrappers", []),
     "-returns": ("returns", []),

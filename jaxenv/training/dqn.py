@@ -239,7 +239,7 @@ def make_iteration(
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:
         sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
-    replay = data.Replay(config.buffer_size // config.num_envs, num_envs, sampling=sampling)
+    replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
 
     def optimizer(max_gradient_norm) -> optax.GradientTransformation:

@@ -235,7 +235,7 @@ def make_iteration(
     lanes = Lanes(config, mesh)
     num_envs, batch_size = lanes.share("num_envs"), lanes.share("batch_size")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
-    replay = data.Replay(config.buffer_size // config.num_envs, num_envs)
+    replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True)
     seen = data.TransformedReplay(replay, view.frozen())
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 

@@ -33,8 +33,9 @@ def check_template(owner: str, rows: Experience, num_envs: int) -> None:
 
 def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
     """Raises a ``ValueError`` if structure, shapes or dtypes differ from the buffer's, or there are too many rows."""
-    given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, buffer))
-    if tree.structure(rows) != tree.structure(buffer):
+    row = _ring.row_types(buffer)
+    given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, row))
+    if tree.structure(rows) != tree.structure(row):
         different = sorted(tree.path_name(path) for path in given.keys() ^ stored.keys())
         raise ValueError(
             f"{owner}: the rows have another structure than those in the buffer, "
@@ -42,7 +43,7 @@ def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes
         )
     num_rows = jnp.shape(rows.timestep.step_type)[0]
     for path, x in given.items():
-        name, shape = tree.path_name(path), (num_rows, num_lanes, *_ring.row_shape(stored[path]))
+        name, shape = tree.path_name(path), (num_rows, num_lanes, *stored[path].shape)
         if jnp.shape(x) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, got {jnp.shape(x)}")
         if jnp.result_type(x) != stored[path].dtype:

@@ -3,41 +3,100 @@
 Adding a row to every lane and reading a window of one lane favour opposite layouts. With the lanes innermost, a window
 of 64 rows touches 64 places in memory; with the rows innermost, a new row of 1024 lanes touches 1024. With pages, both
 touch few cache lines. Slot s of lane b is stored at ``[s // P, b, s % P]``.
+
+A leaf of the ring is an array, or `Bits`.
 """
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import _xla, tree
+
 PAGE = 16
 
 
-def empty(capacity: int, rows: Any) -> Any:
-    """Zeros ``[C / P, B, P, ...]`` for each leaf ``[T, B, ...]``; P is the greatest common divisor of C and 16."""
+@tree.struct
+class Bits:
+    """Rows of flags, each as the bits of ``ceil(n / 8)`` bytes in the order of ``jnp.packbits``.
+
+    Attributes:
+        bytes: uint8 ``[C / P, B, P, ceil(n / 8)]``.
+        shape: the shape of a row, of n elements.
+    """
+
+    bytes: jax.Array
+    shape: tuple[int, ...] = tree.static()
+
+    def pack(self, rows: jax.Array) -> jax.Array:
+        """Bool ``[T, B, *shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
+        # Not in the kernel that computes the flags, which takes up to ten times as long flag by flag.
+        return _xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
+
+    def unpack(self, rows: jax.Array) -> jax.Array:
+        """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *shape]``."""
+        flat = jnp.unpackbits(rows, axis=-1, count=math.prod(self.shape))
+        return flat.astype(bool).reshape(*rows.shape[:-1], *self.shape)
+
+
+def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
+    """Zeros ``[C / P, B, P, ...]`` for each leaf ``[T, B, ...]``; P is the greatest common divisor of C and 16.
+
+    With ``pack_bits`` leaves of several flags a row become `Bits`.
+    """
     page_size = math.gcd(capacity, PAGE)
-    return jax.tree.map(
-        lambda x: jnp.zeros((capacity // page_size, x.shape[1], page_size, *x.shape[2:]), x.dtype), rows
-    )
+
+    def empty_leaf(x):
+        num_envs, *shape = x.shape[1:]
+        pages, n = (capacity // page_size, num_envs, page_size), math.prod(shape)
+        if pack_bits and x.dtype == bool and n > 1:
+            return Bits(jnp.zeros((*pages, -(-n // 8)), jnp.uint8), tuple(shape))
+        return jnp.zeros((*pages, *shape), x.dtype)
+
+    return jax.tree.map(empty_leaf, rows)
 
 
-def row_shape(buffer: jax.Array) -> tuple[int, ...]:
-    """Shape of one row of one lane."""
-    return buffer.shape[3:]
+def row_types(ring: Any) -> Any:
+    """Shape and dtype of one row of one lane, for each leaf."""
+
+    def row_type(leaf):
+        if isinstance(leaf, Bits):
+            return jax.ShapeDtypeStruct(leaf.shape, bool)
+        return jax.ShapeDtypeStruct(leaf.shape[3:], leaf.dtype)
+
+    return _map(row_type, ring)
+
+
+def _map(function: Callable, ring: Any, *rows: Any) -> Any:
+    """``jax.tree.map`` over the leaves of a ring."""
+    return jax.tree.map(function, ring, *rows, is_leaf=lambda x: isinstance(x, Bits))
+
+
+def _write(write_buffer: Callable, ring: Any, rows: Any) -> Any:
+    """The ring with ``write_buffer(buffer, rows)`` in place of every buffer."""
+
+    def write_leaf(leaf, x):
+        if isinstance(leaf, Bits):
+            return dataclasses.replace(leaf, bytes=write_leaf(leaf.bytes, leaf.pack(jnp.asarray(x))))
+        return write_buffer(jnp.asarray(leaf), jnp.asarray(x))
+
+    return _map(write_leaf, ring, rows)
 
 
 def write(ring: Any, rows: Any, slot: jax.Array) -> Any:
     """Writes rows ``[T, B, ...]`` of all lanes to distinct slots ``[T]``."""
 
-    def write_leaf(buffer, x):
-        buffer, x = jnp.asarray(buffer), jnp.asarray(x)
+    def write_buffer(buffer, x):
         page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
         other = _write_row if x.shape[0] == 1 else _scatter
         return jax.lax.platform_dependent(buffer, x, page, offset, cpu=_write_one_by_one, default=other)
 
-    return jax.tree.map(write_leaf, ring, rows)
+    return _write(write_buffer, ring, rows)
 
 
 def _write_one_by_one(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:
@@ -61,20 +120,22 @@ def _scatter(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Ar
 def write_lanes(ring: Any, rows: Any, slot: jax.Array, env_id: jax.Array) -> Any:
     """Writes rows ``[T, K, ...]`` to slots ``[T, K]`` of lanes ``[K]``, all distinct; unknown lanes are dropped."""
 
-    def write_leaf(buffer, x):
-        buffer, x = jnp.asarray(buffer), jnp.asarray(x)
+    def write_buffer(buffer, x):
         page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
         lane = jnp.broadcast_to(env_id[None], slot.shape)
         return buffer.at[page, lane, offset].set(x, unique_indices=True, mode="drop")
 
-    return jax.tree.map(write_leaf, ring, rows)
+    return _write(write_buffer, ring, rows)
 
 
 def read(ring: Any, slot: jax.Array, env_id: jax.Array) -> Any:
     """Rows ``[*S, ...]`` in slots of lanes, int32 ``[*S]`` both and in range."""
 
-    def read_leaf(buffer):
+    def read_leaf(leaf):
+        if isinstance(leaf, Bits):
+            return leaf.unpack(read_leaf(leaf.bytes))
+        buffer = jnp.asarray(leaf)
         page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
-        return jnp.asarray(buffer).at[page, env_id, offset].get(mode="promise_in_bounds")
+        return buffer.at[page, env_id, offset].get(mode="promise_in_bounds")
 
-    return jax.tree.map(read_leaf, ring)
+    return _map(read_leaf, ring)

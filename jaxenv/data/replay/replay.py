@@ -42,6 +42,8 @@ class Replay:
         ignore_earliest: how many of the oldest rows of a lane never start a sampled window, because something that
             reads rows before the window (a frame stack) needs them.
         index_episodes: whether to store what `episode_begin` and `episode_end` need, 8 bytes per row.
+        pack_bits: whether to store bool arrays, such as the images of MinAtar and action masks, as bits: an eighth of
+            the memory. Rows are added and read as before.
         sampling: how windows are chosen: `UniformSampling` or `PrioritizedSampling`.
 
     Raises:
@@ -64,6 +66,7 @@ class Replay:
     aligned: bool = True
     ignore_earliest: int = 0
     index_episodes: bool = False
+    pack_bits: bool = False
     sampling: Sampling = UniformSampling()
 
     def __post_init__(self):
@@ -76,6 +79,7 @@ class Replay:
         check_bool("Replay", "aligned", self.aligned)
         check_integer("Replay", "ignore_earliest", self.ignore_earliest, 0, self.capacity - 1)
         check_bool("Replay", "index_episodes", self.index_episodes)
+        check_bool("Replay", "pack_bits", self.pack_bits)
         if not isinstance(self.sampling, Sampling):
             raise ValueError(
                 f"Replay: sampling must be UniformSampling(...) or PrioritizedSampling(...), got {self.sampling!r}"
@@ -103,7 +107,7 @@ class Replay:
             )
         zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
         state = ReplayState(
-            rows=_ring.empty(self.capacity, rows),
+            rows=_ring.empty(self.capacity, rows, self.pack_bits),
             position=zero,
             origin=jnp.zeros_like(zero),
             episodes=EpisodeIndex.empty(self.capacity, self.num_envs) if self.index_episodes else (),

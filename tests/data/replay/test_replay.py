@@ -17,6 +17,14 @@ from jaxenv.wrappers import AutoReset
 from tests.data.replay.blocks import LENGTHS, add, block, filled, init, played, sample
 
 
+def flagged(rows, generator):
+    """The rows with an image and a mask of random flags, and one flag per row."""
+    shapes = {"image": (3, 5, 2), "mask": (9,), "flag": ()}
+    lanes = rows.timestep.step_type.shape
+    flags = {name: generator.random((*lanes, *shape)) < 0.5 for name, shape in shapes.items()}
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=flags))
+
+
 @pytest.mark.parametrize("capacity", [5, 16])
 def test_an_aligned_buffer_holds_the_newest_rows_for_any_block_sizes(capacity):
     replay = Replay(capacity, 3)
@@ -161,9 +169,11 @@ def test_gather_all_returns_every_row_oldest_first(count):
 # --- loops, transformations, checkpoints ------------------------------------------------------------------------------
 
 
-def test_rows_are_written_in_place_in_a_loop_and_by_a_donated_call():
-    replay = Replay(1024, 8)
-    rows = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, block(0, 3, 8)))
+@pytest.mark.parametrize("pack_bits", [False, True])
+def test_rows_are_written_in_place_in_a_loop_and_by_a_donated_call(pack_bits):
+    replay = Replay(1024, 8, pack_bits=pack_bits)
+    rows = flagged(block(0, 3, 8), np.random.default_rng(0))
+    rows = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, rows))
     state = jax.eval_shape(lambda: replay.init(rows))
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state))
 
@@ -238,3 +248,59 @@ def test_an_image_is_stored_in_its_own_bytes():
     replay = Replay(1000, 2)
     state = jax.eval_shape(lambda: replay.init(rows))
     assert replay.bytes_per_row(state) == 84 * 84 + 4 * 4 + 8 / 2000
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_packed_flags_are_read_as_they_were_added(aligned):
+    generator = np.random.default_rng(0)
+    blocks = [flagged(block(first, count), generator) for first, count in ((0, 1), (1, 4), (5, 16), (21, 2))]
+
+    def run(replay, key):
+        state = replay.init(blocks[0])
+        for rows in blocks:
+            state = replay.add(state, rows)
+        return state, (
+            replay.sample(state, key, 5, 3),
+            replay.get(state, "timestep.env_info", np.array([[0, 1], [2, 2]]), np.array([[20, 22], [8, 9]])),
+            replay.get(state, "timestep.env_info.image", np.int32(1), np.int32(21)),
+        )
+
+    plain, packed = (Replay(16, 3, aligned=aligned, pack_bits=value) for value in (False, True))
+    run = jax.jit(run, static_argnums=0)
+    (stored, expected), (state, got) = (run(replay, jax.random.key(2)) for replay in (plain, packed))
+    whole = [replay.gather_all(x) for replay, x in ((plain, stored), (packed, state))]
+    for x, y in ((expected, got), whole):
+        assert jax.tree.structure(x) == jax.tree.structure(y)
+        jax.tree.map(np.testing.assert_array_equal, x, y)
+        assert all(a.dtype == b.dtype for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True))
+    image = np.concatenate([rows.timestep.env_info["image"] for rows in blocks])[-16:]
+    np.testing.assert_array_equal(whole[1].experience.timestep.env_info["image"], image.swapaxes(0, 1))
+    # 30 flags in 4 bytes and 9 in 2; a flag alone has its byte.
+    assert plain.bytes_per_row(stored) - packed.bytes_per_row(state) == (30 - 4) + (9 - 2)
+
+
+def test_packed_flags_are_stored_and_read_under_vmap():
+    replay = Replay(16, 3, pack_bits=True)
+    rows = [flagged(block(0, 16), np.random.default_rng(seed)) for seed in range(2)]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *rows)
+    state = jax.jit(jax.vmap(lambda rows: replay.add(replay.init(rows), rows)))(stacked)
+    assert state.batch_shape == (2,)
+    get = jax.vmap(lambda state: replay.get(state, "timestep.env_info.mask", np.int32(2), np.int32(7)))
+    np.testing.assert_array_equal(get(state), [x.timestep.env_info["mask"][7, 2] for x in rows])
+
+
+def test_packed_rows_that_do_not_fit_raise_with_their_own_shape():
+    replay, rows = Replay(16, 3, pack_bits=True), flagged(block(0, 2), np.random.default_rng(0))
+    state = replay.init(rows)
+    for image, message in (
+        (
+            np.zeros((2, 3, 5, 3, 2), bool),
+            r"env_info.image must have shape \(2, 3, 3, 5, 2\), got \(2, 3, 5, 3, 2\)",
+        ),
+        (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image must be bool, got uint8"),
+    ):
+        other = dataclasses.replace(
+            rows, timestep=dataclasses.replace(rows.timestep, env_info=rows.timestep.env_info | {"image": image})
+        )
+        with pytest.raises(ValueError, match=message):
+            replay.add(state, other)

@@ -22,6 +22,7 @@ from tests.data.replay.blocks import add, block, filled, init, sample
         (lambda: Replay(8, 3, ignore_earliest=8), "Replay: ignore_earliest must be at most 7, got 8"),
         (lambda: Replay(8, 3, aligned=1), "Replay: aligned must be True or False, got 1"),
         (lambda: Replay(8, 3, index_episodes=None), "Replay: index_episodes must be True or False, got None"),
+        (lambda: Replay(8, 3, pack_bits=8), "Replay: pack_bits must be True or False, got 8"),
         (lambda: Replay(8, 3, sampling=0.5), r"Replay: sampling must be UniformSampling\(...\) or .*, got 0\.5"),
         (lambda: UniformSampling(1.5, 1), r"UniformSampling: recent_fraction must be in \[0, 1\], got 1.5"),
         (lambda: UniformSampling("a", 1), r"UniformSampling: recent_fraction must be in \[0, 1\], got 'a'"),
