@@ -20,10 +20,14 @@ _OWN = {
 }
 
 
-def check_keywords(
+def engine_keywords(
     owner: str, num_envs: Any, limit: Any, autoreset: Any, clip_action: Any, mode: Any, further: Mapping[str, Any]
-) -> None:
-    """Raises a ``ValueError`` for options that an engine cannot follow; ``further`` holds all other keywords."""
+) -> dict[str, Any]:
+    """The keywords in ``further`` that are the engine's: all but options of ``make``, which may only be ``None``.
+
+    Raises:
+        ValueError: for an option that an engine cannot follow.
+    """
     check_integer(owner, "num_envs", num_envs, 1)
     check_choice(owner, "mode", mode, ("train", "eval"))
     check_bool(owner, "clip_action", clip_action)
@@ -31,10 +35,12 @@ def check_keywords(
         rule = "autoreset must be 'next_step', since the engine restarts lanes and does not keep the last observation"
         raise ValueError(f"{owner}: {rule} of another mode, got {autoreset!r}")
     for option in sorted(further.keys() & set(OPTIONS)):
-        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {further[option]!r}")
+        if further[option] is not None:
+            raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {further[option]!r}")
     if limit is not None and (not is_integer(limit) or limit < 0):
         rule = "max_episode_steps must be a number of steps for all lanes, 0 for none"
         raise ValueError(f"{owner}: {rule}, got {limit!r}")
+    return {name: value for name, value in further.items() if name not in OPTIONS}
 
 
 def stack_around(engine: Engine, wrappers: Any, clip_action: bool, mode: str) -> Environment:

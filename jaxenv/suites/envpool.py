@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jaxenv.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._envpool_engine import EnvPoolEngine, envpool
-from jaxenv.suites._host_stack import check_keywords, stack_around
+from jaxenv.suites._host_stack import engine_keywords, stack_around
 from jaxenv.suites._options import check_known
 from jaxenv.tree import Tree
 
@@ -74,7 +74,7 @@ def load(
     """
     owner = f"envpool:{name}"
     check_known("envpool", name, envpool().list_all_envs())
-    check_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
+    kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
     for option in sorted(kwargs.keys() & _OWN.keys()):
         raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
     limit = {} if max_episode_steps is None else {"max_episode_steps": int(max_episode_steps) or _NO_LIMIT}

@@ -15,7 +15,7 @@ from jaxenv._checks import check_choice, is_real
 from jaxenv.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
-from jaxenv.suites._host_stack import check_keywords, stack_around
+from jaxenv.suites._host_stack import engine_keywords, stack_around
 from jaxenv.suites._options import check_known, reporting
 from jaxenv.tree import Tree
 
@@ -92,7 +92,7 @@ def load(
     """
     owner = f"gymnasium:{name}"
     spec = _spec(name)
-    check_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
+    kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
     check_choice(owner, "vectorization", vectorization, ("async", "sync", "native"))
     check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
     if not (is_real(timeout) and 0 < timeout < math.inf):

@@ -217,6 +217,10 @@ def test_wrong_arguments_are_refused(load, name, kwargs, message):
         load(name, **kwargs)
 
 
+def test_options_of_make_may_be_given_their_defaults(load):
+    assert load("CartPole-v1", reset_strategy=None, fixed_reset_key=None).action_spec().num_values == 2
+
+
 def test_ids_are_listed_without_making_an_environment():
     assert {"CartPole-v1", "Pong-v5", "HalfCheetah-v5"} <= set(suite.ids())
     action, limit = suite.action_and_limit("CartPole-v1")

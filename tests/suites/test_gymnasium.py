@@ -358,6 +358,10 @@ def test_wrong_arguments_are_refused(load, name, kwargs, message):
         load(name, **kwargs)
 
 
+def test_options_of_make_may_be_given_their_defaults(load):
+    assert load("CartPole-v1", reset_strategy=None, fixed_reset_key=None).action_spec().num_values == 2
+
+
 def test_ids_are_listed_with_their_actions_where_these_can_be_known():
     assert {"CartPole-v1", "HostCounter-v0"} <= set(suite.ids())
     assert suite.action_and_limit("CartPole-v1") == (jaxenv.specs.Bounded((), np.int32, 0, 1), 500)
