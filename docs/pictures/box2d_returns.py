@@ -31,7 +31,7 @@ def main() -> None:
         axis.set_title(f"LunarLander-v3, {variant}: distance {distance:.3f}, p = {p:.2f}", fontsize=10)
         axis.set_xlabel("return")
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("share of the episodes")
+    axes[0].set_ylabel("fraction of the episodes")
     axes[0].legend()
     figure.savefig(PATH, dpi=100)
 

@@ -27,21 +27,21 @@ class Bits:
 
     Attributes:
         bytes: uint8 ``[C / P, B, P, ceil(n / 8)]``.
-        shape: the shape of a row, of n elements.
+        row_shape: the shape of a row, of n elements.
     """
 
     bytes: jax.Array
-    shape: tuple[int, ...] = tree.static()
+    row_shape: tuple[int, ...] = tree.static()
 
     def pack(self, rows: jax.Array) -> jax.Array:
-        """Bool ``[T, B, *shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
+        """Bool ``[T, B, *row_shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
         # Not in the kernel that computes the flags, which takes up to ten times as long flag by flag.
         return _xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
 
     def unpack(self, rows: jax.Array) -> jax.Array:
-        """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *shape]``."""
-        flat = jnp.unpackbits(rows, axis=-1, count=math.prod(self.shape))
-        return flat.astype(bool).reshape(*rows.shape[:-1], *self.shape)
+        """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *row_shape]``."""
+        flat = jnp.unpackbits(rows, axis=-1, count=math.prod(self.row_shape))
+        return flat.astype(bool).reshape(*rows.shape[:-1], *self.row_shape)
 
 
 def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
@@ -66,7 +66,7 @@ def row_types(ring: Any) -> Any:
 
     def row_type(leaf):
         if isinstance(leaf, Bits):
-            return jax.ShapeDtypeStruct(leaf.shape, bool)
+            return jax.ShapeDtypeStruct(leaf.row_shape, bool)
         return jax.ShapeDtypeStruct(leaf.shape[3:], leaf.dtype)
 
     return _map(row_type, ring)

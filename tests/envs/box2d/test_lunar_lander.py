@@ -22,18 +22,18 @@ IDS = {False: "LunarLander-v3", True: "LunarLanderContinuous-v3"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "num", "steps", "share"),
+    ("kind", "num", "steps", "fraction"),
     [("random", 60, 200, 0.95), ("heuristic", 30, 320, 0.7), ("heuristic continuous", 30, 250, 0.7)],
 )
-def test_replayed_episodes_equal_gymnasiums(kind, num, steps, share):
+def test_replayed_episodes_equal_gymnasiums(kind, num, steps, fraction):
     theirs = episodes.load(kind)
     seeds = np.flatnonzero(theirs["length"] < steps)[:num]
     ours = episodes.replay(episodes.environment(kind), seeds, kind.split()[0], steps, QUICK)
     theirs = {name: x[seeds] for name, x in theirs.items()}
     # The physics is chaotic on the ground: Gymnasium's own episodes differ if they start 1e-6 apart.
     same = ours["length"] == theirs["length"]
-    assert same.mean() >= share
-    assert np.mean(np.abs(ours["return"] - theirs["return"]) < 1) >= share
+    assert same.mean() >= fraction
+    assert np.mean(np.abs(ours["return"] - theirs["return"]) < 1) >= fraction
     for outcome in ("lost", "asleep"):
         assert np.mean(ours[outcome] == theirs[outcome]) >= 0.9
     close = same & (np.abs(ours["return"] - theirs["return"]) < 1)
