@@ -27,21 +27,33 @@ DEFAULT_ROWS = (
     ("SpaceInvaders-MinAtar", 64),
     ("Asterix-MinAtar", 64),
 )
+_EVALUATIONS = 10  # the return is that of the last tenth of a run
 _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
 # The settings of purejaxrl's ppo.py.
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
 _SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
 _SHARED |= {"clip_value": True}  # it has no switch there
+_MINATAR = {"sticky_action_prob": 0.0, "max_episode_steps": 1000}  # the rules of gymnax
+
+
+def whole_updates(num_envs: int, total_steps: int) -> int:
+    """Rounds down to steps that are the same number of updates on both sides.
+
+    Ours runs equally many before each evaluation, at least one.
+    """
+    rows = num_envs * _SHARED["num_steps"] * _EVALUATIONS
+    return max(total_steps // rows, 1) * rows
 
 
 def ours(id: str, num_envs: int, total_steps: int) -> Callable:
     """This library's PPO as a function of a key that returns the mean return of its last training episodes."""
     config = ppo.Config(
         env_id=id,
+        env_options=_MINATAR if id.endswith("-MinAtar") else {},
         num_envs=num_envs,
         total_steps=total_steps,
         torso="mlp",
-        num_evaluations=10,
+        num_evaluations=_EVALUATIONS,
         num_eval_episodes=1,
         max_eval_steps=1,  # purejaxrl does not evaluate
         **_SHARED,
@@ -118,6 +130,7 @@ def _module(name: str) -> types.ModuleType:
 
 def compare(id: str, num_envs: int, total_steps: int, repeats: int) -> dict[str, Any]:
     """Runs both sides of one row, interleaved, and returns a row of the result file."""
+    total_steps = whole_updates(num_envs, total_steps)
     runs: dict[str, Callable] = {}
     compiling, notes = {}, []
     for name, make, key in (("jaxenv", ours, jax.random.key), ("purejaxrl", theirs, jax.random.PRNGKey)):
@@ -170,7 +183,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("ppo", __doc__)
     parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="environments (default: five rows)")
-    parser.add_sizes(num_envs=[64], num_steps=400_000, repeats=3, steps="environment steps of a run, over all lanes")
+    parser.add_sizes(
+        num_envs=[64],
+        num_steps=400_000,
+        repeats=3,
+        steps="environment steps of a run, over all lanes, rounded down to whole updates",
+    )
     return parser.parse_args(arguments)
 
 

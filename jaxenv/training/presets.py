@@ -126,7 +126,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "normalize_advantage": False,
             "num_evaluations": 6,
         },
-        "MiniGrid-DoorKey-8x8-v0": _MINIGRID | {"total_steps": 1_500_000},
+        # The policy keeps trying actions until it finds the key, the door and the goal in one episode.
+        "MiniGrid-DoorKey-8x8-v0": _MINIGRID | {"total_steps": 1_500_000, "entropy_cost": 0.04},
         "MiniGrid-FourRooms-v0": _MINIGRID | {"recurrent": 64, "total_steps": 5_000_000},
         "UmbrellaChain-bsuite": {
             "env_options": {"chain_length": 20, "n_distractor": 20},

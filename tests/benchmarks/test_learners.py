@@ -16,7 +16,8 @@ SMALL = {"total_steps": 512, "num_envs": 4, "num_steps": 32, "num_evaluations": 
 def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
     pytest.importorskip("distrax")
     pytest.importorskip("brax")
-    row = ppo.compare("CartPole-v1", 4, 5120, 1)
+    row = ppo.compare("CartPole-v1", 4, 7000, 1)  # 10 updates on both sides, where purejaxrl's would be 13 of 7000
+    assert row["total_steps"] == ppo.whole_updates(4, 5120) == ppo.whole_updates(4, 1) == 5120
     assert row["contestants"].keys() == {"jaxenv", "purejaxrl"}
     for side in row["contestants"].values():
         assert side["steps_per_second"] == pytest.approx(5120 / side["seconds"][0])
