@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import command, measure
+from benchmarks import command, measure, training
 from benchmarks.peers import Unavailable
 from jaxenv._library import default_types
 from jaxenv.training import ppo
@@ -33,7 +33,6 @@ _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
 _SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
 _SHARED |= {"clip_value": True}  # it has no switch there
-_MINATAR = {"sticky_action_prob": 0.0, "max_episode_steps": 1000}  # the rules of gymnax
 
 
 def whole_updates(num_envs: int, total_steps: int) -> int:
@@ -49,7 +48,7 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
     """This library's PPO as a function of a key that returns the mean return of its last training episodes."""
     config = ppo.Config(
         env_id=id,
-        env_options=_MINATAR if id.endswith("-MinAtar") else {},
+        env_options=_rules_of_gymnax(id),
         num_envs=num_envs,
         total_steps=total_steps,
         torso="mlp",
@@ -60,6 +59,12 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
     )
     train = ppo.make_train(config)
     return lambda key: train(key)[1].train["return_mean"].value[-1]
+
+
+def _rules_of_gymnax(id: str) -> dict[str, Any]:
+    """The options with which a game of MinAtar has gymnax's rules; none for other ids."""
+    published = training.PUBLISHED.get((id, "ppo"), ())
+    return next((table.options for table in published if table.source == "gymnax-blines" and table.options), {})
 
 
 def theirs(id: str, num_envs: int, total_steps: int) -> Callable:

@@ -52,7 +52,7 @@ def commands(
         num_envs: Numbers of lanes, for the parts that compare several.
         repeats: Timed runs of each side.
         ids: Ids for the parts that run the whole catalogue. Such a part is left out if it would have none.
-        num_steps: Steps of each lane, for the parts that run whole episodes by default; at most this number for Box2D.
+        num_steps: Steps of each lane, for the parts that run whole episodes by default. Box2D runs at most 64.
     """
     box2d, others = [id for id in ids if id in _BOX2D], [id for id in ids if id not in _BOX2D]
     lines = []

@@ -1,5 +1,6 @@
 """Blocks of rows that identify themselves, and buffers filled with them."""
 
+import dataclasses
 import functools
 
 import jax
@@ -36,6 +37,14 @@ def block(first, count, lanes=3, step_type=None):
         env_id=np.broadcast_to(lanes, number.shape).astype(np.int32),
     )
     return Experience(timestep, (number % 7).astype(np.int32))
+
+
+def flagged(rows, generator):
+    """The rows with an image and a mask of random flags, and one flag per row."""
+    shapes = {"image": (3, 5, 2), "mask": (9,), "flag": ()}
+    lanes = rows.timestep.step_type.shape
+    flags = {name: generator.random((*lanes, *shape)) < 0.5 for name, shape in shapes.items()}
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=flags))
 
 
 init = jax.jit(Replay.init, static_argnums=0)

@@ -14,15 +14,7 @@ from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
 from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
-from tests.data.replay.blocks import LENGTHS, add, block, filled, init, played, sample
-
-
-def flagged(rows, generator):
-    """The rows with an image and a mask of random flags, and one flag per row."""
-    shapes = {"image": (3, 5, 2), "mask": (9,), "flag": ()}
-    lanes = rows.timestep.step_type.shape
-    flags = {name: generator.random((*lanes, *shape)) < 0.5 for name, shape in shapes.items()}
-    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=flags))
+from tests.data.replay.blocks import LENGTHS, add, block, filled, flagged, init, played, sample
 
 
 @pytest.mark.parametrize("capacity", [5, 16])
@@ -287,20 +279,3 @@ def test_packed_flags_are_stored_and_read_under_vmap():
     assert state.batch_shape == (2,)
     get = jax.vmap(lambda state: replay.get(state, "timestep.env_info.mask", np.int32(2), np.int32(7)))
     np.testing.assert_array_equal(get(state), [x.timestep.env_info["mask"][7, 2] for x in rows])
-
-
-def test_packed_rows_that_do_not_fit_raise_with_their_own_shape():
-    replay, rows = Replay(16, 3, pack_bits=True), flagged(block(0, 2), np.random.default_rng(0))
-    state = replay.init(rows)
-    for image, message in (
-        (
-            np.zeros((2, 3, 5, 3, 2), bool),
-            r"env_info.image must have shape \(2, 3, 3, 5, 2\), got \(2, 3, 5, 3, 2\)",
-        ),
-        (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image must be bool, got uint8"),
-    ):
-        other = dataclasses.replace(
-            rows, timestep=dataclasses.replace(rows.timestep, env_info=rows.timestep.env_info | {"image": image})
-        )
-        with pytest.raises(ValueError, match=message):
-            replay.add(state, other)

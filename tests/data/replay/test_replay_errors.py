@@ -9,7 +9,7 @@ import pytest
 
 from jaxenv import data
 from jaxenv.data import PrioritizedSampling, Replay, UniformSampling
-from tests.data.replay.blocks import add, block, filled, init, sample
+from tests.data.replay.blocks import add, block, filled, flagged, init, sample
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,20 @@ def test_rows_that_do_not_fit_raise_while_tracing(rows, message):
     state = jax.eval_shape(lambda: replay.init(ROWS))
     with pytest.raises(ValueError, match=message):
         jax.eval_shape(replay.add, state, rows)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros((2, 3, 5, 3, 2), bool), r"env_info.image must have shape \(2, 3, 3, 5, 2\), got \(2, 3, 5, 3, 2\)"),
+        (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image must be bool, got uint8"),
+    ],
+)
+def test_packed_rows_that_do_not_fit_raise_with_their_own_shape(image, message):
+    replay, rows = Replay(16, 3, pack_bits=True), flagged(ROWS, np.random.default_rng(0))
+    state = replay.init(rows)
+    with pytest.raises(ValueError, match=message):
+        replay.add(state, without(rows, env_info=rows.timestep.env_info | {"image": image}))
 
 
 def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
