@@ -83,11 +83,12 @@ def test_gymnasium_rows_that_start_an_episode_are_not_counted_as_steps(run):
 def test_box2d_runs_in_worker_processes_which_are_closed(run, monkeypatch):
     # CartPole stands in for Box2D, which may not be installed.
     gymnasium = pytest.importorskip("gymnasium")
+    cart_pole = pytest.importorskip("gymnasium.envs.classic_control").CartPoleEnv
     closed = []
 
     def make_vec(id, num_envs, vectorization_mode):
         assert (id, num_envs, vectorization_mode) == ("CartPole-v1", peers.ASYNC_WORKERS, "async")
-        envs = gymnasium.vector.SyncVectorEnv([gymnasium.envs.classic_control.CartPoleEnv] * num_envs)
+        envs = gymnasium.vector.SyncVectorEnv([cart_pole] * num_envs)
         monkeypatch.setattr(envs, "close_extras", lambda **_: closed.append(True))
         return envs
 
