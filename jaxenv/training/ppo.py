@@ -53,7 +53,7 @@ class Config(RunConfig):
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             that makes large steps of the noise in a minibatch without any.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
-        recurrent: width of a GRU between the torso and the hidden layers, 0 for none.
+        recurrent: width of a GRU between the torso and the hidden layers, which read its input as well; 0 for none.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
     """
 
@@ -425,8 +425,9 @@ class ActorCritic(nn.Module):
     """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
     Actor and critic are two networks of their own. They share the convolutions that turn an image into features and,
-    with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. The last
-    ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
+    with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see
+    the GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The
+    last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
     """
 
     num_outputs: int
@@ -441,7 +442,9 @@ class ActorCritic(nn.Module):
         activation = getattr(nn, self.activation)
         x = Torso(self.reader)(observation)
         if self.recurrent:
-            memory, x = GRU(self.recurrent)(memory, activation(dense(self.recurrent)(x)), starts)
+            x = activation(dense(self.recurrent)(x))
+            memory, remembered = GRU(self.recurrent)(memory, x, starts)
+            x = jnp.concatenate([x, remembered], axis=-1)
         inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
         values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
