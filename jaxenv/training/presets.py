@@ -155,7 +155,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         | _LOW_LAMBDA
         | {"total_steps": 20_000_000, "learning_rate": 1.2e-3, "entropy_cost": 0.028},
         "Freeway-MinAtar": _MINATAR | _LOW_LAMBDA,
-        "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 4_000_000},
+        "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS,
         # Air lasts 200 steps, and a discount of 0.99 leaves 0.13 of what is lost at the end of it.
         "Seaquest-MinAtar": _MINATAR | _LOW_LAMBDA | {"gamma": 0.995},
     },
