@@ -206,6 +206,18 @@ def test_the_loss_replays_the_memory_of_the_rollout_with_its_restarts(masked, mo
         assert curve.losses.kl.item() > 1e-3
 
 
+def test_actor_and_critic_read_a_row_itself_next_to_what_the_memory_keeps_of_it():
+    _, network, read, _ = ppo._model(CHAIN, jaxenv.make(CHAIN.env_id, num_envs=2))
+    row = jnp.stack([jnp.zeros(3), jnp.arange(1.0, 4.0)])[None]  # [1, B, n]
+    starts = jnp.zeros((1, 2), bool)
+    params = network.init(jax.random.key(0), (row,), network.start(2), starts)
+    params["params"]["GRU_0"] = jax.tree.map(jnp.zeros_like, params["params"]["GRU_0"])  # a memory that stays empty
+    inputs, values, memory = network.apply(params, (row,), network.start(2), starts)
+    np.testing.assert_array_equal(memory, 0)
+    assert (inputs[0, 0] != inputs[0, 1]).any()
+    assert values[0, 0] != values[0, 1]
+
+
 @pytest.mark.thorough
 def test_a_policy_with_memory_solves_a_task_in_which_the_last_row_does_not_tell_the_right_action():
     config = dataclasses.replace(CHAIN, total_steps=131_072, learning_rate=5e-3, gamma=0.98)
