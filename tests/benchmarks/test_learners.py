@@ -28,6 +28,15 @@ def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
     assert missing["notes"][0].startswith("purejaxrl: ")
 
 
+def test_ppo_plays_minatar_by_the_rules_of_gymnax_where_it_is_compared_with_gymnax(monkeypatch):
+    configs = []
+    monkeypatch.setattr(ppo.ppo, "make_train", configs.append)
+    for id in ("Breakout-MinAtar", "CartPole-v1"):
+        ppo.ours(id, 4, 5120)
+    rules = {"sticky_action_prob": 0.0, "max_episode_steps": 1000}
+    assert [dict(config.env_options) for config in configs] == [rules, {}]
+
+
 def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "RESULTS", tmp_path / "results")
     monkeypatch.setitem(presets.PRESETS, "ppo", {"CartPole-v1": SMALL})
