@@ -175,6 +175,8 @@ def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str
     """Return, interval, wall time, published value and how many seeds reach it."""
     low, high = _interval(final)
     digits = 2 if abs(final.mean()) < 10 else 1
+    if known is not None:  # at least those of the value that it is compared with
+        digits = max(digits, len(f"{known.value:g}".partition(".")[2]))
     interval = f"{low:.{digits}f} to {high:.{digits}f}"
     if known is None:
         return [f"{final.mean():.{digits}f}", interval, seconds, "-", "-"]

@@ -91,13 +91,14 @@ def add_assignments(command: Parser, option: str, help: str) -> None:
 
 
 def load_policy(folder: str | os.PathLike, seed: int | None = None) -> Trained:
-    """The policy of a run's folder, or for ``baseline:ID`` the one that ships with the library."""
-    prefix, _, env_id = str(folder).partition(":")
+    """The policy of a run's folder, or one that ships with the library: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
+    prefix, _, name = str(folder).partition(":")
     if prefix != "baseline":
         return training.load(folder, seed)
     if seed is not None:
         raise ValueError(f"{folder} is one policy: leave out --policy-seed")
-    return training.baseline(env_id)
+    env_id, _, algorithm = name.partition(":")
+    return training.baseline(env_id, algorithm or None)
 
 
 def add_time_limit(command: Parser) -> None:

@@ -48,7 +48,10 @@ def add(commands) -> None:
         formatter_class=Help,
     )
     command.add_argument(
-        "folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`, or baseline:ID"
+        "folder",
+        metavar="DIR",
+        type=pathlib.Path,
+        help="the folder of a run of `jaxenv train`, or baseline:ID[:LEARNER]",
     )
     command.add_argument("--episodes", metavar="N", type=integer(1), default=100, help="number of episodes")
     which = command.add_mutually_exclusive_group()
@@ -83,10 +86,9 @@ def run(args: argparse.Namespace) -> None:
             return episodes.summary(jax.random.fold_in(key, 1))
 
         if not args.json:
+            of = ", ".join([first.config.env_id, *(f"{name}={value}" for name, value in settings.items())])
             how = "exploring" if explore else "without exploration"
-            print(
-                f"{first.config.env_id}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}"
-            )
+            print(f"{of}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}")
         for trained in _chosen(first, args.seeds == "all"):
             summary = evaluate(env, trained.make_memory(args.episodes), jax.random.key(args.seed))
             found.append({"seed": trained.seed, **to_host(summary)})

@@ -34,7 +34,10 @@ def add(commands) -> None:
     )
     command.add_argument("id", metavar="ID", nargs="?", help="an environment from `jaxenv list`; with --run, that one")
     command.add_argument(
-        "--run", metavar="DIR", dest="folder", help="show the policy of a run of `jaxenv train`, or of baseline:ID"
+        "--run",
+        metavar="DIR",
+        dest="folder",
+        help="show the policy of a run of `jaxenv train`, or of baseline:ID[:LEARNER]",
     )
     add_policy(command)
     command.add_argument("--out", metavar="FILE", default="rollout.gif", help="the file: .gif, .mp4 or .png")

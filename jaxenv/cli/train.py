@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> None:
         # The registered threshold is that of the environment with its default params.
         registered = ":" not in args.id and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
+        resumed = _resumed(folder) if args.resume else ""
         runs = seeds.train(
             config,
             args.seeds,
@@ -136,13 +137,12 @@ def run(args: argparse.Namespace) -> None:
         )
         with (
             contextlib.ExitStack() as stack,
-            stops_at_once(functools.partial(_stopped, seeds.can_resume(config))),
+            stops_at_once(functools.partial(_stopped, folder, seeds.can_resume(config))),
             progress(config.num_evaluations, "evaluations") as advance,
         ):
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
-                num_steps = config.num_updates * config.rows_per_update
-                print(f"{algorithm} with {origin}, {num_steps:,} steps", flush=True)
+                print(f"{algorithm} with {origin}, {config.num_rows:,} steps{resumed}", flush=True)
                 writers.append(Table(None))
             for progressed, seconds in _timed(runs):
                 count = int(progressed.iterations) - len(curve) // args.seeds
@@ -197,7 +197,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
         hint = did_you_mean(unknown[0], settings, otherwise=every)
-        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}")
+        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets those of the environment")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
     if args.total_steps is not None:
@@ -260,8 +260,16 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
         before = time.perf_counter()
 
 
-def _stopped(can_resume: bool) -> str:
+def _resumed(folder: pathlib.Path) -> str:
+    """Where a run with ``--resume`` starts."""
+    newest = _checkpoints.newest(folder)
+    return f", from the start: {folder} holds no checkpoint" if newest is None else f", resumed from {newest}"
+
+
+def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
     """What a run says when a signal ends it."""
+    if _checkpoints.newest(folder) is None:
+        return "jaxenv train: stopped before the first checkpoint"
     if not can_resume:
         return "jaxenv train: stopped; the folder keeps the policy of the last checkpoint"
     command = shlex.join(["jaxenv", *sys.argv[1:]])

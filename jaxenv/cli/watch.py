@@ -42,7 +42,10 @@ def add(commands) -> None:
         formatter_class=Help,
     )
     command.add_argument(
-        "folder", metavar="DIR", type=pathlib.Path, help="the folder of a run of `jaxenv train`, or baseline:ID"
+        "folder",
+        metavar="DIR",
+        type=pathlib.Path,
+        help="the folder of a run of `jaxenv train`, or baseline:ID[:LEARNER]",
     )
     add_policy(command)
     add_lanes(command, 1, "number of lanes, side by side as far as they fit")

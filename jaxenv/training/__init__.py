@@ -1,11 +1,21 @@
 """Learners, each in one readable file: ``from jaxenv.training import ppo``. `load` reads what they have learned.
 
-They need the extra ``training`` (flax, optax), which is why nothing here imports them.
+They need the extra ``training`` (flax, optax), so each is imported where it is first used.
 """
 
+import importlib
+from typing import Any
+
+from jaxenv.training import _algorithms
 from jaxenv.training.baselines import Baseline as Baseline
 from jaxenv.training.baselines import baseline as baseline
 from jaxenv.training.baselines import baseline_ids as baseline_ids
 from jaxenv.training.presets import preset as preset
 from jaxenv.training.trained import Trained as Trained
 from jaxenv.training.trained import load as load
+
+
+def __getattr__(name: str) -> Any:
+    if name in _algorithms.MODULES or name == "seeds":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -64,7 +64,7 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
     hint = did_you_mean(env_id, sorted({other for other, _ in known} - {env_id}))
     by = f" by {algorithm!r}" if algorithm is not None else ""
     listed = ", ".join(f"{other} ({name})" for other, name in known)
-    raise ValueError(f"baseline: there is none{by} for {env_id!r}{f', {hint}' if hint else ''}; there are {listed}")
+    raise ValueError(f"baseline: there is none{by} for {env_id!r}{f', {hint}' if hint else ';'} there are {listed}")
 
 
 def write(env_id: str, found: Baseline) -> None:

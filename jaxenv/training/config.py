@@ -118,6 +118,11 @@ class RunConfig:
         """Updates of a run, equally many before each evaluation."""
         return self.total_steps // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all lanes together in a whole run: ``total_steps``, rounded down to whole updates per evaluation."""
+        return self.num_updates * self.rows_per_update
+
     def arrays(self, given: dict[str, Any] | None = None) -> dict[str, jax.Array]:
         """The hyperparameters as float32 ``()``, for a learner to carry.
 

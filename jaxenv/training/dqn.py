@@ -113,6 +113,10 @@ class Config(RunConfig):
         left = max(self.total_steps - self.num_envs * self.warmup_rows, 0)
         return left // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
 
+    @property
+    def num_rows(self) -> int:
+        return self.num_envs * self.warmup_rows + super().num_rows
+
     def check(self) -> None:
         check_choice("dqn.Config", "loss", self.loss, ("huber", "squared"))
         least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
@@ -390,6 +394,9 @@ def make_policy(
     Returns:
         ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights and statistics. A function
         that was compiled with the memory of one learner runs with that of any other without recompiling.
+
+    Raises:
+        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
@@ -400,7 +407,9 @@ def make_policy(
         action = _epsilon_greedy(q_values(weights.value, observation), mask, epsilon, stream)
         return rollout.PolicyStep(pi.to_action(action), memory=weights)
 
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    _, timestep = env.start_shapes()
+    weights = jax.eval_shape(lambda row: network.init(jax.random.key(0), see(row).observation[0]), timestep)
+    evaluation.check_learned("dqn", config, env, weights, params, statistics)
     return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, tree.Shared(params), state=statistics)
 
 
@@ -460,8 +469,8 @@ def _model(config: Config, env: Environment) -> tuple[distributions.Categorical,
     pi = distributions.of_spec("dqn", spec)
     if not isinstance(pi, distributions.Categorical):
         raise ValueError(
-            f"dqn: the action must be one integer, got {spec}: DiscretizeAction(flatten=True) makes one of bounded "
-            "floats, and ppo learns arrays of actions"
+            f"dqn: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
+            "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
         )
     read = Reader.of("dqn", env.observation_spec(), config.torso)
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxenv import _export, rollout
+from jaxenv import _export, rollout, tree
+from jaxenv._structure import mismatch
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
 from jaxenv.training.config import RunConfig
@@ -50,8 +51,11 @@ def environments(
         eval_env: a stack whose number of lanes divides ``config.num_eval_episodes``.
 
     Raises:
-        ValueError: if one of the two is missing, or they do not fit the settings or each other.
+        ValueError: if the config is not that of a learner, if one of the two is missing, or if they do not fit the
+            settings or each other.
     """
+    if not isinstance(config, RunConfig):
+        raise ValueError(f"{name}: config must be {name}.Config(...), got {config!r}")
     if env is None and eval_env is None:
         env = config.make_env(config.num_envs)
         eval_env = config.make_env(config.num_eval_episodes, "eval")
@@ -71,6 +75,34 @@ def environments(
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
             raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
     return env, eval_env
+
+
+def check_learned(name: str, config: RunConfig, env: Environment, expected: Any, params: Any, statistics: Any) -> None:
+    """Raises a ``ValueError`` unless weights and statistics are those of one seed, for the observations of ``env``.
+
+    Args:
+        name: the name of the learner, for errors.
+        config: the settings of the run.
+        env: the stack to act in.
+        expected: the shapes of the weights.
+        params: the weights.
+        statistics: the statistics of the observations, ``()`` for none.
+    """
+    if config.normalize_observation and isinstance(statistics, tuple):
+        raise ValueError(f"{name}: the config normalises observations: pass statistics=learner.statistics")
+    if (difference := mismatch(expected, params, "params")) is not None:
+        raise ValueError(f"{name}: {difference}")
+    for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
+        if given.shape != leaf.shape:
+            if given.shape[1:] == leaf.shape:
+                raise ValueError(
+                    f"{name}: params are the weights of {given.shape[0]} seeds: choose one of params and statistics, "
+                    "for example by jax.tree.map(lambda x: x[0], learner.params)"
+                )
+            raise ValueError(
+                f"{name}: params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config, got "
+                f"{given.shape}: config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
+            )
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:

@@ -387,6 +387,9 @@ def make_policy(
         ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights, statistics and, for the
         lanes of ``env``, the memory of the GRU. A function that was compiled with the memory of one learner runs with
         that of any other without recompiling.
+
+    Raises:
+        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
     pi, network, read, legal = _model(config, env)
 
@@ -397,8 +400,12 @@ def make_policy(
         action = pi.to_action(pi.sample(inputs, stream) if explore else pi.mode(inputs))
         return rollout.PolicyStep(action, memory=(weights, memory))
 
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
-    start = (tree.Shared(params), network.start(env.num_envs))
+    _, timestep = env.start_shapes()
+    memory = network.start(env.num_envs)
+    init = functools.partial(network.init, jax.random.key(0))
+    weights = jax.eval_shape(lambda observation: init(*_one_row(read(observation), memory)), timestep.observation)
+    evaluation.check_learned("ppo", config, env, weights, params, statistics)
+    start = (tree.Shared(params), memory)
     return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
 
 

@@ -92,6 +92,10 @@ class Config(RunConfig):
         learning = self.total_steps - self.num_warmups * self.rows_per_update
         return max(learning, 0) // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
 
+    @property
+    def num_rows(self) -> int:
+        return self.num_warmups * self.rows_per_update + super().num_rows
+
     def check(self) -> None:
         if self.target_entropy is not None:
             check_real("sac.Config", "target_entropy", self.target_entropy, -np.inf)
@@ -420,6 +424,9 @@ def make_policy(
         ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights, statistics and the noise
         of exploration. A function that was compiled with the memory of one learner runs with that of any other without
         recompiling.
+
+    Raises:
+        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
     pi, actor, _, read = _model(config, env)
 
@@ -430,7 +437,9 @@ def make_policy(
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
 
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    _, timestep = env.start_shapes()
+    weights = jax.eval_shape(lambda x: actor.init(jax.random.key(0), read(x)), timestep.observation)
+    evaluation.check_learned("sac", config, env, weights, params.actor, statistics)
     start = tree.Shared(params.actor), jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
     return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
 
@@ -495,7 +504,8 @@ def _model(config: Config, env: Environment) -> tuple[TanhNormal, Actor, Any, Re
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete
     if not (continuous and np.isfinite([spec.minimum, spec.maximum]).all()):
-        raise ValueError(f"sac: the action must be one array of floats with finite bounds, got {spec}")
+        rule = "the action must be one array of floats with finite bounds"
+        raise ValueError(f"sac: {rule}, got {spec}: ppo learns other actions")
     pi = TanhNormal(spec)
     read = Reader.of("sac", env.observation_spec(), config.torso)
     return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read, config.layer_norm), read

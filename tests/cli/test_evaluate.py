@@ -74,6 +74,10 @@ def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_s
     title, names, line = capsys.readouterr().out.splitlines()
     assert title == "Catch-bsuite, ppo after 256 steps: 8 episodes, exploring"
     assert names.split("  ")[0].strip() == "seed"
+    options = ["--episodes", "8", "--max-episode-steps", "3"]
+    assert cli.main(["eval", str(folder), *options]) == 0
+    title = capsys.readouterr().out.splitlines()[0]
+    assert title.startswith("Catch-bsuite, max_episode_steps=3, ppo after 256 steps: ")
     seed, mean = line.split()[:2]
     assert seed == "1"
     assert float(mean) == pytest.approx(expected(folder, 1, explore=True)[0], abs=1e-4)

@@ -122,6 +122,18 @@ def test_a_run_prints_its_learner_and_a_line_per_evaluation(capsys, tmp_path):
     assert out[6].startswith("2 seeds in ")
 
 
+def test_a_resumed_run_says_where_it_starts(capsys, tmp_path):
+    next(seeds.train(drift.Config(), 1, folder=tmp_path / "run"))
+    (tmp_path / "empty").mkdir()
+    starts = {
+        tmp_path / "run": f", resumed from {tmp_path}/run/checkpoint.npz",
+        tmp_path / "empty": f", from the start: {tmp_path}/empty holds no checkpoint",
+    }
+    for folder, where in starts.items():
+        assert cli.main(run(folder, "--resume")) == 0
+        assert capsys.readouterr().out.splitlines()[0] == f"drift with its default settings, 400 steps{where}"
+
+
 def test_json_has_the_config_and_the_curve(capsys, tmp_path):
     found = printed_json(capsys, *run(tmp_path, "--seeds", "2"))
     assert (found["algorithm"], found["config"]["total_steps"], found["folder"]) == ("drift", 400, str(tmp_path))
@@ -224,6 +236,7 @@ with drift.registered():
             "argument --set: no setting 'learnin_rate', did you mean 'learning_",
         ),
         (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are activation, "),
+        (["CartPole-v1", "--set", "gravity=20"], "; --env sets those of the environment"),
         (["CartPole-v1", "--set", "gamma=2"], "ppo.Config: gamma must be in [0, 1], got 2"),
         (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with named options, as A,"),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),

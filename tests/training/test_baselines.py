@@ -65,6 +65,9 @@ def test_a_learner_starts_from_a_baseline(shipped):
 def test_the_commands_take_baselines(shipped, capsys):
     argv = ["eval", "baseline:Catch-bsuite", "--episodes", "3", "--seeds", "all"]
     assert len(printed_json(capsys, *argv)["results"]) == 1
+    assert "there is none by 'ppo'" in refusal(capsys, "eval", "baseline:Catch-bsuite:ppo")
+    argv[1] = "baseline:Catch-bsuite:dqn"
+    assert printed_json(capsys, *argv)["algorithm"] == "dqn"
     assert "jaxenv render --run baseline:Catch-bsuite --out" in refusal(capsys, "watch", "baseline:Catch-bsuite")
     assert "leave out --policy-seed" in refusal(capsys, "eval", "baseline:Catch-bsuite", "--policy-seed", "0")
 
@@ -72,7 +75,7 @@ def test_the_commands_take_baselines(shipped, capsys):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("Catch-bsute",), "there is none for 'Catch-bsute', did you mean 'Catch-bsuite'\\?; there are"),
+        (("Catch-bsute",), "there is none for 'Catch-bsute', did you mean 'Catch-bsuite'\\? there are"),
         (("Catch-bsuite", "ppo"), r"there is none by 'ppo' for 'Catch-bsuite'; there are Catch-bsuite \(dqn\)"),
     ],
 )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.training import evaluation, ppo
+from jaxenv.training import dqn, evaluation, ppo
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,12 @@ def test_options_of_the_environment_reach_both_stacks_and_survive_json():
 def test_updates_are_equally_many_before_each_evaluation():
     config = ppo.Config(total_steps=10_000, num_envs=10, num_steps=32, num_minibatches=1, num_evaluations=4)
     assert (config.rows_per_update, config.num_updates) == (320, 28)  # 31 updates would fit
+    assert config.num_rows == 320 * 28
+
+
+def test_the_rows_of_a_run_include_those_of_the_warm_up():
+    config = dqn.Config(total_steps=5000, num_envs=8, num_steps=8, warmup_steps=1000, num_evaluations=2)
+    assert config.num_rows == 1000 + 64 * config.num_updates == 1000 + 64 * 62
 
 
 def test_hyperparameters_are_those_of_the_config_where_none_are_given():

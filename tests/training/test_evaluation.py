@@ -1,12 +1,13 @@
-"""The two stacks of a learner: they are given together, fit the settings and each other, and share no statistics."""
+"""What surrounds the updates of a learner: its two stacks fit the settings and each other, weights fit the stack."""
 
+import jax
 import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv import specs
 from jaxenv.testing import mock_012, random_environment
-from jaxenv.training import evaluation
+from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig
 from jaxenv.wrappers import AutoReset, NormalizeObservation
 
@@ -49,3 +50,31 @@ def test_two_stacks_of_one_task_are_required():
 def test_a_stack_that_no_learner_takes_is_refused(env, message):
     with pytest.raises(ValueError, match=f"^learner: .*{message}"):
         environments(env(), env())
+
+
+@pytest.mark.parametrize("learner", [ppo, dqn, sac])
+def test_a_config_of_another_kind_is_refused(learner):
+    name = learner.__name__.rpartition(".")[2]
+    with pytest.raises(ValueError, match=rf"^{name}: config must be {name}\.Config\(\.\.\.\), got 'CartPole-v1'"):
+        learner.make_train("CartPole-v1")
+
+
+@pytest.mark.parametrize(("learner", "id"), [(ppo, "CartPole-v1"), (dqn, "CartPole-v1"), (sac, "Pendulum-v1")])
+def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learner, id):
+    config = learner.Config(env_id=id, normalize_observation=True, wrappers=("TimeAwareObservation",))
+    init, _ = learner.make_iteration(config)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
+    seeds, one = jax.eval_shape(jax.vmap(init), keys), jax.eval_shape(init, jax.random.key(0))
+    env = config.make_env(2, "eval")
+    with pytest.raises(ValueError, match=r"params are the weights of 3 seeds: choose one of params and statistics, "):
+        learner.make_policy(config, env, seeds.params, seeds.statistics)
+    with pytest.raises(ValueError, match=r"normalises observations: pass statistics=learner\.statistics"):
+        learner.make_policy(config, env, one.params)
+    bare = jaxenv.make(id, num_envs=2)
+    with pytest.raises(
+        ValueError, match=r"kernel must have shape .*, got .*: config\.make_env\(num_envs, 'eval'\) makes"
+    ):
+        learner.make_policy(config, bare, one.params, one.statistics)
+    other = learner.Config(env_id=id, wrappers=("TimeAwareObservation",), hidden=(8, 8, 8))
+    with pytest.raises(ValueError, match=r"^\w+: params\..* must be a dict with 'Dense_0', "):
+        learner.make_policy(other, env, one.params)

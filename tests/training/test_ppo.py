@@ -207,7 +207,7 @@ def test_the_loss_replays_the_memory_of_the_rollout_with_its_restarts(masked, mo
 
 
 def test_actor_and_critic_read_a_row_itself_next_to_what_the_memory_keeps_of_it():
-    _, network, read, _ = ppo._model(CHAIN, jaxenv.make(CHAIN.env_id, num_envs=2))
+    _, network, _, _ = ppo._model(CHAIN, jaxenv.make(CHAIN.env_id, num_envs=2))
     row = jnp.stack([jnp.zeros(3), jnp.arange(1.0, 4.0)])[None]  # [1, B, n]
     starts = jnp.zeros((1, 2), bool)
     params = network.init(jax.random.key(0), (row,), network.start(2), starts)

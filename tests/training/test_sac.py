@@ -259,7 +259,7 @@ def test_iterations_one_by_one_are_the_whole_run_and_every_hyperparameter_has_an
     learner = host(learner)
 
     learners, curves = small
-    assert curve.steps[0].tolist() == [72, 80] == [c.steps[0] for c in curves]
+    assert curve.steps[0].tolist() == [72, SMALL.num_rows] == [72, 80] == [c.steps[0] for c in curves]
     np.testing.assert_allclose(curve.returns[0], [c.returns[0] for c in curves], atol=1e-3)
     np.testing.assert_allclose(curve.losses.critic_loss[0], [c.losses.critic_loss[0] for c in curves], rtol=1e-3)
     first = [jax.tree.map(lambda x: x[0], (x.params, x.target)) for x in (learner, learners[-1])]
