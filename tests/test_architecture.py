@@ -120,9 +120,10 @@ def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
         "jax.config.update('jax_num_cpu_devices', 2)\n"  # raises once a backend has started
         "heavy = {'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'optax', 'rich', 'IPython'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
+        "print(*(hasattr(jaxenv.training, name) for name in ('seeds', 'ppo', 'dqn', 'sac', 'networks2')))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines() == ["[]", "True True True True False"]
 
 
 PUBLIC = """

@@ -4,7 +4,7 @@ They need the extra ``training`` (flax, optax), so each is imported where it is 
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxenv.training import _algorithms
 from jaxenv.training.baselines import Baseline as Baseline
@@ -14,8 +14,14 @@ from jaxenv.training.presets import preset as preset
 from jaxenv.training.trained import Trained as Trained
 from jaxenv.training.trained import load as load
 
+if TYPE_CHECKING:
+    from jaxenv.training import dqn as dqn
+    from jaxenv.training import ppo as ppo
+    from jaxenv.training import sac as sac
+    from jaxenv.training import seeds as seeds
+else:
 
-def __getattr__(name: str) -> Any:
-    if name in _algorithms.MODULES or name == "seeds":
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _algorithms.MODULES or name == "seeds":
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
