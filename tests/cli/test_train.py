@@ -226,6 +226,10 @@ with drift.registered():
     assert jaxenv.training.load(tmp_path / "a run").steps == 100
 
 
+def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_path):
+    assert train._stopped(tmp_path, can_resume=True) == "jaxenv train: stopped before the first checkpoint"
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
