@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from jaxenv import registry, stack
 from jaxenv._checks import check_bool, check_choice
-from jaxenv._names import did_you_mean
 from jaxenv._restart import check_strategy
 from jaxenv._stack_data import wrap, wrapper_class
 from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
@@ -36,7 +35,8 @@ def make(
     """Makes an environment with its time limit, restarts and wrappers, in the order of `jaxenv.stack`.
 
     Args:
-        id: a registered id, or an `EnvSpec` that is not registered.
+        id: a registered id, ``"module:ID"`` to import the module that registers it, or an `EnvSpec` that is not
+            registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
             limit counts agent steps.
@@ -76,16 +76,11 @@ def make(
 
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
-# Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
-_SUITES = (
-    *("brax", "bsuite", "craftax", "envpool", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "playground"),
-    "xminigrid",
-)
-SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
-
 
 def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:
     """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+
+    Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
 
     Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
     ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
@@ -101,17 +96,14 @@ def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **k
         **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
 
     Raises:
-        ValueError: for an unknown suite or id, for tasks whose specs differ, or for what `make` refuses.
+        ValueError: for an unknown suite, module or id, for tasks whose specs differ, or for what `make` refuses.
     """
     if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)
-    if not isinstance(id, str) or ":" not in id:
+    if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
         return make(id, num_envs, **kwargs)
-    suite, _, name = id.partition(":")
-    if suite not in SUITES:
-        hint = did_you_mean(suite, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
-        raise ValueError(f"load: no suite {suite!r}; ids of jaxenv itself have no prefix, {hint}")
-    return importlib.import_module(SUITES[suite]).load(name, num_envs, **kwargs)
+    name = id.partition(":")[2]
+    return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
 
 
 load.batched = True  # type: ignore[attr-defined]

@@ -65,3 +65,9 @@ def missing_attribute(obj: Any, name: str, words: Mapping[str, str]) -> Any:
 
 def _stem(name: str) -> str:
     return re.sub(r"-v\d+$", "", name.lower())
+
+
+def is_redefinition(old: Any, new: Any) -> bool:
+    """Whether both are a class or function of the same module and name, other than a lambda."""
+    names = [(getattr(x, "__module__", None), getattr(x, "__qualname__", "<lambda>")) for x in (old, new)]
+    return names[0] == names[1] and "<lambda>" not in names[0][1]

@@ -17,7 +17,7 @@ import numpy as np
 from jaxenv import registry, tree
 from jaxenv._checks import Range
 from jaxenv._declared import declared_leaves
-from jaxenv._make import SUITES, load
+from jaxenv._make import load
 from jaxenv.registry import EnvSpec
 
 # Families in the order of listings: the package under ``jaxenv.envs`` and its title.
@@ -105,7 +105,7 @@ class SpecSheet:
 
 
 def spec_sheet(id: str) -> SpecSheet:
-    """The spec sheet of a registered id, or of ``suite:id``, which has no rows.
+    """The spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no rows.
 
     Raises:
         ValueError: for an unknown id, suggesting close ones.
@@ -119,7 +119,7 @@ def spec_sheet(id: str) -> SpecSheet:
     >>> sheet.params[0]
     Argument(name='gravity', default=9.8, unit='m/s^2', range='', description='')
     """
-    if ":" in id:
+    if registry.suite_of(id):
         return _of_suite(id)
     spec = registry.spec(id)
     cls = spec.environment
@@ -148,8 +148,8 @@ def family(id: str) -> str:
     >>> family("CartPole-v1"), family("TicTacToe-v0"), family("gymnax:CartPole-v1")
     ('Classic control', 'Games', 'gymnax')
     """
-    if ":" in id:
-        return id.partition(":")[0]
+    if suite := registry.suite_of(id):
+        return suite
     entry_point = registry.spec(id).entry_point
     module = entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
     path = module.split(".")
@@ -170,8 +170,8 @@ def families(ids: list[str]) -> dict[str, list[str]]:
 
 def _of_suite(id: str) -> SpecSheet:
     suite, _, name = id.partition(":")
-    declared = declared_leaves(load(id).unwrapped)  # refuses an unknown suite
-    text = importlib.import_module(SUITES[suite]).docstring(name)
+    declared = declared_leaves(load(id).unwrapped)
+    text = importlib.import_module(registry.SUITES[suite]).docstring(name)
     params = (
         Argument(d.path.removeprefix("params."), _value(d.value), d.unit, _range(d.range))
         for d in declared

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jaxenv._checks import is_concrete
-from jaxenv._names import did_you_mean, unknown_keyword
+from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
@@ -65,7 +65,7 @@ def register(cls: W) -> W:
         raise ValueError(f"register: a wrapper class without abstract methods is required, got {cls!r}")
     name = cls.__name__
     other = _library().get(name) or _registered.get(name, cls)
-    if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+    if not is_redefinition(other, cls):
         raise ValueError(f"register: the name {name!r} is taken by {other.__module__}.{other.__qualname__}")
     _registered[name] = cls
     return cls

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,11 @@ def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
 
 
 def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
-    """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape."""
+    """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape, or lost fractions.
+
+    Flags may become integers and both may become floats, but not the other way round: an image from 0 to 1 would be
+    black as uint8.
+    """
     if (fault := mismatch(spec, observation, "observation")) is not None:
         raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
 
@@ -78,9 +82,19 @@ def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
                 f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape (lanes, *{s.shape}) "
                 f"as in {s}, got {jnp.shape(x)}"
             )
+        if _rank(jnp.result_type(x)) > _rank(s.dtype):
+            raise ValueError(
+                f"{task}.observe: {tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which "
+                f"{s} cannot hold: round it with jnp.round, scale it, or convert it with astype"
+            )
         return jax.lax.convert_element_type(x, s.dtype)
 
     return jax.tree_util.tree_map_with_path(cast, spec, observation)
+
+
+def _rank(dtype: Any) -> int:
+    """Flags 0, integers 1, floats 2."""
+    return int(dtype != jnp.bool_) + int(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxenv import tree
 from jaxenv._checks import check_bool, check_integer, check_real, is_integer
-from jaxenv._names import did_you_mean, unknown_keyword
+from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
 
@@ -111,6 +111,13 @@ _WORDS = {
     "params": "the params themselves, such as gravity=9.8",
 }
 
+# Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
+_SUITES = (
+    *("brax", "bsuite", "craftax", "envpool", "gymnasium", "gymnax", "jumanji", "navix", "pgx", "playground"),
+    "xminigrid",
+)
+SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
+
 _registry: dict[str, EnvSpec] = {}
 # Called with each new entry, by adapters that list the ids in the registry of another library.
 listeners: list[Callable[[EnvSpec], None]] = []
@@ -127,6 +134,9 @@ def register(
 ) -> EnvSpec:
     """Registers an environment under an id.
 
+    A class or function of the same module and name replaces its earlier definition, so that a cell of a notebook can
+    run again.
+
     Args:
         id: a new name; ``Name-v0`` by convention.
         entry_point: a `Task` class, a function that returns an environment, or ``"module:Class"``.
@@ -141,7 +151,7 @@ def register(
     """
     if not isinstance(id, str) or not id or ":" in id:
         raise ValueError(f"register: id must be a name without a colon, got {id!r}")
-    if id in _registry:
+    if id in _registry and not is_redefinition(_registry[id].entry_point, entry_point):
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
     for listener in listeners:
@@ -154,11 +164,39 @@ def ids() -> list[str]:
     return sorted(_registry)
 
 
-def spec(id: str) -> EnvSpec:
-    """The `EnvSpec` registered under an id.
+def suite_of(id: str) -> str | None:
+    """The suite that an id names by its prefix; ``None`` for an id of the registry.
+
+    >>> suite_of("gymnax:CartPole-v1"), suite_of("CartPole-v1"), suite_of("my_package.tasks:Hover-v0")
+    ('gymnax', None, None)
+    """
+    prefix, colon, _ = id.partition(":")
+    return prefix if colon and prefix in SUITES else None
+
+
+def import_module(name: str) -> None:
+    """Imports a module that registers environments.
 
     Raises:
-        ValueError: for an unknown id, suggesting close ones, and for an id of a suite.
+        ValueError: if there is no such module, suggesting suites of a similar name.
+    """
+    try:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ModuleNotFoundError(name=name)
+        importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if not f"{name}.".startswith(f"{missing.name}."):  # the module is there, what it imports is not
+            raise
+        hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
+        message = f"no suite and no module {name!r}; ids of jaxenv itself have no prefix, {hint}"
+        raise ValueError(message) from None
+
+
+def spec(id: str) -> EnvSpec:
+    """The `EnvSpec` registered under an id. ``"module:ID"`` first imports the module that registers it.
+
+    Raises:
+        ValueError: for an unknown id, suggesting close ones; for an id of a suite; and if there is no such module.
     """
     if not isinstance(id, str):
         hint = "jaxenv.register gives an environment an id"
@@ -167,12 +205,16 @@ def spec(id: str) -> EnvSpec:
         elif isinstance(id, list | tuple):
             hint = "jaxenv.load takes several ids"
         raise ValueError(f"id must be the text of a registered id, got {id!r}: {hint}")
-    if ":" in id:
+    if suite_of(id):
         raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
-    if id not in _registry:
+    module, colon, name = id.rpartition(":")
+    if colon:
+        import_module(module)
+    if name not in _registry:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
-        raise ValueError(f"no environment {id!r}, {did_you_mean(id, reversed(ids()), otherwise=every)}")
-    return _registry[id]
+        every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
+        raise ValueError(f"no environment {name!r}, {did_you_mean(name, reversed(ids()), otherwise=every)}")
+    return _registry[name]
 
 
 def _keywords(cls: type) -> tuple[list[str], list[str]]:

@@ -228,8 +228,10 @@ class Task(Environment):
         params = getattr(self, "params", None)
         valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
         if unknown := sorted(values.keys() - set(valid)):
-            every = f"the params are {', '.join(valid) or '(none)'}"
-            raise ValueError(f"{self}: no param {unknown[0]!r}, {did_you_mean(unknown[0], valid, otherwise=every)}")
+            hint = did_you_mean(unknown[0], valid, otherwise=f"the params are {', '.join(valid) or '(none)'}")
+            if unknown[0] in {f.name for f in dataclasses.fields(self)}:
+                hint = "it is an option, which jaxenv.make sets"
+            raise ValueError(f"{self}: no param {unknown[0]!r}, {hint}")
         return self._accept(tree.rebuild(self, params=tree.rebuild(params, **values)))
 
     def _accept(self, changed: Self) -> Self:

@@ -216,6 +216,7 @@ def test_params_of_any_numeric_type_become_strong_float32():
     [
         ({"gravitas": 1.0}, "no param 'gravitas', did you mean 'gravity'"),
         ({"x": 1.0}, "no param 'x', the params are gravity, masscart"),
+        ({"sutton_barto_reward": True}, "no param 'sutton_barto_reward', it is an option, which jaxenv.make sets"),
         ({"gravity": "heavy"}, "gravity must be a number or an array of numbers, got 'heavy'"),
         ({"gravity": np.nan}, "gravity must be finite, got nan"),
         ({"gravity": [1.0, np.inf]}, "gravity must be finite"),
@@ -278,6 +279,10 @@ def test_environments_that_differ_in_params_share_a_compilation():
             "observe: observation must be an array, got a dict with 'a', as in observation_spec",
         ),
         (
+            {"observation_spec": lambda self: specs.Bounded((), np.uint8, 0, 255)},
+            r"observe: observation must not be float32, which Bounded\(.*uint8, 0, 255\) cannot hold: round it",
+        ),
+        (
             {"observe": lambda self, state: state["at"][:, None]},
             r"observe: observation must have shape \(lanes, \*\(\)\)",
         ),
@@ -337,6 +342,16 @@ def test_environments_that_differ_in_params_share_a_compilation():
 def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):
     with pytest.raises(ValueError, match=message):
         step(variant(**methods))
+
+
+@pytest.mark.parametrize(("dtype", "spec"), [(bool, np.uint8), (bool, np.float32), (np.int32, np.float32)])
+def test_flags_and_integers_become_what_the_spec_declares(dtype, spec):
+    env = variant(
+        observation_spec=lambda self: specs.Bounded((), spec, 0, 9),
+        observe=lambda self, state: state["at"].astype(dtype),
+    )
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    assert timestep.observation.dtype == spec
 
 
 def test_a_reward_of_a_wrong_shape_is_refused_by_reset():

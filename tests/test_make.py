@@ -1,13 +1,14 @@
 """``make`` and ``load``: limits, modes, evaluation, fixed starts and suites."""
 
 import importlib
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _make, registry, specs
+from jaxenv import registry, specs
 from jaxenv.testing import Chain
 from jaxenv.wrappers import FixedResetKey, FrameStack, TimeLimit
 from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
@@ -169,8 +170,40 @@ def test_load_without_a_prefix_is_make():
 
 @pytest.mark.parametrize("id", ["elsewhere:Chain-v0", "elsewhere:module:Chain-v0", ":Chain-v0"])
 def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
-    with pytest.raises(ValueError, match=rf"load: no suite '{id.split(':')[0]}'; .* the suites are .*gymnax"):
+    with pytest.raises(
+        ValueError, match=rf"no suite and no module '{id.rpartition(':')[0]}'; .* the suites are .*gymnax"
+    ):
         jaxenv.load(id)
+
+
+@pytest.fixture
+def hover_module(tmp_path, monkeypatch):
+    """A module that registers ``Hover-v0`` when it is imported, and one that needs a library that is missing."""
+    text = "import jaxenv\nfrom jaxenv.testing import Chain\njaxenv.register('Hover-v0', Chain, max_episode_steps=7)\n"
+    (tmp_path / "hover_tasks.py").write_text(text)
+    (tmp_path / "needy_tasks.py").write_text("import a_library_that_is_missing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    registry._registry.pop("Hover-v0", None)
+    sys.modules.pop("hover_tasks", None)
+
+
+@pytest.mark.parametrize("use", [jaxenv.load, jaxenv.make])
+def test_a_prefix_that_is_no_suite_is_a_module_to_import_first(hover_module, use):
+    env = use("hover_tasks:Hover-v0", 3)
+    assert (env.num_envs, find(env, TimeLimit).duration, repr(env.unwrapped)) == (3, 7, "<Hover-v0>")
+    assert repr(env) == repr(jaxenv.make("Hover-v0", 3))
+
+
+def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(hover_module):
+    with pytest.raises(ValueError, match="no environment 'Hovr-v0', did you mean 'Hover-v0'"):
+        jaxenv.make("hover_tasks:Hovr-v0")
+    with pytest.raises(ValueError, match=r"no environment 'x', .* list all ids, hover_tasks registers no such one"):
+        jaxenv.make("hover_tasks:x")
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
+        jaxenv.make("needy_tasks:x")
+    with pytest.raises(ValueError, match=r"no suite and no module 'gymna'; .*, did you mean 'gymnax'"):
+        jaxenv.load("gymna:Catch-bsuite")
 
 
 # --- names that are not known ----------------------------------------------------------------------------------------
@@ -234,7 +267,7 @@ def test_load_calls_the_suite_named_by_the_prefix(monkeypatch):
             asked.append((name, num_envs, kwargs))
             return "environment"
 
-    monkeypatch.setattr(_make, "SUITES", {"toys": "toys_module"})
+    monkeypatch.setattr(registry, "SUITES", {"toys": "toys_module"})
     real = importlib.import_module
     monkeypatch.setattr(importlib, "import_module", lambda n: Suite if n == "toys_module" else real(n))
     assert jaxenv.load("toys:module:Name-v0", 4, speed=2) == "environment"
@@ -299,7 +332,7 @@ def test_several_tasks_are_guarded_once_each():
             r"Multitask: observation specs of tasks 0 \(Chain-v0\) and 1 \(CartPole-v1\)",
         ),
         (["CartPole-v0", "CartPole-v1"], {"mass": 1}, "CartPole-v0: unknown keyword 'mass'"),
-        (["Chain-v0", "elsewhere:Chain-v0"], {}, "load: no suite 'elsewhere'"),
+        (["Chain-v0", "elsewhere:Chain-v0"], {}, "no suite and no module 'elsewhere'"),
         (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, "make: wrappers must be a sequence of wrappers"),
         (["Chain-v0", "Chain-v0"], {"task": 2}, "Multitask: task must be -1 or one of 2 tasks, got 2"),
         ([], {}, r"load: id must be an id or a sequence of ids, got \[\]"),

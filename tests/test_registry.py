@@ -54,13 +54,27 @@ def test_an_unknown_id_is_refused_with_the_closest_ones(use, id, first):
 
 @pytest.mark.parametrize("id", ["HalfCheetah-v4", "Ant-v4", "x"])
 def test_an_id_far_from_all_others_is_refused_with_a_pointer_to_the_list(id):
-    with pytest.raises(ValueError, match=rf"no environment '{id}', `jaxenv list` and jaxenv\.ids\(\) list all ids$"):
+    every = r"`jaxenv list` and jaxenv\.ids\(\) list all ids; 'module:ID' imports"
+    with pytest.raises(ValueError, match=f"no environment '{id}', {every}"):
         jaxenv.spec(id)
 
 
 def test_an_id_cannot_be_registered_twice():
     with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already, as .*Chain"):
-        jaxenv.register("Chain-v0", Chain)
+        jaxenv.register("Chain-v0", Counting)
+    with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already, as .*Chain"):
+        jaxenv.register("Chain-v0", lambda num_envs: Chain(num_envs=num_envs))
+
+
+def test_a_class_that_is_defined_again_replaces_the_earlier_one():
+    for limit in (5, 6):  # a cell of a notebook that runs twice
+
+        class Cell(Chain):
+            pass
+
+        assert jaxenv.register("Cell-v0", Cell, max_episode_steps=limit).environment is Cell
+    assert (jaxenv.spec("Cell-v0").environment, jaxenv.spec("Cell-v0").max_episode_steps) == (Cell, 6)
+    del registry._registry["Cell-v0"]
 
 
 @pytest.mark.parametrize("id", [None, 4, Chain, Chain()])

@@ -72,6 +72,11 @@ def test_outer_axes_that_are_not_lengths_are_refused(outer):
             make(outer)
 
 
+def test_a_length_that_is_an_array_is_refused_with_the_way_to_declare_it():
+    with pytest.raises(ValueError, match=r"shape must be a tuple of integers .*: declare .* jaxenv\.tree\.static"):
+        jax.eval_shape(lambda size: Array((size,), np.float32).zeros(), 3)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

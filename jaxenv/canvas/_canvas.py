@@ -26,7 +26,8 @@ class Canvas:
     lengths (in units of the world) and angles (radians, counterclockwise) are numbers or arrays ``[B]``. Edges are
     smooth: a pixel that is covered in part mixes both colours.
 
-    What is equal in all lanes and known while tracing is computed by NumPy, once for all lanes.
+    What is equal in all lanes and known while tracing is computed by NumPy, once for all lanes. Numbers and colours of
+    another shape raise a ``ValueError``.
 
     Attributes:
         lanes: the number of lanes B.
@@ -362,8 +363,11 @@ class Canvas:
 
     def _cover(self, covered: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
-        share = covered * _number(alpha)
-        planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, _channels(colour), strict=True))
+        share, channels = covered * _number(alpha), _channels(colour)
+        for lanes in (len(share), len(channels[0])):
+            if lanes not in (1, self.lanes):
+                raise ValueError(f"canvas: numbers that differ between lanes must be [{self.lanes}], got [{lanes}]")
+        planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, channels, strict=True))
         return tree.rebuild(self, planes=planes)
 
 
@@ -382,11 +386,18 @@ def _once(pixels: Any) -> Any:
 
 def _number(value: Number) -> Any:
     """A number for all lanes or one per lane, float32 ``[1, 1, 1]`` or ``[B, 1, 1]``."""
+    if np.ndim(value) > 1 and np.shape(value)[1:] != (1, 1):
+        rule = "a position, length, angle or alpha must be one number or one per lane [B]"
+        raise ValueError(f"canvas: {rule}, got shape {np.shape(value)}")
     return _xp.library(value).asarray(value, np.float32).reshape(-1, 1, 1)
 
 
 def _channels(value: Colour) -> tuple[Any, Any, Any]:
     """Red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
+    if isinstance(value, str) or np.shape(value)[-1:] != (3,) or np.ndim(value) > 2:
+        given = repr(value) if isinstance(value, str) else f"shape {np.shape(value)}"
+        rule = "a colour must be [3] or one per lane [B, 3], from 0 to 1, such as jaxenv.canvas.RED"
+        raise ValueError(f"canvas: {rule}, got {given}")
     value = value if isinstance(value, jax.Array) else np.asarray(value, np.float32)
     red, green, blue = (_number(value[..., i]) for i in range(3))
     return red, green, blue

@@ -14,11 +14,11 @@ import numpy as np
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv._describe import state_bytes
-from jaxenv._make import SUITES
 from jaxenv._names import did_you_mean
 from jaxenv._spec_sheet import families, family, plain, spec_sheet
 from jaxenv._terminal import terminal_size
 from jaxenv.cli._arguments import Help, Parser, bold, cut, one_line
+from jaxenv.registry import SUITES, import_module, suite_of
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")
@@ -79,22 +79,16 @@ def run(args: argparse.Namespace) -> None:
 def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
     """The entries that match all words. Exits with code 2 if there is none."""
     ids = jaxenv.ids()
-    suites = [word for word in words if ":" in word]
+    prefixed = [word for word in words if ":" in word]
     words = [word for word in words if ":" not in word]
-    for text in suites:
-        suite, _, part = text.partition(":")
-        if suite not in SUITES:
-            hint = did_you_mean(suite, SUITES, otherwise=f"the suites are {', '.join(SUITES)}")
-            parser.error(f"no suite {suite!r}, {hint}")
-        try:
-            ids = [f"{suite}:{id}" for id in importlib.import_module(SUITES[suite]).ids()]
-        except ImportError as missing:
-            parser.error(one_line(missing))
-        words += [part] if part else []
     try:
-        entries = [(_entry_of_suite if suites else _entry)(id) for id in ids]
-    except ImportError as missing:
-        parser.error(one_line(missing))
+        for text in prefixed:
+            prefix, _, part = text.partition(":")
+            ids = _ids_of(prefix)
+            words += [part] if part else []
+        entries = [(_entry_of_suite if suite_of(id) else _entry)(id) for id in ids]
+    except (ImportError, ValueError) as error:
+        parser.error(one_line(error))
     matches = {word: [entry for entry in entries if _matches(entry, word)] for word in words}
     found = [entry for entry in entries if all(entry in matches[word] for word in words)]
     if not found:
@@ -106,6 +100,15 @@ def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
         every = f"words are parts of ids, families and summaries, or {', '.join(KINDS)}"
         parser.error(f"no environment matches {alone!r}, {did_you_mean(alone, names, otherwise=every)}")
     return found
+
+
+def _ids_of(prefix: str) -> list[str]:
+    """The ids of a suite, or those whose class is from a module, which is imported."""
+    if prefix in SUITES:
+        return [f"{prefix}:{id}" for id in importlib.import_module(SUITES[prefix]).ids()]
+    import_module(prefix)
+    modules = {id: getattr(jaxenv.spec(id).environment, "__module__", "") for id in jaxenv.ids()}
+    return [id for id, module in modules.items() if f"{module}.".startswith(f"{prefix}.")]
 
 
 def _entry(id: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from jaxenv.cli._arguments import (
     simulate_devices,
 )
 from jaxenv.environment import ResetStrategy
+from jaxenv.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
 
 
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     params = {name: value for name, value in settings.items() if name != "max_episode_steps"}
     simulate_devices(args.devices)
     try:
-        if ":" not in args.id:  # `load` would also take the other keywords of `make`
+        if suite_of(args.id) is None:  # `load` would also take the other keywords of `make`
             jaxenv.spec(args.id).make(args.num_envs, **params)
         # Left out unless given, since the suites outside JAX have none.
         strategy = {} if args.reset_strategy is None else {"reset_strategy": args.reset_strategy}

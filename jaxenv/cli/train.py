@@ -31,6 +31,7 @@ from jaxenv.cli._arguments import (
     simulate_devices,
 )
 from jaxenv.cli._signals import stops_at_once
+from jaxenv.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets
@@ -119,7 +120,7 @@ def run(args: argparse.Namespace) -> None:
 
         algorithm, config, origin = configured(args)
         # The registered threshold is that of the environment with its default params.
-        registered = ":" not in args.id and not config.env_options
+        registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed = _resumed(folder) if args.resume else ""
         runs = seeds.train(

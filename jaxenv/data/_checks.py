@@ -13,14 +13,18 @@ from jaxenv.timestep import TimeStep
 TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 
 
-def check_mode(owner: str, timestep: TimeStep, mode: Any, remedy: str = "pass mode='same_step'") -> None:
+def check_mode(
+    owner: str, timestep: TimeStep, mode: Any, last: TimeStep | None = None, remedy: str = "pass mode='same_step'"
+) -> None:
     """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows were made in ``same_step`` mode.
 
-    Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``.
+    Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``. `jaxenv.unroll` may have left it out of
+    the rows, but not of the one after them.
     """
     check_choice(owner, "mode", mode, get_args(TrajectoryMode))
-    if mode == "next_step" and "final_observation" in timestep.env_info:
-        raise ValueError(f"{owner}: the rows hold env_info['final_observation'], {remedy}")
+    for name, row in (("the rows hold", timestep), ("last holds", last)):
+        if mode == "next_step" and row is not None and "final_observation" in row.env_info:
+            raise ValueError(f"{owner}: {name} env_info['final_observation'], {remedy}")
 
 
 def check_timesteps(owner: str, timestep: Any, last: Any) -> None:
@@ -56,7 +60,7 @@ def rows_of(owner: str, experience: Experience, last: TimeStep, mode: Trajectory
             f"{owner}: experience must be an Experience as unroll returns it, got {type(experience).__name__}"
         )
     check_rows(owner, experience.timestep, last)
-    check_mode(owner, experience.timestep, mode)
+    check_mode(owner, experience.timestep, mode, last)
     return experience.timestep
 
 

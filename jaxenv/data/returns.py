@@ -260,7 +260,7 @@ def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> j
 def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transitions:
     check_rows(owner, timestep, last)
     mode: TrajectoryMode = "next_step" if final_values is None else "same_step"
-    check_mode(owner, timestep, mode, "pass final_values=..., the values of it")
+    check_mode(owner, timestep, mode, last, "pass final_values=..., the values of it")
     reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
     for name, x in (("values", values), ("final_values", final_values)):

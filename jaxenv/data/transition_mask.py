@@ -26,11 +26,11 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
             ``"same_step"`` if LAST rows already show the first observation of the next episode.
 
     Raises:
-        ValueError: for an unknown mode, or ``"next_step"`` with rows that hold ``env_info["final_observation"]``. Rows
-            without ``env_info`` (``unroll(fields=...)``) cannot be checked.
+        ValueError: for an unknown mode, or ``"next_step"`` where the rows or ``last`` hold
+            ``env_info["final_observation"]``.
     """
     check_timesteps("transition_mask", timestep, last)
-    check_mode("transition_mask", timestep, mode)
+    check_mode("transition_mask", timestep, mode, last)
     mask = next_rows(timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
     if mode == "next_step":
         mask &= timestep.step_type != np.int32(StepType.LAST)

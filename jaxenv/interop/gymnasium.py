@@ -66,8 +66,7 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
 
 def _register(spec: registry.EnvSpec) -> None:
     """Registers an id. Those that Gymnasium does not accept, such as names with spaces, stay out."""
-    if f"jaxenv/{spec.id}" in _gymnasium.registry:
-        return
+    _gymnasium.registry.pop(f"jaxenv/{spec.id}", None)
     with contextlib.suppress(_gymnasium.error.Error):
         _gymnasium.register(
             f"jaxenv/{spec.id}",

@@ -44,19 +44,22 @@ def unroll(
             wherever ``env.starts(timestep)``.
         memory: recurrent state to continue with, ``initial_memory`` by default.
         fields: what to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
-            such as ``"observation.camera"``. Everything by default.
+            such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
+            ``"env_info.final_observation"`` next to it, the only place of an episode's last observation.
 
     Returns:
         ``(state, timestep, memory)`` to continue from, and an `Experience`.
 
     Raises:
-        ValueError: if a field is unknown, ``num_steps`` is not an integer of at least 0, ``memory`` is given without
-            ``initial_memory``, or the policy changes the structure of its memory.
+        ValueError: if a field is unknown or needs another one, ``num_steps`` is not an integer of at least 0,
+            ``memory`` is given without ``initial_memory``, or the policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
     if isinstance(fields, str) or not all(isinstance(field, str) for field in fields or ()):
         raise ValueError(f"unroll: fields must be a sequence of names, such as ['reward'], got {fields!r}")
     paths = None if fields is None else [_full_path(field) for field in fields]
+    if env.autoreset == "same_step" and paths is not None:
+        _check_final_observation(paths)
     loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
 
     def one_step(carry, _):
@@ -74,3 +77,14 @@ def _full_path(field: str) -> str:
         hint = did_you_mean(head, known, otherwise=f"the fields are {', '.join(known)}")
         raise ValueError(f"unroll: no field {field!r}, {hint}")
     return f"timestep.{field}" if head in short else field
+
+
+def _check_final_observation(paths: Sequence[str]) -> None:
+    """Raises a ``ValueError`` for observations of ``same_step`` mode without those that ended the episodes."""
+    observed = any(f"{path}.".startswith("timestep.observation.") for path in paths)
+    final = "timestep.env_info.final_observation."
+    if observed and not any(f"{path}.".startswith(final) or path == "timestep.env_info" for path in paths):
+        raise ValueError(
+            "unroll: in same_step mode 'observation' lacks the last one of every episode, add "
+            "'env_info.final_observation' to the fields"
+        )

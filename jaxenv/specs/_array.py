@@ -296,7 +296,9 @@ def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
     except TypeError:
         shape = (None,)
     if isinstance(lengths, str) or not all(_is_length(n) and n >= 0 for n in shape):
-        raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}")
+        traced = any(isinstance(n, jax.Array | jax.ShapeDtypeStruct) for n in shape)
+        hint = ": declare a length that is a field of a task by jaxenv.tree.static()" if traced else ""
+        raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}{hint}")
     return tuple(int(n) if is_integer(n) else n for n in shape)
 
 

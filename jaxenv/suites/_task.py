@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _typed_keys, random, tree
+from jaxenv import _typed_keys, random, registry, tree
 from jaxenv._library import default_types
-from jaxenv._make import OPTIONS, SUITES, make
+from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
 from jaxenv.suites._options import check_unknown, checked_option
@@ -89,7 +89,7 @@ class SuiteTask(Task):
 
     @property
     def _single(self) -> Any:
-        return importlib.import_module(SUITES[self.suite]).single(self.id, self.options)
+        return importlib.import_module(registry.SUITES[self.suite]).single(self.id, self.options)
 
     def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
         """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""

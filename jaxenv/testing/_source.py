@@ -5,6 +5,7 @@ import os
 import pathlib
 import sysconfig
 import traceback
+import types
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 _ENVIRONMENTS = str(_PACKAGE / "envs") + os.sep
@@ -27,15 +28,21 @@ def source_line(error: BaseException) -> str:
 
     The environments of this library count as the author's code.
     """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame)]
-    return f"{_relative(frames[-1].filename)}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if is_authors(frame)]
+    return place(*frames[-1]) if frames else ""
 
 
-def _is_authors(frame: traceback.FrameSummary) -> bool:
-    file = frame.filename
+def place(frame: types.FrameType, line: int) -> str:
+    """``file:line, in function``."""
+    return f"{_relative(frame.f_code.co_filename)}:{line}, in {frame.f_code.co_name}"
+
+
+def is_authors(frame: types.FrameType) -> bool:
+    """Whether a frame is outside of this library and JAX, or of an environment of this library."""
+    file, name = frame.f_code.co_filename, frame.f_code.co_name
     if file.startswith(_ENVIRONMENTS):
         return True
-    generated = file.startswith("<frozen") or (file == "<string>" and frame.name.startswith("__"))
+    generated = file.startswith("<frozen") or (file == "<string>" and name.startswith("__"))
     standard = file.startswith(_STANDARD) and "site-packages" not in file
     return not (generated or standard or file.startswith(_LIBRARIES))
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks import suites
-from jaxenv._make import SUITES
+from jaxenv.registry import SUITES
 
 
 def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_path):

@@ -20,6 +20,21 @@ def test_the_view_of_cells_lies_on_the_tiles(size):
 
 
 @pytest.mark.parametrize(
+    ("paint", "message"),
+    [
+        (lambda c: c.disc(jnp.zeros((4, 2)), 0, 1, RED), r"a position, .* one per lane \[B\], got shape \(4, 2\)"),
+        (lambda c: c.disc(jnp.zeros(3), 0, 1, RED), r"numbers that differ between lanes must be \[4\], got \[3\]"),
+        (lambda c: c.disc(0, 0, 1, jnp.ones((3, 3))), r"numbers that differ between lanes must be \[4\], got \[3\]"),
+        (lambda c: c.disc(0, 0, 1, "red"), r"a colour must be \[3\] or one per lane \[B, 3\].*, got 'red'"),
+        (lambda c: c.fill((1, 0)), r"a colour must be \[3\] or one per lane \[B, 3\].*, got shape \(2,\)"),
+    ],
+)
+def test_numbers_and_colours_of_another_shape_are_refused_by_the_method(paint, message):
+    with pytest.raises(ValueError, match=f"^canvas: {message}$"):
+        paint(Canvas.blank(4, 8))
+
+
+@pytest.mark.parametrize(
     "paint",
     [
         lambda canvas: canvas.tiles(np.zeros((1, 3, 9), np.int32), [None]),

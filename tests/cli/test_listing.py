@@ -89,7 +89,7 @@ def test_words_that_match_nothing_are_refused_with_close_ones(capsys, some_ids):
     assert "no environment matches 'pendulom', did you mean 'Pendulum-v1'" in refusal(capsys, "list", "pendulom")
     assert "did you mean 'Toy text'" in refusal(capsys, "list", "Toytext")
     assert "'grid' matches 2, 'continuous' matches 2" in refusal(capsys, "list", "grid", "continuous")
-    assert "no suite 'gymnx', did you mean 'gymnax'?" in refusal(capsys, "list", "gymnx:")
+    assert "no suite and no module 'gymnx'; " in refusal(capsys, "list", "gymnx:")
 
 
 def test_json_has_family_and_summary(capsys, some_ids):
@@ -115,7 +115,7 @@ def test_a_suite_is_listed_by_its_prefix(capsys):
 def test_the_option_suite_lists_a_suite_too(capsys):
     (row,) = printed_json(capsys, "list", "--suite", "gymnax", "cartpole")
     assert row["id"] == "gymnax:CartPole-v1"
-    assert "no suite 'gymnx', did you mean 'gymnax'?" in refusal(capsys, "list", "--suite", "gymnx")
+    assert "have no prefix, did you mean 'gymnax'" in refusal(capsys, "list", "--suite", "gymnx")
 
 
 @pytest.fixture
@@ -159,3 +159,10 @@ def test_specs_give_way_to_the_numbers_in_narrow_terminals(entries):
     lines = listing.grouped(entries, True, 66)
     assert next(line.split()[-2:] for line in lines if "CartPole-v1" in line) == ["500", "37"]
     assert any("{image" in line and "…" in line for line in lines)
+
+
+def test_the_environments_of_a_module_are_listed_by_its_name(capsys):
+    assert [row["id"] for row in printed_json(capsys, "list", "jaxenv.envs.toy_text:Lake")] == [
+        "FrozenLake-v1",
+        "FrozenLake8x8-v1",
+    ]

@@ -132,7 +132,7 @@ def test_nan_and_infinity_become_null_in_json():
     ("argv", "message"),
     [
         (["CartPole-v9"], "no environment 'CartPole-v9', did you mean 'CartPole-v1'"),
-        (["atari:Pong"], "no suite 'atari'"),
+        (["atari:Pong"], "no suite and no module 'atari'"),
         (["CartPole-v1", "--num-envs", "0"], "argument --num-envs: must be an integer from 1 to"),
         (["CartPole-v1", "--num-envs", "many"], "got 'many'"),
         (["CartPole-v1", "--num-steps", "-5"], "argument --num-steps: must be an integer from 1 to"),

@@ -1,7 +1,13 @@
 """`jaxenv show`: the text, the picture, JSON, and what is refused."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
+import jaxenv
 from jaxenv import cli
 from jaxenv.cli import show
 from tests.cli.commands import printed_json, refusal
@@ -89,3 +95,15 @@ def test_a_value_that_is_stored_in_float32_is_shown_as_it_was_written():
 )
 def test_wrong_input_to_show_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):
     assert message in refusal(capsys, "show", *argv)
+
+
+def test_an_environment_of_a_module_in_the_working_directory(tmp_path):
+    register = "jaxenv.register('Hover-v0', jaxenv.testing.Chain, max_episode_steps=7)"
+    (tmp_path / "hover_tasks.py").write_text(f"import jaxenv\n\n{register}\n")
+    # -P: without the working directory on the path, as the command `jaxenv` starts.
+    command = [sys.executable, "-P", "-m", "jaxenv", "show", "hover_tasks:Hover-v0"]
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(jaxenv.__file__).parents[1])}
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("hover_tasks:Hover-v0")
+    assert "TimeLimit(duration=7)" in shown.stdout

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -198,6 +199,21 @@ def test_rows_of_a_same_step_stream_raise_without_the_mode():
         data.to_trajectory(experience, last)
     with pytest.raises(ValueError, match="transition_mask" + message):
         data.transition_mask(experience.timestep, last)
+
+
+def test_rows_without_the_final_observation_raise_by_the_row_after_them():
+    experience, last = unrolled("same_step")
+    rows = dataclasses.replace(experience.timestep, env_info=())
+    experience = dataclasses.replace(experience, timestep=rows)
+    message = r": last holds env_info\['final_observation'\], pass "
+    for make in (data.to_transitions, data.to_trajectory):
+        with pytest.raises(ValueError, match=make.__name__ + message + "mode='same_step'"):
+            make(experience, last)
+    with pytest.raises(ValueError, match="transition_mask" + message):
+        data.transition_mask(rows, last)
+    values = jnp.zeros((rows.step_type.shape[0] + 1, *rows.step_type.shape[1:]))
+    with pytest.raises(ValueError, match="gae" + message + "final_values="):
+        data.gae(rows, last, values, gamma=0.9, lambda_=0.9)
 
 
 def test_experience_and_timestep_cannot_be_confused():

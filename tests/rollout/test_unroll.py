@@ -242,6 +242,23 @@ def test_a_field_has_a_short_and_a_full_name():
     assert sorted(short.timestep.observation) == ["camera", "speed"]
 
 
+@pytest.mark.parametrize("field", ["observation", "timestep.observation"])
+def test_observations_of_same_step_mode_need_the_final_ones(field):
+    env = counting("same_step")
+
+    def kept(*fields):
+        def run(key):
+            return unroll(env, random_policy(env), *env.reset(key), 2, fields=["reward", *fields])[1]
+
+        return jax.eval_shape(run, jax.random.key(0)).timestep
+
+    with pytest.raises(ValueError, match=r"same_step mode 'observation' lacks .*'env_info\.final_observation'"):
+        kept(field)
+    assert list(kept(field, "env_info.final_observation").env_info) == ["final_observation"]
+    assert "final_observation" in kept(field, "env_info").env_info
+    assert kept("action").observation == ()
+
+
 def test_policy_info_is_selected_by_dotted_paths():
     e = shapes(["policy_info.value"])
     assert e.policy_info["value"].shape == (3, 5)

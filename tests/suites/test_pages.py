@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from jaxenv._make import SUITES
+from jaxenv.registry import SUITES
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "suites"
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import specs, tree
+from jaxenv import random, specs, tree
 from jaxenv.task import Task, Transition
 from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
 from jaxenv.testing.report import Status
@@ -106,6 +106,18 @@ def test_an_exception_of_the_environment_is_evidence():
     assert re.fullmatch(rf"RuntimeError: out of order \(raised at {line}\)", report["same_tree"].evidence)
     with pytest.raises(AssertionError, match="out of order"):
         check_env(Crashes(), properties=["same_tree"], raise_on_failure=True)
+
+
+def test_both_draws_of_the_same_words_are_named_by_the_lines_of_the_author():
+    class DrawsTwice(Walk):
+        def initial(self, stream):
+            random.uniform(stream)
+            return super().initial(stream)
+
+    evidence = check_env(DrawsTwice(), properties=["no_word_reused"])["no_word_reused"].evidence
+    here, walk = (re.escape(os.path.relpath(file)) for file in (__file__, sys.modules[Walk.__module__].__file__))
+    draws = rf"lane 0, episode 0, step 0, {here}:\d+, in initial; lane 0, episode 0, step 0, {walk}:\d+, in initial"
+    assert re.search(draws + r"; a second draw needs random\.fold_in\(stream, 'name'\)$", evidence)
 
 
 def test_a_stream_given_to_jax_random_is_explained_in_the_evidence():

@@ -2,7 +2,9 @@
 
 import copy
 import dataclasses
+import itertools
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -18,6 +20,7 @@ from jaxenv.testing._compare import is_key, require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
 from jaxenv.testing._rollout import Rollout, attributes
+from jaxenv.testing._source import is_authors, place
 from jaxenv.testing._stacks import LANES, carries, without_restarts
 from jaxenv.testing._subject import OTHER_STEPS, Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -139,7 +142,8 @@ def no_word_reused(subject: Subject) -> str:
         for lane, word in enumerate(words):
             draw = f"lane {lane}, episode {word[2]}, step {word[3]}, {consumer}"
             if (earlier := seen.setdefault(word.tobytes(), draw)) is not draw:
-                raise Failure(f"the same block of random words is drawn twice: {earlier}; {draw}")
+                remedy = "a second draw needs random.fold_in(stream, 'name')"
+                raise Failure(f"the same block of random words is drawn twice: {earlier}; {draw}; {remedy}")
     if not seen:
         raise NotApplicable("nothing is drawn")
     return f"{len(seen)} blocks of words"
@@ -174,11 +178,13 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
 
 
 def _consumer() -> str:
-    """The function that draws: the innermost frame outside of the generator and the specs."""
-    frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals["__name__"] in (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree"):
-        frame = frame.f_back
-    return f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+    """The line that draws: the author's innermost one, or that of the wrapper of this library that draws."""
+    stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    frames = list(itertools.takewhile(lambda frame: frame.f_code.co_name != "two_episodes", stack))
+    tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._xla")
+    outside = (frame for frame in frames if not frame.f_globals["__name__"].startswith(tools))
+    found = next(filter(is_authors, frames), None) or next(outside, frames[0])
+    return place(found, found.f_lineno)
 
 
 def _require_typed_keys(subject: Subject) -> None:
