@@ -68,6 +68,6 @@ def _stem(name: str) -> str:
 
 
 def is_redefinition(old: Any, new: Any) -> bool:
-    """Whether both are a class or function of the same module and name, other than a lambda."""
+    """Whether both are equal, or a class or function of the same module and name, other than a lambda."""
     names = [(getattr(x, "__module__", None), getattr(x, "__qualname__", "<lambda>")) for x in (old, new)]
-    return names[0] == names[1] and "<lambda>" not in names[0][1]
+    return old == new or (names[0] == names[1] and "<lambda>" not in names[0][1])

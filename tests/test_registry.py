@@ -77,6 +77,15 @@ def test_a_class_that_is_defined_again_replaces_the_earlier_one():
     del registry._registry["Cell-v0"]
 
 
+def test_a_module_that_is_loaded_again_may_register_the_same_text():
+    for limit in (5, 6):
+        jaxenv.register("Text-v0", "jaxenv.testing:Chain", max_episode_steps=limit)
+    assert jaxenv.spec("Text-v0").max_episode_steps == 6
+    with pytest.raises(ValueError, match=r"'Text-v0' is registered already, as jaxenv\.testing:Chain"):
+        jaxenv.register("Text-v0", "jaxenv.testing:Counting")
+    del registry._registry["Text-v0"]
+
+
 @pytest.mark.parametrize("id", [None, 4, Chain, Chain()])
 @pytest.mark.parametrize("use", [jaxenv.spec, jaxenv.make, jaxenv.load])
 def test_an_id_must_be_text(use, id):

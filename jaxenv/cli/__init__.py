@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
-        sys.path.append(os.getcwd())  # for environments of the caller: `jaxenv show my_module:Hover-v0`
+        sys.path.append("")  # for environments of the caller: `jaxenv show my_module:Hover-v0`
     try:
         try:
             args = make_parser().parse_args(argv)
