@@ -58,9 +58,9 @@ def unroll(
     if isinstance(fields, str) or not all(isinstance(field, str) for field in fields or ()):
         raise ValueError(f"unroll: fields must be a sequence of names, such as ['reward'], got {fields!r}")
     paths = None if fields is None else [_full_path(field) for field in fields]
+    loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
     if env.autoreset == "same_step" and paths is not None:
         _check_final_observation(paths)
-    loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
 
     def one_step(carry, _):
         carry, row = loop.step(carry)
