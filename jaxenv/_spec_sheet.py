@@ -150,9 +150,7 @@ def family(id: str) -> str:
     """
     if suite := registry.suite_of(id):
         return suite
-    entry_point = registry.spec(id).entry_point
-    module = entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
-    path = module.split(".")
+    path = registry.spec(id).module.split(".")
     if path[:2] != ["jaxenv", "envs"]:
         return REGISTERED
     package = path[2] if len(path) > 3 else "games"

@@ -57,6 +57,12 @@ class EnvSpec:
             raise ValueError(f"{self.id}: entry_point must name a class, {module} has no class {name!r}")
         return found
 
+    @property
+    def module(self) -> str:
+        """The name of the class's module, which is not imported."""
+        entry_point = self.entry_point
+        return entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
+
     def make(self, num_envs: int = 1, **params) -> Environment:
         """The bare environment: no time limit, no restarts, no clipping.
 
@@ -134,8 +140,8 @@ def register(
 ) -> EnvSpec:
     """Registers an environment under an id.
 
-    A class or function of the same module and name replaces its earlier definition, so that a cell of a notebook can
-    run again.
+    A class or function of the same module and name, or the same text, replaces the earlier entry, so that a cell of a
+    notebook can run again and a module can be loaded again.
 
     Args:
         id: a new name; ``Name-v0`` by convention.

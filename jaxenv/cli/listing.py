@@ -107,8 +107,7 @@ def _ids_of(prefix: str) -> list[str]:
     if prefix in SUITES:
         return [f"{prefix}:{id}" for id in importlib.import_module(SUITES[prefix]).ids()]
     import_module(prefix)
-    modules = {id: getattr(jaxenv.spec(id).environment, "__module__", "") for id in jaxenv.ids()}
-    return [id for id, module in modules.items() if f"{module}.".startswith(f"{prefix}.")]
+    return [id for id in jaxenv.ids() if f"{jaxenv.spec(id).module}.".startswith(f"{prefix}.")]
 
 
 def _entry(id: str) -> dict[str, Any]:
