@@ -151,7 +151,9 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "entropy_cost": 0.01,
         },
         # The last brick of a wall is worth little to a policy that never hit it: it takes exploration to hit one.
-        "Breakout-MinAtar": _MINATAR | _LONG_UNROLLS | {"total_steps": 20_000_000, "entropy_cost": 0.06},
+        "Breakout-MinAtar": _MINATAR
+        | _LONG_UNROLLS
+        | {"total_steps": 20_000_000, "learning_rate": 3e-3, "entropy_cost": 0.06},
         "Asterix-MinAtar": _MINATAR
         | _LOW_LAMBDA
         | {"total_steps": 20_000_000, "learning_rate": 1.2e-3, "entropy_cost": 0.028},
