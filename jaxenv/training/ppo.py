@@ -45,6 +45,8 @@ class Config(RunConfig):
         lambda_: decay rate of generalised advantage estimation.
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
+        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, as the learning rate does. Where a task
+            ends at the first mistake, a policy that keeps exploring never sees what comes late in an episode.
         value_cost: weight of the value loss.
         clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
             ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs that of the
@@ -64,6 +66,7 @@ class Config(RunConfig):
     lambda_: float = 0.9
     clip: float = 0.2
     entropy_cost: float = 0.0
+    anneal_entropy: bool = False
     value_cost: float = 0.5
     clip_value: bool = False
     max_gradient_norm: float = 0.5
@@ -328,14 +331,16 @@ def make_iteration(
         return total, losses
 
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
-        progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
+        remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
+        if config.anneal_entropy:
+            settings = settings.with_arrays({"entropy_cost": settings.entropy_cost * remaining})
         adam = optimizer(settings.max_gradient_norm)
 
         def descend(fitted, minibatch: "_Batch"):
             params, state = fitted
             gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
             direction, state = adam.update(gradient, state)
-            rate = settings.learning_rate * (1 - progress)
+            rate = settings.learning_rate * remaining
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
         def epoch(fitted, key):

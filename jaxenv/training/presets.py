@@ -150,10 +150,11 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        # The last brick of a wall is worth little to a policy that never hit it: it takes exploration to hit one.
+        # It takes exploration to hit the last brick of a wall for the first time, and then a policy that loses no ball
+        # on the way to it.
         "Breakout-MinAtar": _MINATAR
         | _LONG_UNROLLS
-        | {"total_steps": 20_000_000, "learning_rate": 3e-3, "entropy_cost": 0.06},
+        | {"total_steps": 20_000_000, "learning_rate": 3e-3, "entropy_cost": 0.06, "anneal_entropy": True},
         "Asterix-MinAtar": _MINATAR
         | _LOW_LAMBDA
         | {"total_steps": 20_000_000, "learning_rate": 1.2e-3, "entropy_cost": 0.028},
