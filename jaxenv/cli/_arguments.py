@@ -76,13 +76,13 @@ def simulate_devices(number: int) -> None:
             jax.config.update("jax_num_cpu_devices", number)
 
 
-def add_settings(
+def add_env_settings(
     command: Parser,
     help: str = "options and params of the environment: a number, true, false, or N comma-separated numbers, "
     "one per lane",
 ) -> None:
-    """Adds ``--set``, which `assignment` reads."""
-    add_assignments(command, "--set", help)
+    """Adds ``--env``, which `settings_of` reads."""
+    add_assignments(command, "--env", help)
 
 
 def add_assignments(command: Parser, option: str, help: str) -> None:
@@ -121,13 +121,13 @@ def add_policy(command: Parser) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace, option: str = "--set") -> dict[str, Any]:
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`."""
-    given = dict(assignment(text, args.parser, option) for text in getattr(args, option.removeprefix("--")))
+    given = dict(assignment(text, args.parser, "--env") for text in args.env)
     if "self" in given:
-        args.parser.error(f"argument {option}: self is not a parameter of an environment")
+        args.parser.error("argument --env: self is not a parameter of an environment")
     if of_make := [name for name in given if name in OPTIONS]:
-        args.parser.error(f"argument {option}: {of_make[0]} is an option of jaxenv.make, which is called in Python")
+        args.parser.error(f"argument --env: {of_make[0]} is an option of jaxenv.make, which is called in Python")
     if args.max_episode_steps is not None:
         given["max_episode_steps"] = args.max_episode_steps
     return given
@@ -156,8 +156,8 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def assignment(text: str, parser: argparse.ArgumentParser, option: str = "--set") -> tuple[str, Any]:
-    """Name and value of one ``--set``. A value that is not a number stays a string, which the receiver may refuse."""
+def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple[str, Any]:
+    """Name and value of a ``NAME=VALUE``. A value that is no number stays a string, which the receiver may refuse."""
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")

@@ -11,9 +11,9 @@ import jax
 import jaxenv
 from jaxenv.cli._arguments import (
     Help,
+    add_env_settings,
     add_policy,
     add_seed,
-    add_settings,
     add_time_limit,
     integer,
     load_policy,
@@ -64,7 +64,7 @@ def add(commands) -> None:
     )
     add_seed(command)
     command.add_argument("--json", action="store_true", help="print a JSON object")
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 

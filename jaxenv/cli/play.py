@@ -5,7 +5,7 @@ import argparse
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import Help, add_seed, add_settings, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._arguments import Help, add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
 
 
 def add(commands) -> None:
@@ -14,7 +14,7 @@ def add(commands) -> None:
         "play",
         help="play an environment with the keyboard, in the terminal",
         description="Plays an environment with the keyboard, in the terminal. The keys are shown with the picture.",
-        epilog="example: jaxenv play FrozenLake-v1 --set is_slippery=false",
+        epilog="example: jaxenv play FrozenLake-v1 --env is_slippery=false",
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
@@ -25,7 +25,7 @@ def add(commands) -> None:
         help="steps per second; 0 waits for a key before each step (default: that of the task, 0 for games)",
     )
     add_seed(command)
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 

@@ -9,10 +9,10 @@ import jax
 import jaxenv
 from jaxenv.cli._arguments import (
     Help,
+    add_env_settings,
     add_lanes,
     add_policy,
     add_seed,
-    add_settings,
     add_time_limit,
     integer,
     load_policy,
@@ -29,7 +29,7 @@ def add(commands) -> None:
         description="Plays an environment with random actions, or the policy of a run of `jaxenv train`, and writes a "
         "film of all lanes.",
         epilog="examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; "
-        "jaxenv render --run runs/CartPole-v1 --set gravity=20 --out heavy.gif",
+        "jaxenv render --run runs/CartPole-v1 --env gravity=20 --out heavy.gif",
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", nargs="?", help="an environment from `jaxenv list`; with --run, that one")
@@ -51,7 +51,7 @@ def add(commands) -> None:
     command.add_argument("--size", metavar="N", type=integer(8), default=256, help="pixels along either side of a lane")
     command.add_argument("--fps", metavar="N", type=integer(1), default=30, help="steps per second")
     add_seed(command)
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 

@@ -11,9 +11,9 @@ import jaxenv
 from jaxenv.cli._arguments import (
     Help,
     add_devices,
+    add_env_settings,
     add_lanes,
     add_seed,
-    add_settings,
     add_time_limit,
     integer,
     one_line,
@@ -31,7 +31,7 @@ def add(commands) -> None:
         "rollout",
         help="step an environment with random actions: speed and episode statistics",
         description="Steps a batch of environments with random actions and prints speed and episode statistics.",
-        epilog="example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --set gravity=3.7",
+        epilog="example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravity=3.7",
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
@@ -40,7 +40,7 @@ def add(commands) -> None:
     add_seed(command)
     add_devices(command, "number of devices that share the lanes")
     command.add_argument("--json", action="store_true", help="print a JSON object")
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.add_argument(
         "--autoreset",

@@ -16,7 +16,7 @@ import jaxenv
 from jaxenv._describe import additions, levels, state_bytes
 from jaxenv._spec_sheet import Argument, SpecSheet, plain, spec_sheet
 from jaxenv._terminal import colour_depth, fit, half_blocks, terminal_size
-from jaxenv.cli._arguments import Help, add_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.cli._arguments import Help, add_env_settings, add_time_limit, bold, one_line, settings_of
 from jaxenv.cli.listing import spec_text
 from jaxenv.environment import Environment
 from jaxenv.play import action_names
@@ -32,7 +32,7 @@ def add(commands) -> None:
         help="show an environment: spec sheet, params, options, stack, picture",
         description="Shows an environment: its spec sheet, its params and options with their values, the stack that "
         "jaxenv.make builds, and in terminals with colours a picture of its first state.",
-        epilog="example: jaxenv show CartPole-v1 --set length=1.5",
+        epilog="example: jaxenv show CartPole-v1 --env length=1.5",
         formatter_class=Help,
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
@@ -42,7 +42,7 @@ def add(commands) -> None:
         action=argparse.BooleanOptionalAction,
         help="whether to show the picture (default: in terminals with at least 256 colours)",
     )
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 

@@ -21,8 +21,8 @@ from jaxenv.cli._arguments import (
     Help,
     add_assignments,
     add_devices,
+    add_env_settings,
     add_seed,
-    add_settings,
     add_time_limit,
     assignment,
     integer,
@@ -99,10 +99,11 @@ def add(commands) -> None:
     command.add_argument("--tensorboard", action="store_true", help="write metrics to tensorboard/ in the folder")
     command.add_argument("--wandb", metavar="PROJECT", help="log metrics to this project of Weights & Biases")
     command.add_argument("--json", action="store_true", help="print a JSON object")
-    add_assignments(command, "--env", "params and options of the environment, such as size=20 for DeepSea-bsuite")
+    add_env_settings(command, "params and options of the environment, such as size=20 for DeepSea-bsuite")
     add_time_limit(command)
-    add_settings(
+    add_assignments(
         command,
+        "--set",
         "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
         "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ...",
     )
@@ -185,7 +186,7 @@ def default_folder(id: str) -> pathlib.Path:
 def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     """The learner's name, its config, and where the settings come from, as text."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
-    options = settings_of(args, "--env")
+    options = settings_of(args)
     env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
     with_preset = [] if args.no_preset else [name for name, by_id in presets.PRESETS.items() if args.id in by_id]
     algorithm = args.algo or next(iter(with_preset), None) or _algorithms.suited(env.action_spec())
@@ -215,11 +216,11 @@ def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str
     if name == "wrappers" and equals:
         return name, tuple(_wrappers(value, parser))
     if not isinstance(getattr(cls, name, None), tuple) or not value:
-        return assignment(text, parser)
+        return assignment(text, parser, "--set")
     value = value.removeprefix("(").removesuffix(")").removesuffix(",")
     if not value:
         return name, ()
-    values = assignment(f"{name}={value}", parser)[1]
+    values = assignment(f"{name}={value}", parser, "--set")[1]
     return name, tuple(values) if isinstance(values, list) else (values,)
 
 

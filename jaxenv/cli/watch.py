@@ -12,10 +12,10 @@ import numpy as np
 from jaxenv import _terminal
 from jaxenv.cli._arguments import (
     Help,
+    add_env_settings,
     add_lanes,
     add_policy,
     add_seed,
-    add_settings,
     add_time_limit,
     integer,
     load_policy,
@@ -54,7 +54,7 @@ def add(commands) -> None:
     )
     command.add_argument("--fps", metavar="N", type=integer(1), default=30, help="steps per second")
     add_seed(command)
-    add_settings(command)
+    add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
 

@@ -90,7 +90,7 @@ def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_s
         (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
         (("RUN", "--policy-seed", "1", "--seeds", "all"), "argument --seeds: not allowed with argument --policy-seed"),
         (("RUN", "--episodes", "0"), "argument --episodes: must be an integer from 1 "),
-        (("RUN", "--set", "gravity=1"), "unknown keyword 'gravity'"),
+        (("RUN", "--env", "gravity=1"), "unknown keyword 'gravity'"),
     ],
 )
 def test_eval_refuses_what_does_not_fit_in_one_line(folder, capsys, argv, message):

@@ -18,7 +18,7 @@ NAMES = {"listing": "list", "evaluate": "eval"}  # of commands whose modules hav
     "command",
     [
         "list pole",
-        "show Pendulum-v1 --set length=2",
+        "show Pendulum-v1 --env length=2",
         "check CardGame-v0 --properties same_tree lane_independent",
     ],
 )

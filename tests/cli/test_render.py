@@ -9,7 +9,7 @@ from jaxenv import cli
 @pytest.mark.parametrize("picture", [32, 256])
 def test_an_environment_may_have_a_size_besides_that_of_its_picture(capsys, tmp_path, picture):
     file = tmp_path / "sea.png"
-    argv = ["render", "DeepSea-bsuite", "--set", "size=3", "--num-steps", "2", "--out", str(file)]
+    argv = ["render", "DeepSea-bsuite", "--env", "size=3", "--num-steps", "2", "--out", str(file)]
     # The caption is wider than the smaller picture.
     assert cli.main([*argv, "--size", str(picture)]) == 0
     assert str(file) in capsys.readouterr().out

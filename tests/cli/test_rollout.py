@@ -1,4 +1,4 @@
-"""`jaxenv rollout`: the metrics it prints, how it reads ``--set``, and that wrong input is reported in one line."""
+"""`jaxenv rollout`: the metrics it prints, how it reads ``--env``, and that wrong input is reported in one line."""
 
 import jax
 import numpy as np
@@ -81,7 +81,7 @@ def test_rollout_prints_aligned_text_and_a_time_limit_counts_as_truncation(capsy
 
 def test_rollout_plays_an_environment_outside_jax(capsys):
     argv = ["rollout", "gymnasium:CartPole-v1", "--num-envs", "2", "--num-steps", "30", "--max-episode-steps", "5"]
-    printed = printed_json(capsys, *argv, "--set", "vectorization=sync")
+    printed = printed_json(capsys, *argv, "--env", "vectorization=sync")
     assert (printed["truncated"], printed["length_mean"]) == (10, 5)
 
 
@@ -99,7 +99,7 @@ def test_rollout_says_that_no_episode_finished():
 def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
     # Nothing pushes, so the first pole stays upright; the second falls at once, since a step takes very long.
-    argv += ["--set", "force=0", "tau=0.02,100", "start_range=0,0.05", "--set", "sutton_barto_reward=true"]
+    argv += ["--env", "force=0", "tau=0.02,100", "start_range=0,0.05", "--env", "sutton_barto_reward=true"]
     printed = printed_json(capsys, *argv)
     assert printed["params"] == {
         "force": 0,
@@ -116,7 +116,7 @@ def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
     [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("false", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
 )
 def test_values_are_parsed_as_numbers_flags_or_strings(text, value):
-    name, read = _arguments.assignment(f"gravity={text}", cli.make_parser())
+    name, read = _arguments.assignment(f"gravity={text}", cli.make_parser(), "--env")
     assert (name, read) == ("gravity", value)
     assert type(read) is type(value)
 
@@ -138,15 +138,15 @@ def test_nan_and_infinity_become_null_in_json():
         (["CartPole-v1", "--num-steps", "-5"], "argument --num-steps: must be an integer from 1 to"),
         (["CartPole-v1", "--seed", "-1"], "argument --seed: must be an integer from 0 to"),
         (["CartPole-v1", "--autoreset", "never"], "choose from 'next_step', 'same_step'"),
-        (["CartPole-v1", "--set", "gravitas=1"], "unknown keyword 'gravitas', did you mean 'gravity'"),
-        (["CartPole-v1", "--set", "mode=eval"], "mode is an option of jaxenv.make"),
-        (["CartPole-v1", "--set", "num_envs=3"], "argument --set: num_envs is an option of the command: --num-envs 3"),
-        (["CartPole-v1", "--set", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
-        (["CartPole-v1", "--set", "position_limit=abc"], "position_limit"),
-        (["CartPole-v1", "--num-envs", "2", "--set", "gravity=1,2,3"], "holds 3 lanes, the batch has 2"),
-        (["CartPole-v1", "--set", "gravity"], "must be NAME=VALUE, got 'gravity'"),
-        (["CartPole-v1", "--set", "gravity="], "must be NAME=VALUE, got 'gravity='"),
-        (["CartPole-v1", "--set", "=1"], "must be NAME=VALUE, got '=1'"),
+        (["CartPole-v1", "--env", "gravitas=1"], "unknown keyword 'gravitas', did you mean 'gravity'"),
+        (["CartPole-v1", "--env", "mode=eval"], "mode is an option of jaxenv.make"),
+        (["CartPole-v1", "--env", "num_envs=3"], "argument --env: num_envs is an option of the command: --num-envs 3"),
+        (["CartPole-v1", "--env", "gravity=abc"], "gravity must be a number or an array of numbers, got 'abc'"),
+        (["CartPole-v1", "--env", "position_limit=abc"], "position_limit"),
+        (["CartPole-v1", "--num-envs", "2", "--env", "gravity=1,2,3"], "holds 3 lanes, the batch has 2"),
+        (["CartPole-v1", "--env", "gravity"], "must be NAME=VALUE, got 'gravity'"),
+        (["CartPole-v1", "--env", "gravity="], "must be NAME=VALUE, got 'gravity='"),
+        (["CartPole-v1", "--env", "=1"], "must be NAME=VALUE, got '=1'"),
         (["CartPole-v1", "--num", "3"], "unrecognized arguments: --num"),
         (["CartPole-v1", "--num-env", "3"], "unrecognized arguments: --num-env 3, did you mean '--num-envs'"),
         (
@@ -156,8 +156,8 @@ def test_nan_and_infinity_become_null_in_json():
         (["CartPole-v1", "3"], "unrecognized arguments: 3"),
         (["HalfCheetah-v4"], "no environment 'HalfCheetah-v4', `jaxenv list` and"),
         (
-            ["CartPole-v1", "--set", "autoreset=x"],
-            "argument --set: autoreset is an option of the command: --autoreset x",
+            ["CartPole-v1", "--env", "autoreset=x"],
+            "argument --env: autoreset is an option of the command: --autoreset x",
         ),
         ([], "the following arguments are required: ID"),
     ],
@@ -167,5 +167,5 @@ def test_wrong_input_to_rollout_is_reported_in_one_line_with_exit_code_2(capsys,
 
 
 def test_options_of_make_are_refused_as_params_of_an_environment(capsys):
-    assert "option of the command: --max-episode-steps 3" in refusal(capsys, *CARDS, "--set", "max_episode_steps=3")
-    assert "wrappers is an option of jaxenv.make" in refusal(capsys, *CARDS, "--set", "wrappers=FrameStack")
+    assert "option of the command: --max-episode-steps 3" in refusal(capsys, *CARDS, "--env", "max_episode_steps=3")
+    assert "wrappers is an option of jaxenv.make" in refusal(capsys, *CARDS, "--env", "wrappers=FrameStack")

@@ -21,7 +21,7 @@ def printed(capsys, *argv):
 
 
 def test_show_prints_the_sheet_params_options_and_stack(capsys):
-    out = printed(capsys, "CartPole-v1", "--set", "length=1.5")
+    out = printed(capsys, "CartPole-v1", "--env", "length=1.5")
     title, summary, *lines = out.splitlines()
     assert title.split() == ["CartPole-v1", "Classic", "control"]
     assert summary == "Balance a pole on a cart by pushing the cart left or right."
@@ -55,7 +55,7 @@ def test_show_prints_the_picture_on_demand(capsys):
 
 
 def test_show_prints_json(capsys):
-    data = printed_json(capsys, "show", "MiniGrid-Empty-5x5-v0", "--set", "success_reward=2")
+    data = printed_json(capsys, "show", "MiniGrid-Empty-5x5-v0", "--env", "success_reward=2")
     assert data["id"] == "MiniGrid-Empty-5x5-v0"
     assert data["family"] == "Grid worlds"
     assert data["rows"]["Terminates"] == [{"head": "", "text": "on the goal"}]
@@ -89,7 +89,7 @@ def test_a_value_that_is_stored_in_float32_is_shown_as_it_was_written():
     ("argv", "message"),
     [
         (["CartPole-v7"], "no environment 'CartPole-v7', did you mean 'CartPole-v1'"),
-        (["CartPole-v1", "--set", "length=-1"], "CartPole-v1: length must be above 0, got -1.0"),
+        (["CartPole-v1", "--env", "length=-1"], "CartPole-v1: length must be above 0, got -1.0"),
         (["gymnax:DeepSea-bsuite", "--picture"], "gymnax:DeepSea-bsuite has no picture"),
     ],
 )

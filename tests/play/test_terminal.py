@@ -92,7 +92,7 @@ PROGRAM = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C comes from the terminal that controls the process
 from jaxenv.cli import main
-sys.argv = ["jaxenv", "play", "FrozenLake-v1", "--set", "is_slippery=false"]
+sys.argv = ["jaxenv", "play", "FrozenLake-v1", "--env", "is_slippery=false"]
 sys.exit(main())
 """
 

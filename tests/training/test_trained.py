@@ -201,7 +201,7 @@ def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
 def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
     out = tmp_path / "film.gif"
     argv = ["render", "--run", str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
-    assert cli.main([*argv, "--set", "gravity=5", "--max-episode-steps", "7"]) == 0
+    assert cli.main([*argv, "--env", "gravity=5", "--max-episode-steps", "7"]) == 0
     assert "CartPole-v1, seed 1 after 2,048 steps" in capsys.readouterr().out
     assert out.read_bytes()[:3] == b"GIF"
 
