@@ -123,20 +123,20 @@ def test_with_clip_value_an_update_learns_of_each_value_only_until_it_has_moved_
 def test_an_annealed_entropy_cost_is_whole_in_the_first_update_and_half_in_the_second_of_two():
     config = ppo.Config(
         total_steps=128, num_envs=4, num_steps=16, num_epochs=4, num_minibatches=1, num_evaluations=2,
-        num_eval_episodes=1, max_eval_steps=1, hidden=(4,), entropy_cost=0.5,
+        num_eval_episodes=1, max_eval_steps=1, hidden=(4,), learning_rate=0.02, entropy_cost=1.0,
     )  # fmt: skip
     learners = {}
     for anneal in (False, True):
         init, iteration = ppo.make_iteration(dataclasses.replace(config, anneal_entropy=anneal))
         iteration = jax.jit(iteration)
         learner, _ = iteration(init(jax.random.key(0)))
-        halved = learner.hyperparameters | {"entropy_cost": np.float32(0.25)}
+        halved = learner.hyperparameters | {"entropy_cost": np.float32(0.5)}
         last = {True: learner, False: dataclasses.replace(learner, hyperparameters=halved)}[anneal]
         learners[anneal] = learner.params, iteration(last)[0].params, iteration(learner)[0].params
     for whole, annealed in zip(jax.tree.leaves(learners[False][:2]), jax.tree.leaves(learners[True][:2]), strict=True):
-        np.testing.assert_allclose(annealed, whole, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(annealed, whole, rtol=0, atol=1e-3)
     constant, annealed = (learners[anneal][2]["params"]["actor"]["Dense_0"]["kernel"] for anneal in (False, True))
-    assert np.abs(constant - annealed).max() > 1e-4
+    assert np.abs(constant - annealed).max() > 1e-2
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
