@@ -96,7 +96,7 @@ def test_rollout_says_that_no_episode_finished():
     assert block.splitlines()[-1].split() == ["reward", "per", "step", "0.5,", "2"]
 
 
-def test_set_takes_numbers_flags_and_one_value_per_lane(capsys):
+def test_env_takes_numbers_flags_and_one_value_per_lane(capsys):
     argv = ["rollout", "CartPole-v1", "--num-envs", "2", "--num-steps", "12"]
     # Nothing pushes, so the first pole stays upright; the second falls at once, since a step takes very long.
     argv += ["--env", "force=0", "tau=0.02,100", "start_range=0,0.05", "--env", "sutton_barto_reward=true"]

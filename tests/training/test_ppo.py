@@ -1,6 +1,7 @@
 """PPO learns continuous and masked actions, from images and with memory, and takes hyperparameters as arrays."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -125,17 +126,20 @@ def test_an_annealed_entropy_cost_is_whole_in_the_first_update_and_half_in_the_s
         total_steps=128, num_envs=4, num_steps=16, num_epochs=4, num_minibatches=1, num_evaluations=2,
         num_eval_episodes=1, max_eval_steps=1, hidden=(4,), learning_rate=0.02, entropy_cost=1.0,
     )  # fmt: skip
-    learners = {}
+    first, second = {}, {}
     for anneal in (False, True):
         init, iteration = ppo.make_iteration(dataclasses.replace(config, anneal_entropy=anneal))
         iteration = jax.jit(iteration)
         learner, _ = iteration(init(jax.random.key(0)))
-        halved = learner.hyperparameters | {"entropy_cost": np.float32(0.5)}
-        last = {True: learner, False: dataclasses.replace(learner, hyperparameters=halved)}[anneal]
-        learners[anneal] = learner.params, iteration(last)[0].params, iteration(learner)[0].params
-    for whole, annealed in zip(jax.tree.leaves(learners[False][:2]), jax.tree.leaves(learners[True][:2]), strict=True):
-        np.testing.assert_allclose(annealed, whole, rtol=0, atol=1e-3)
-    constant, annealed = (learners[anneal][2]["params"]["actor"]["Dense_0"]["kernel"] for anneal in (False, True))
+        first[anneal] = learner.params
+        for cost in (1.0, 0.5):
+            hyperparameters = learner.hyperparameters | {"entropy_cost": np.float32(cost)}
+            after, _ = iteration(dataclasses.replace(learner, hyperparameters=hyperparameters))
+            second[anneal, cost] = after.params
+    same = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-3)
+    jax.tree.map(same, first[True], first[False])
+    jax.tree.map(same, second[True, 1.0], second[False, 0.5])
+    annealed, constant = (second[anneal, 1.0]["params"]["actor"]["Dense_0"]["kernel"] for anneal in (True, False))
     assert np.abs(constant - annealed).max() > 1e-2
 
 
