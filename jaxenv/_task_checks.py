@@ -47,6 +47,9 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
     checked_reward(f"{task}.transition", out.reward, batch)
     if jnp.result_type(out.terminated) != jnp.bool_:
         raise ValueError(f"{task}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
+    for name in ("final_observation", "time_limit_reached"):
+        if name in out.env_info:
+            raise ValueError(f"{task}.transition: env_info[{name!r}] is an entry of a wrapper, use another name")
     abnormal = out.env_info.get("abnormal")
     if abnormal is not None and (jnp.shape(abnormal), jnp.result_type(abnormal)) != (batch, jnp.bool_):
         found = f"{jnp.result_type(abnormal)}{list(jnp.shape(abnormal))}"

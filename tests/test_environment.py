@@ -337,6 +337,14 @@ def test_environments_that_differ_in_params_share_a_compilation():
             {"transition": lambda self, state, a, stream: Transition(state, state["at"], a == 2, {"twice": a})},
             r"env_info entries \['twice'\] come from transition and from state_info",
         ),
+        (
+            {
+                "transition": lambda self, state, a, stream: Transition(
+                    state, state["at"], a == 2, {"final_observation": a}
+                )
+            },
+            r"transition: env_info\['final_observation'\] is an entry of a wrapper, use another name",
+        ),
     ],
 )
 def test_a_wrong_method_is_reported_with_what_it_must_return(methods, message):

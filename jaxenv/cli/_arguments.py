@@ -159,7 +159,7 @@ def one_line(error: Exception) -> str:
 def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple[str, Any]:
     """Name and value of a ``NAME=VALUE``. A value that is no number stays a string, which the receiver may refuse."""
     name, equals, value = text.partition("=")
-    if not (name.isidentifier() and equals and value):
+    if not (all(part.isidentifier() for part in name.split(".")) and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
     # `--size` is that of a picture; some environments have a size of their own.
     if name != "size" and (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:

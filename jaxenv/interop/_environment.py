@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jaxenv import registry
 from jaxenv._make import load
 from jaxenv.environment import Environment, check_environment
 
@@ -27,6 +28,13 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     if num_envs is not None and num_envs != env_or_id.num_envs:
         raise ValueError(f"{owner}: num_envs must be that of env, {env_or_id.num_envs}, got {num_envs}")
     return env_or_id
+
+
+def refuse_outside_jax(owner: str, env_or_id: Any) -> None:
+    """Raises a ``ValueError`` for an id whose lanes an engine outside JAX restarts."""
+    if isinstance(env_or_id, str) and registry.suite_of(env_or_id) in ("envpool", "gymnasium"):
+        others = "to_gymnasium_vector, to_dm_env and host take it"
+        raise ValueError(f"{owner}: {env_or_id} runs outside JAX and restarts its episodes itself; {others}")
 
 
 def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of, refuse_num_envs
+from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     Row,
@@ -49,6 +49,7 @@ def to_gymnasium(
     (1.0, False, False)
     """
     check_render_mode(_OWNER, render_mode)
+    refuse_outside_jax(_OWNER, env_or_id)
     if not isinstance(env_or_id, Environment):
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of, refuse_num_envs
+from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.random import Words
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
@@ -35,6 +35,7 @@ def one_lane(
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
     if isinstance(env, str):
+        refuse_outside_jax(owner, env)
         refuse_num_envs(owner, options, lanes)
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")

@@ -71,6 +71,10 @@ def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
         if dtype.kind == "f":  # the largest numbers of float64 are infinite in float32
             with np.errstate(over="ignore"):
                 return specs.Bounded(space.shape, dtype, space.low.astype(dtype), space.high.astype(dtype))
+        low, high = _widest(dtype)
+        if np.any(space.low < low) or np.any(space.high > high):
+            rule = f"the bounds of a Box of {space.dtype} must fit in {dtype} unless JAX has x64 enabled"
+            raise ValueError(f"{owner}: {rule}, got {space}")
         return specs.Bounded(space.shape, dtype, space.low, space.high)
     raise ValueError(f"{owner}: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or MultiBinary, got {space}")
 

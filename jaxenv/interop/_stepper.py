@@ -14,6 +14,7 @@ from jaxenv.environment import Environment
 from jaxenv.interop._lanes import is_key
 from jaxenv.interop._packing import Packing
 from jaxenv.reset_where import reset_where
+from jaxenv.suites._host import HostEnvironment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -48,6 +49,10 @@ class Stepper:
         self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
         self._state: Any = None
         self._row: Any = None
+        # An engine outside JAX restarts all lanes or none, by a reset with new keys.
+        self._only_whole = isinstance(env.unwrapped, HostEnvironment)
+        self._key: Any = None
+        self._starts = 0
 
     @property
     def started(self) -> bool:
@@ -56,18 +61,28 @@ class Stepper:
 
     def start(self, seed: Seeds) -> Tree:
         """``env.reset`` with the keys of ``seed``."""
-        self._state, self._row = self._programs.start(self._variables, self.key(seed))
-        return self._result()
+        self._key, self._starts = self.key(seed), 0
+        return self._begin(self._key)
 
     def restart(self, mask: Any, seed: Seeds | None = None) -> Tree:
         """``jaxenv.reset_where``: the lanes outside of ``mask`` keep their rows.
 
         Raises:
-            ValueError: if ``mask`` is not bool ``[num_envs]``.
+            ValueError: if ``mask`` is not bool ``[num_envs]``, or leaves out lanes of an engine outside JAX.
         """
         check_mask(self._owner, mask, self._num_envs)
+        if self._only_whole and np.all(mask):
+            if seed is not None:
+                return self.start(seed)
+            self._starts += 1
+            fold = jax.random.fold_in if self._key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
+            return self._begin(fold(self._key, self._starts))
         key = None if seed is None else self.key(seed)
         self._state, self._row = self._programs.restart(self._variables, self._state, self._row, mask, key)
+        return self._result()
+
+    def _begin(self, key: jax.Array) -> Tree:
+        self._state, self._row = self._programs.start(self._variables, key)
         return self._result()
 
     def step(self, action: Tree) -> Tree:

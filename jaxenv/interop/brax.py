@@ -31,8 +31,9 @@ def to_brax(env: Environment | str, **options) -> "BraxEnv":
     """An environment with Brax's methods, for ``train`` of its agents.
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
-    is the trainer's ``episode_length``, which replaces that of the environment. Every episode has a start of its own,
-    although Brax's ``AutoResetWrapper`` on its own replays the first one.
+    is the trainer's ``episode_length``, which replaces that of the environment, unless the limit is a part of the task,
+    as in MetaMaze. Every episode has a start of its own, although Brax's ``AutoResetWrapper`` on its own replays the
+    first one.
 
     With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
     time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and

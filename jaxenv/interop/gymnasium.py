@@ -44,7 +44,9 @@ def to_space(spec: Tree) -> Any:
 def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
 
-    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments.
+    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
+    the task is not its own: N truncates earlier and does not move it, which ``max_episode_steps`` of `to_gymnasium` and
+    of ``make_vec`` does.
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as

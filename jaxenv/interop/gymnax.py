@@ -107,7 +107,7 @@ class GymnaxState:
 
     Attributes:
         inner: the state of the environment for one lane, without the axis of lanes.
-        time: int32, the steps of the episode.
+        time: int32, the steps of the episode that the time limit counts.
     """
 
     inner: Tree
@@ -262,7 +262,7 @@ class GymnaxEnv:
         return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _state(self, inner: Tree) -> GymnaxState:
-        return GymnaxState(inner, self._env.clock(inner).step)
+        return GymnaxState(inner, _elapsed(self._env, inner))
 
 
 def _spaces() -> ModuleType:
@@ -358,6 +358,11 @@ def _params(env: Environment) -> dict[str, Any]:
 def _limits(env: Environment) -> list[TimeLimit]:
     """The time limits of a stack, outermost first."""
     return [layer for layer in layers(env) if isinstance(layer, TimeLimit)]
+
+
+def _elapsed(env: Any, state: Tree) -> jax.Array:
+    """The steps that the outermost time limit has counted."""
+    return env.elapsed(state) if isinstance(env, TimeLimit) else _elapsed(env.env, env.inner(state))
 
 
 def _with_limit(env: Any, duration: Any) -> Environment:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
-from jaxenv.interop._environment import environment_of
+from jaxenv.interop._environment import environment_of, refuse_outside_jax
 from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
@@ -49,6 +49,7 @@ def to_stable_baselines3(
             stable-baselines3 knows.
     """
     vec_env = _vec_env_class()
+    refuse_outside_jax(_OWNER, env_or_id)
     if not isinstance(env_or_id, Environment):
         options = {"autoreset": "same_step", **options}
     env = environment_of(_OWNER, env_or_id, num_envs, options)

@@ -23,6 +23,7 @@ from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
+from jaxenv.suites._host import check_devices
 from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
@@ -204,6 +205,8 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
 
 
 def _check_devices(env: Environment, devices: int) -> None:
+    check_integer("ChunkedRollout", "devices", devices, 1)
+    check_devices("ChunkedRollout", env, devices)
     check_integer("ChunkedRollout", "devices", devices, 1, len(jax.devices()))
     if env.num_envs % devices:
         raise ValueError(f"ChunkedRollout: devices must divide num_envs = {env.num_envs}, got {devices}")

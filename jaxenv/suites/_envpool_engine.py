@@ -31,13 +31,15 @@ class EnvPoolEngine(Engine):
         id: an id of EnvPool.
         arguments: keywords of ``envpool.make``.
         num_envs: the number of lanes.
+        truncates_at: the step whose ends are truncations although EnvPool calls them terminations.
     """
 
     suite = "envpool"
     seeds_below = 2**31  # the generators take int32, and -1 is the clock for those of Atari
 
-    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int):
-        super().__init__(id, arguments, num_envs)
+    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int, truncates_at: int | None = None):
+        super().__init__(id, arguments, num_envs, truncates_at=truncates_at)
+        self._truncates_at = truncates_at
         self._pool: Any = None
 
     def __str__(self) -> str:
@@ -74,7 +76,11 @@ class EnvPoolEngine(Engine):
         return row
 
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
-        return self._pool.step(action)
+        observation, reward, terminated, truncated, info = self._pool.step(action)
+        if self._truncates_at is not None:
+            late = info["elapsed_step"] >= self._truncates_at
+            terminated, truncated = terminated & ~late, truncated | (terminated & late)
+        return observation, reward, terminated, truncated, info
 
     def _pictures(self) -> Any:
         return self._pool.render(env_ids=np.arange(self.num_envs))

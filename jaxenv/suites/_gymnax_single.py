@@ -37,6 +37,7 @@ class GymnaxSingle(Single):
         limit: its ``max_steps_in_episode``.
         derived: functions that compute params from other params.
         bounds: corrections of the declared observation bounds, see `_gymnax_tasks.BOUNDS`.
+        truncates: whether the environment has an ``is_truncated`` of its own, which none of gymnax's has.
         fixed: fields of its ``EnvParams`` that are not numbers or are part of its tree structure; they never change.
     """
 
@@ -61,6 +62,7 @@ class GymnaxSingle(Single):
         doc = f"Params of gymnax's {id}: one value for all lanes, or one per lane."
         self.params = params_struct(doc, values, _restore, (id, options))
         self.bounds = _gymnax_tasks.BOUNDS.get(id, [])
+        self.truncates = type(self.env).is_truncated is not gymnax().environments.environment.Environment.is_truncated
 
     def reset(self, values, key):
         observation, state = self.env.reset_env(key, self.env_params(values))
@@ -70,6 +72,10 @@ class GymnaxSingle(Single):
         params = self.env_params(values)
         observation, state, reward, terminated, info = self.env.step_env(key, state, action, params)
         return state, observation, reward, terminated, own_info(info)
+
+    def is_truncated(self, values: Mapping[str, Any], state: Any) -> Any:
+        """What the environment's own ``is_truncated`` says about a lane's state after a step."""
+        return self.env.is_truncated(state, self.env_params(values))
 
     def env_params(self, values: Mapping[str, Any]) -> Any:
         """The ``EnvParams`` of gymnax from numbers by name, ``max_steps_in_episode`` included."""

@@ -214,6 +214,12 @@ class HostEnvironment(Environment):
         return f"<{self}>"
 
 
+def check_devices(owner: str, env: Environment, devices: int) -> None:
+    """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
+    if devices > 1 and isinstance(env.unwrapped, HostEnvironment):
+        raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
+
+
 def _to_bytes(leaves: list[jax.Array]) -> jax.Array:
     """Arrays ``[B, ...]`` as one array of bytes, uint8 ``[B, N]``."""
 

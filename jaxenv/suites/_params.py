@@ -31,11 +31,18 @@ def params_struct(doc: str, values: Mapping[str, np.ndarray], restore: Callable,
             ``restore(*arguments, values)`` instead.
         arguments: the first arguments of ``restore``.
     """
-    fields = {name: tree.leaf(rank=value.ndim, dtype=_DTYPES[value.dtype.kind]) for name, value in values.items()}
+    fields = {name: _field(value) for name, value in values.items()}
     members = {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}
     members["__reduce__"] = lambda self: (restore, (*arguments, values_of(self)))
     cls = tree.struct(type("Params", (), members))
     return cls(**{name: value.astype(_DTYPES[value.dtype.kind]) for name, value in values.items()})
+
+
+def _field(value: np.ndarray) -> Any:
+    """A numeric field; integers of fewer than 32 bits keep their range, since the suite's code gets them as such."""
+    narrow = value.dtype.kind in "iu" and value.dtype.itemsize < 4
+    low, high = (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max) if narrow else (None, None)
+    return tree.leaf(rank=value.ndim, dtype=_DTYPES[value.dtype.kind], low=low, high=high)
 
 
 def values_of(params: Any) -> dict[str, Any]:

@@ -117,10 +117,8 @@ class CraftaxSingle(Single):
 
     def step(self, values, key, state, action):
         observation, state, reward, terminated, _ = self.env.step_env(key, state, action, self._env_params(values))
-        return state, observation, reward, terminated, {}
-
-    def state_info(self, state, observation):
-        return {"achievements": state.achievements}
+        # Of the step, not of the state: in same_step mode a LAST row has the achievements of the episode that ends.
+        return state, observation, reward, terminated, {"achievements": state.achievements}
 
     def declared_action(self):
         return specs.discrete(self.env.num_actions, name="action")

@@ -17,6 +17,15 @@ from jaxenv.tree import Tree
 
 # EnvPool counts steps in int32, and has no "no limit".
 _NO_LIMIT = 2**31 - 1
+# Families and tasks of EnvPool 1.2 that never read max_episode_steps.
+_OWN_ENDS = {"highway", "jumanji", "pgx", "Blackjack", "Catch", "CliffWalking", "CliffWalkingSlippery"}
+# Tasks of highway that show a limit and never end.
+_ENDLESS = {"LaneKeeping", "lane-keeping"}
+# Those of jumanji with a time limit of their own. All others end by the task; EnvPool shows the longest game.
+_JUMANJI_LIMITS = {
+    *("Cleaner", "Connector", "LevelBasedForaging", "MMST", "Maze", "PacMan", "RobotWarehouse", "RubiksCube"),
+    *("RubiksCube-partly-scrambled", "SlidingTilePuzzle", "Snake", "Sokoban", "Tetris"),
+}
 # Arguments of EnvPool that would move what is decided here.
 _OWN = {
     "batch_size": "all lanes are stepped together",
@@ -33,14 +42,12 @@ def ids() -> list[str]:
 def docstring(name: str) -> str:
     """The family that an environment belongs to, such as ``"atari"``: EnvPool says no more in Python."""
     check_known("envpool", name, envpool().list_all_envs())
-    return envpool().registration.registry.specs[name][0].removeprefix("envpool.")
+    return _family(name)
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
     """The action spec and the time limit of an environment, found without making it."""
-    action = _engine(name, 1, {}).specs[1]
-    limit = envpool().make_spec(name).config.max_episode_steps
-    return action, limit if 0 < limit < _NO_LIMIT else None
+    return _engine(name, 1, {}).specs[1], _limit(name)
 
 
 def load(
@@ -60,7 +67,8 @@ def load(
     Args:
         name: an id that is registered with EnvPool, of an environment with one agent.
         num_envs: the number of lanes, fixed: ``reset`` makes this many.
-        max_episode_steps: EnvPool's time limit; ``None`` for the id's, 0 for none.
+        max_episode_steps: EnvPool's time limit; ``None`` for the id's, 0 for none. Refused where EnvPool does not read
+            it.
         autoreset: ``"next_step"``, the only mode.
         wrappers: as for `jaxenv.make`; they stand outside the restarts.
         clip_action: clip continuous actions to finite bounds.
@@ -77,13 +85,40 @@ def load(
     kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
     for option in sorted(kwargs.keys() & _OWN.keys()):
         raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
-    limit = {} if max_episode_steps is None else {"max_episode_steps": int(max_episode_steps) or _NO_LIMIT}
-    return stack_around(_engine(name, int(num_envs), {**kwargs, **limit}), wrappers, clip_action, mode)
+    if max_episode_steps is not None:
+        if not _follows_limit(name):
+            instead = ", pass duration, in seconds" if _family(name) == "highway" else ""
+            rule = f"EnvPool does not read max_episode_steps in this environment, leave it out{instead}"
+            raise ValueError(f"{owner}: {rule}, got {max_episode_steps!r}")
+        kwargs["max_episode_steps"] = int(max_episode_steps) or _NO_LIMIT
+    return stack_around(_engine(name, int(num_envs), kwargs), wrappers, clip_action, mode)
+
+
+def _family(name: str) -> str:
+    return envpool().registration.registry.specs[name][0].removeprefix("envpool.")
+
+
+def _task(name: str) -> str:
+    """The id without a namespace and a version."""
+    return name.rpartition("/")[2].rpartition("-v")[0]
+
+
+def _follows_limit(name: str) -> bool:
+    """Whether EnvPool ends episodes at ``max_episode_steps``."""
+    return _task(name) == "Sokoban" or not {_family(name), _task(name)} & _OWN_ENDS
+
+
+def _limit(name: str) -> int | None:
+    """The time limit of an id."""
+    limit = envpool().make_spec(name).config.max_episode_steps
+    endless = _task(name) in _ENDLESS or (_family(name) == "jumanji" and _task(name) not in _JUMANJI_LIMITS)
+    return limit if 0 < limit < _NO_LIMIT and not endless else None
 
 
 def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngine:
     """An engine whose specs have been found."""
-    engine = EnvPoolEngine(name, arguments, num_envs)
+    truncates_at = _limit(name) if _family(name) == "jumanji" and not _follows_limit(name) else None
+    engine = EnvPoolEngine(name, arguments, num_envs, truncates_at)
     try:
         players = envpool().make_spec(name, **arguments).config.max_num_players
         engine.specs  # noqa: B018

@@ -9,13 +9,15 @@ outlives episodes in bsuite is carried over.
 ``docs/suites/gymnax.md`` lists the differences by id.
 """
 
+import dataclasses
 import inspect
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv._checks import is_concrete
+from jaxenv import _typed_keys, tree
+from jaxenv._checks import INT32_MAX, is_concrete
 from jaxenv._declared import Declared, check_number
 from jaxenv._make import OPTIONS, make
 from jaxenv.environment import Environment
@@ -24,6 +26,7 @@ from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import single
 from jaxenv.suites._task import State, SuiteTask
+from jaxenv.timestep import StepType
 from jaxenv.tree import Tree
 
 
@@ -66,8 +69,10 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
 
     limit = _checked_limit(owner, kwargs.get("max_episode_steps"), num_envs)
     unlimited = limit is not None and is_concrete(limit) and not np.any(np.asarray(limit))
-    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it.
-    horizon = built.limit if limit is None or unlimited else limit
+    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it. An
+    # is_truncated of the environment's own would end episodes there.
+    endless = INT32_MAX if built.truncates else built.limit
+    horizon = built.limit if limit is None else endless if unlimited else limit
     terminal = _is_terminal(owner, name, horizon_terminates, limit, unlimited, built.limit)
 
     def bare(num_envs: int) -> Environment:
@@ -115,6 +120,19 @@ class GymnaxEnvironment(SuiteTask):
     """
 
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
+
+    def step(self, state, action):
+        state, timestep = super().step(state, action)
+        single = self._single
+        if not single.truncates:
+            return state, timestep
+
+        def is_truncated(values, env_state):
+            return single.is_truncated(values, _typed_keys.from_words(single.shapes.key_kinds.value, env_state))
+
+        ended = self._map_lanes(is_truncated, state.task.env_state)
+        step_type = jnp.where(ended, np.int32(StepType.LAST), timestep.step_type)
+        return state, dataclasses.replace(timestep, step_type=step_type)
 
     def state_info(self, state):
         return {name: getattr(state.env_state, name) for name in _gymnax_tasks.COUNTERS.get(self.id, ())}

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._checks import check_integer
 from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
@@ -91,6 +92,7 @@ class NavixSingle(Single):
         with outside_traces(), reporting(self.owner, arguments):
             # NAVIX knows the spaces of its own observation functions only; the spec is that of the actual observations.
             self.env = _navix().make(id, observation_space=(), **arguments)
+        check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
 
     def reset(self, values, key):

@@ -50,8 +50,8 @@ def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs)
         name: an id of Pgx.
         num_envs: the number of lanes that ``reset(key)`` makes.
         opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
-            ``opponent(observation, mask, key)`` of one lane returns an action, given what the player sees and its legal
-            actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given what the player sees
+            and its legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
         **kwargs: keywords of `jaxenv.make`.
 
     Raises:
@@ -89,17 +89,25 @@ class PgxSingle(Single):
         first, key = jax.random.split(key)
         state = self.env.init(first)
         if not self.alone:
-            state, _ = self._others_move(state, key)
+            # What the others' first moves pay is due on the agent's first step: a FIRST row has no reward. They can
+            # even end the game, which that step then reports.
+            state, due = self._others_move(state, key)
+            state = state.replace(rewards=due)
         return state, self._observed(state)
 
     def step(self, values, key, state, action):
         own, key = jax.random.split(key)
         player = state.current_player
-        state = self.env.step(state, action, own)
-        rewards = state.rewards
-        if not self.alone:
+        if self.alone:
+            state = self.env.step(state, action, own)
+            rewards = state.rewards
+        else:
+            due, none = state.rewards, jnp.zeros_like(state.rewards)
+            state = self.env.step(state.replace(rewards=none), action, own)
+            moved = state.rewards
             state, later = self._others_move(state, key)
-            rewards, player = rewards + later, _AGENT
+            state = state.replace(rewards=none)
+            rewards, player = due + moved + later, _AGENT
         info = {"player_rewards": rewards} if self.env.num_players > 1 else {}
         return state, self._observed(state), rewards[player], state.terminated, info
 
@@ -135,7 +143,16 @@ class PgxSingle(Single):
         mask = state.legal_action_mask
         if self.opponent == "random":
             return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf))
-        return jnp.asarray(self.opponent(state.observation, mask, key), jnp.int32)
+        action = self.opponent(state.observation, mask, key)
+        if not _is_one_integer(action):
+            got = jax.tree.map(lambda x: f"{jnp.result_type(x)}{list(jnp.shape(x))}", action)
+            raise ValueError(f"{self.owner}: opponent must return one integer, the action, got {got}")
+        return jnp.clip(action, 0, self.env.num_actions - 1).astype(jnp.int32)
+
+
+def _is_one_integer(x: Any) -> bool:
+    is_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(x))
+    return is_array and jnp.shape(x) == () and bool(jnp.issubdtype(jnp.result_type(x), jnp.integer))
 
 
 @functools.cache

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._checks import check_integer
 from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
@@ -94,6 +95,7 @@ class XMiniGridSingle(Single):
         with outside_traces():
             with reporting(self.owner, arguments):
                 self.env, self.env_params = _xminigrid().make(id, **arguments)
+            check_integer(self.owner, "max_steps", self.env_params.max_steps, 1)
             self.limit = int(self.env_params.max_steps)
             if hasattr(self.env_params, "ruleset"):
                 ruleset = {field: np.asarray(getattr(self.env_params.ruleset, field)) for field in _RULESET}

@@ -16,6 +16,7 @@ from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.environment import Environment
 from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout.metrics import Totals
+from jaxenv.suites._host import check_devices
 from jaxenv.timestep import TimeStep
 from jaxenv.training.config import RunConfig
 
@@ -84,6 +85,7 @@ class Lanes:
         """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
         if self.mesh is None:
             return None
+        check_devices(self.config.owner, env, self.devices)
         if env.num_envs % self.devices:
             raise ValueError(f"{self.config.owner}: {self.devices} devices must divide the lanes, got {env.num_envs}")
         count = env.num_envs // self.devices

@@ -70,6 +70,10 @@ class TimeLimit(Wrapper):
     def inner(self, state):
         return state.inner if self._own_count else state
 
+    def elapsed(self, state):
+        """The steps of the episode that the limit counts, int32 ``[B]``."""
+        return state.elapsed if self._own_count else self.env.clock(state).step
+
     def begin(self, keys, env_id, episode, previous=None):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else self.inner(previous))
         env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(env_id.shape, bool)}

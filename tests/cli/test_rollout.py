@@ -121,6 +121,11 @@ def test_values_are_parsed_as_numbers_flags_or_strings(text, value):
     assert type(read) is type(value)
 
 
+def test_a_dotted_name_is_a_setting_of_a_nested_config():
+    given = _arguments.assignment("vision_config.nworld=8", cli.make_parser(), "--env")
+    assert given == ("vision_config.nworld", 8)
+
+
 def test_nan_and_infinity_become_null_in_json():
     assert rollout.finite({"a": float("nan"), "b": float("inf"), "c": 1.0}) == {"a": None, "b": None, "c": 1.0}
 

@@ -237,6 +237,15 @@ def test_dtypes_of_64_bits_become_those_of_jax():
     assert to_spec(spaces.Discrete(2)).dtype == np.int32
 
 
+@pytest.mark.parametrize("high", [2**40, 2**63 - 1])
+def test_integers_that_do_not_fit_in_32_bits_need_x64(high):
+    space = spaces.Box(0, high, (1,), np.int64)
+    with pytest.raises(ValueError, match="to_spec: the bounds of a Box of int64 must fit in int32 unless JAX has x64"):
+        to_spec(space)
+    with jax.enable_x64(True):
+        assert to_spec(space) == jaxenv.specs.Bounded((1,), np.int64, 0, high)
+
+
 def test_spaces_whose_samples_are_no_arrays_are_refused():
     with pytest.raises(ValueError, match="to_spec: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or"):
         to_spec(spaces.Dict({"a": spaces.Text(3)}))

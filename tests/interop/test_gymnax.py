@@ -81,6 +81,16 @@ def test_step_env_does_not_restart():
     assert env.step_env(KEYS[1], state, 1, params)[1].time == 2
 
 
+def test_time_is_what_the_limit_counts():
+    repeat = [("ActionRepeat", {"num": 4})]
+    env, params = gymnax.make("Pendulum-v1", wrappers=[*repeat, "NormalizeAction"], max_episode_steps=3)
+    _, state = env.reset(KEYS[0], params)
+    for step in (1, 2, 3):
+        _, state, *_, info = env.step_env(KEYS[1], state, jnp.zeros(1), params)
+        assert state.time == step
+        assert env.is_truncated(state, params) == info["truncated"] == (step == 3)
+
+
 @pytest.mark.parametrize("make", [functools.partial(gymnax.make, api="0.x"), gymnax_v0.make])
 def test_the_older_interface_reports_truncation_as_done(make):
     env, params = make("CartPole-v1")

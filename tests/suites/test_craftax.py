@@ -47,6 +47,19 @@ def test_episodes_equal_those_of_craftax_with_its_limit_as_truncation():
     assert achieved[-1].sum() > 0
 
 
+def test_a_last_row_has_the_achievements_of_the_episode_that_ends():
+    env = load(max_episode_steps=30, autoreset="same_step")
+    policy = jaxenv.rollout.random_policy(env)
+    rows = jax.jit(lambda key: jaxenv.unroll(env, policy, *env.reset(key), 62)[1].timestep)(jax.random.key(0))
+    achieved, last = np.asarray(rows.env_info["achievements"].sum(axis=-1)), np.asarray(rows.is_last())
+    assert last.any()
+    assert (achieved[1:] >= achieved[:-1])[last[1:]].all()
+    assert achieved[last].sum() > 0
+    after = last[:-1]
+    assert (achieved[1:][after] <= achieved[:-1][after]).all()
+    assert (achieved[1:][after] < achieved[:-1][after]).any()
+
+
 @pytest.fixture(scope="module")
 def two_episodes():
     """An environment whose lanes have days of different lengths, and the rows of two of its episodes of one step.

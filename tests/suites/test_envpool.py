@@ -122,6 +122,85 @@ def test_a_limit_of_0_removes_the_one_of_the_pool(load):
     assert (rows_of(env, 210).timestep.step_type[1:] == 1).all()
 
 
+@pytest.mark.parametrize("name", ["NChain-v0", "FrozenLake8x8-v1", "Sokoban-v0"])
+def test_a_limit_truncates_at_its_step(load, name):
+    rows = rows_of(load(name, max_episode_steps=2), 7).timestep
+    np.testing.assert_array_equal(rows.step_type, np.tile([[0], [1], [2]], (3, LANES))[:7])
+    assert (rows.discount == 1).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Catch-v0", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Maze-v0", "RubiksCube-v0"),
+        *("Play2048-v1", "Racetrack-v0", "highway-fast-v0", "tabular/CliffWalking-v0"),
+    ],
+)
+def test_a_limit_that_envpool_does_not_read_is_refused(load, name):
+    pool = envpool.make_gymnasium(name, num_envs=LANES, env_seed=[0, 1], max_episode_steps=1)
+    _, info = pool.reset()
+    for _ in range(2):
+        *_, info = pool.step(np.zeros((LANES, *pool.action_space.shape), pool.action_space.dtype))
+    assert (info["elapsed_step"] == 2).any()
+    for limit in (1, 0):
+        with pytest.raises(ValueError, match=f"EnvPool does not read max_episode_steps in .*, got {limit}"):
+            load(name, max_episode_steps=limit)
+
+
+def test_highway_truncates_at_its_duration(load):
+    rows = rows_of(load("UTurn-v0", duration=3), 12).timestep
+    at_end = rows.is_last() & (rows.env_info["elapsed_step"] == 3)
+    assert at_end.any()
+    assert (rows.discount[at_end] == 1).all()
+
+
+@pytest.mark.parametrize("name", ["RubiksCube-partly-scrambled-v0", "Jumanji/RubiksCube-partly-scrambled-v0"])
+def test_a_time_limit_of_jumanji_truncates_although_envpool_says_terminated(load, name):
+    env = load(name)
+    for copy in (env, pickle.loads(pickle.dumps(env)), env.unwrapped._with_num_envs(3)):
+        rows = rows_of(copy, 22).timestep
+        assert rows.is_last()[20].all()
+        assert (rows.discount == 1).all()
+    assert suite.action_and_limit(name)[1] == 20
+
+
+def test_a_last_step_of_the_task_terminates_in_jumanji(load):
+    rows = rows_of(load("Knapsack-v1"), 40).timestep
+    assert (rows.discount[rows.is_last()] == 0).all()
+    assert rows.is_last().any()
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("LaneKeeping-v0", None), ("Highway-v0", 40), ("Knapsack-v1", None), ("Catch-v0", None)]
+)
+def test_a_limit_that_does_not_end_episodes_is_not_listed(name, limit):
+    assert suite.action_and_limit(name)[1] == limit
+
+
+def test_programs_that_step_from_python_reset_all_lanes_again():
+    with jaxenv.interop.host("envpool:CartPole-v1", LANES, seed=3) as envs:
+        first, second, again, then = (envs.reset(seed).observation for seed in (None, None, 3, None))
+        np.testing.assert_array_equal(first, again)
+        np.testing.assert_array_equal(second, then)
+        assert (first != second).all()
+        with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
+            envs.reset(mask=np.arange(LANES) == 0)
+        seeds = [envs.reset([1, 2]).observation, envs.reset().observation]
+        np.testing.assert_array_equal(seeds[0], envs.reset([1, 2], np.ones(LANES, bool)).observation)
+        np.testing.assert_array_equal(seeds[1], envs.reset().observation)
+
+
+def test_devices_cannot_share_the_lanes(load):
+    with pytest.raises(ValueError, match="devices must be 1, envpool:CartPole-v1 runs outside JAX in one engine"):
+        jaxenv.rollout.ChunkedRollout(load("CartPole-v1"), 4, jax.random.key(0), devices=2)
+
+
+def test_adapters_that_restart_episodes_themselves_say_who_takes_the_id():
+    for adapter in (jaxenv.interop.to_gymnax, jaxenv.interop.to_gymnasium):
+        with pytest.raises(ValueError, match=r"envpool:CartPole-v1 runs outside JAX .*; to_gymnasium_vector"):
+            adapter("envpool:CartPole-v1")
+
+
 def test_a_lower_bound_of_the_smallest_float_is_none(load):
     # EnvPool declares 1.2e-38 for float32 and 2.2e-308 for float64.
     for name in ("LunarLander-v3", "WalkerWalk-v1"):

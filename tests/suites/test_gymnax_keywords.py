@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxenv
 from jaxenv import specs
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
 from jaxenv.suites import gymnax as suite
@@ -155,6 +156,28 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
     assert env.action_spec() == (specs.discrete(3), specs.Bounded((2,), np.float32, -1, 1))
     assert check_env(env, properties=["same_tree", "leading_lanes", "rows_match_specs", "strict_promotion"]).ok
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
+
+
+class Leaving(Pair):
+    """An environment that also truncates where the agent leaves the field."""
+
+    def is_truncated(self, state, params):
+        return super().is_truncated(state, params) | (state.time == 2)
+
+    def step_env(self, key, state, action, params):
+        *row, _, info = super().step_env(key, state, action, params)
+        return *row, False, info
+
+
+@pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
+def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
+    monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", Leaving)
+    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
+    env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
+    rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
+    ends = np.flatnonzero(np.asarray(rows.is_last()[:, 0]))
+    np.testing.assert_array_equal(ends, range(length, 6, length))
+    assert (rows.discount == 1).all()
 
 
 @flax.struct.dataclass

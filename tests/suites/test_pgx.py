@@ -70,6 +70,40 @@ def test_an_opponent_moves_inside_of_the_agents_step(opponent):
         assert rows.observation[begun][:, 0, 0, 1].all()
 
 
+def test_what_the_others_first_moves_pay_comes_on_the_agents_first_step():
+    # Of the first rounds of this game some end before the agent's turn.
+    env = load("sparrow_mahjong", 512, autoreset=None)
+    state, first = jax.jit(env.reset)(jax.random.key(0))
+    over, due = state.task.env_state.terminated, state.task.env_state.rewards
+    assert 0 < over.sum() < 20
+    assert not first.reward.any()
+    later, row = jax.jit(env.step)(state, env.action_spec().zeros((512,)))
+    assert row.terminated[over].all()
+    np.testing.assert_array_equal(row.env_info["player_rewards"][over], due[over])
+    np.testing.assert_array_equal(row.reward[over], due[over, 0])
+    assert row.reward[over].any()
+    assert not later.task.env_state.rewards.any()  # paid once
+
+
+@pytest.mark.parametrize(
+    ("action", "got"), [(1.5, r"float32\[\]"), (np.zeros(1, np.int32), r"int32\[1\]"), (True, "bool")]
+)
+def test_an_opponent_that_returns_no_action_is_named(action, got):
+    with pytest.raises(ValueError, match=rf"pgx:tic_tac_toe: opponent must return one integer, the action, got {got}"):
+        load("tic_tac_toe", opponent=lambda observation, mask, key: action)
+
+
+def test_an_action_of_an_opponent_out_of_range_is_clipped():
+    def last_cell(observation, mask, key):
+        return 8
+
+    def beyond(observation, mask, key):
+        return 99
+
+    rows, clipped = (play(load("tic_tac_toe", opponent=f), 10).timestep for f in (last_cell, beyond))
+    jax.tree.map(np.testing.assert_array_equal, clipped, rows)
+
+
 def test_a_game_of_one_player_has_no_opponent():
     env = load("minatar-breakout", 2)
     assert env.env_info_spec().keys() == {"action_mask"}

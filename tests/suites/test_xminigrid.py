@@ -67,6 +67,15 @@ def test_rulesets_are_params_and_may_differ_between_lanes():
     assert pickle.loads(pickle.dumps(shared)).params.init_tiles.tolist() == [[3, 1], [3, 4]]
 
 
+def test_numbers_of_a_ruleset_are_bytes():
+    env = load("XLand-MiniGrid-R1-9x9")
+    goal = np.zeros(env.params.goal.shape, np.int32)
+    assert env.with_params(goal=goal + 255).params.goal[0] == 255
+    for value in (-1, 300):
+        with pytest.raises(ValueError, match=rf"goal must be in \[0, 255\], got .*{value}"):
+            env.with_params(goal=goal + value)
+
+
 def test_only_xland_has_rulesets():
     with pytest.raises(ValueError, match="xminigrid:MiniGrid-Empty-5x5: ruleset must be None, only XLand ids"):
         load("MiniGrid-Empty-5x5", ruleset=ruleset([[3, 1]]))
@@ -87,6 +96,7 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
         ("MiniGrid-Empty", {}, "xminigrid: no environment 'MiniGrid-Empty', did you mean"),
         ("MiniGrid-Empty-5x5", {"view": 5}, "xminigrid:MiniGrid-Empty-5x5: unknown keyword 'view'"),
         ("MiniGrid-Empty-5x5", {"view_size": 5.5}, "view_size must be of type int, got 5.5"),
+        ("MiniGrid-Empty-5x5", {"max_steps": 0}, "xminigrid:MiniGrid-Empty-5x5: max_steps must be at least 1, got 0"),
     ],
 )
 def test_wrong_ids_and_keywords_are_refused(id, kwargs, message):
