@@ -1,7 +1,8 @@
 """Films that compiled code sends frame by frame: put together on the host and written by a thread.
 
 Frames may arrive in any order and in any thread, since callbacks are not ordered: each carries its lane, episode and
-step. A film is complete once it has its last frame and all frames before it.
+step. A film is complete once it has its last frame and all frames before it. Where no-ops come first, its first frame
+is that of a later step, which only the next episode of the lane tells.
 """
 
 import atexit
@@ -59,13 +60,21 @@ class _Film:
     end: int | None = None
 
     def add(self, frame: Frame) -> bool:
-        """Adds a frame; True if the film is complete."""
-        if frame.step in self.frames and self.frames[frame.step].last:
+        """Adds a frame; True if the film is complete from step 0 on."""
+        is_after_end = self.end is not None and frame.step > self.end
+        if is_after_end or (frame.step in self.frames and self.frames[frame.step].last):
             return False
         self.frames[frame.step] = frame
         if frame.last:
             self.end = frame.following
-        return self.end is not None and self.end == sum(one.following - one.step for one in self.shown)
+        return 0 in self.frames and self.has_no_gap
+
+    @property
+    def has_no_gap(self) -> bool:
+        """Whether all frames from the first one that arrived to the end are there."""
+        if self.end is None:
+            return False
+        return self.end - min(self.frames) == sum(one.following - one.step for one in self.shown)
 
     @property
     def shown(self) -> list[Frame]:
@@ -83,7 +92,7 @@ class Recorder:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple, _Film] = {}
-        self._done: set[tuple] = set()
+        self._done: dict[tuple, float] = {}  # the steps at which films ended
         self._queue: queue.Queue[_Film] = queue.Queue()
         self._pending = 0  # bytes in the queue
         self._thread: threading.Thread | None = None
@@ -92,14 +101,17 @@ class Recorder:
         """Takes one frame. It is called inside compiled code, so it does no work of its own."""
         key = (settings, frame.batch, frame.lane, frame.episode)
         with self._lock:
+            self._start()
             film = self._open.get(key)
-            if film is not None and frame.step == 0 and 0 in film.frames:  # the run has been reset: a new film
-                self._finish(key)
+            if film is not None and frame.step in film.frames and not film.frames[frame.step].last:
+                self._finish(key)  # the run has been reset: a new film
                 film = None
             if film is None:
-                if frame.step and key in self._done:  # a step after the end of the episode
+                if frame.step and frame.step >= self._done.get(key, np.inf):  # a step after the end of the episode
                     return
-                self._done.discard(key)
+                self._done.pop(key, None)
+                for earlier in [k for k in self._open if k[:3] == key[:3] and self._open[k].has_no_gap]:
+                    self._finish(earlier)
                 batch = f"batch-{frame.batch}-" if frame.batch >= 0 else ""
                 film = self._open[key] = _Film(settings, f"{batch}lane-{frame.lane}-episode-{frame.episode}")
             if film.add(frame):
@@ -108,25 +120,26 @@ class Recorder:
     def flush(self, unfinished: bool = False) -> None:
         """Waits until every film that has ended is written; ``unfinished`` ones are then written as far as they go."""
         jax.effects_barrier()
-        if unfinished:
-            with self._lock:
-                for key in list(self._open):
-                    self._finish(key)
+        with self._lock:
+            for key in [k for k, film in self._open.items() if unfinished or film.has_no_gap]:
+                self._finish(key)
         self._queue.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="jaxenv-films", daemon=True)
+            self._thread.start()
+            atexit.register(self.flush, unfinished=True)
 
     def _finish(self, key: tuple) -> None:
         film = self._open.pop(key)
-        self._done.add(key)
+        self._done[key] = np.inf if film.end is None else film.end
         if len(film.frames) < 2:
             return
         if self._pending + film.size > _LARGEST_QUEUE:
             warnings.warn(f"RecordVideo: {film.name} is left out, films are made faster than written", stacklevel=2)
             return
         self._pending += film.size
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="jaxenv-films", daemon=True)
-            self._thread.start()
-            atexit.register(self.flush, unfinished=True)
         self._queue.put(film)
 
     def _work(self) -> None:

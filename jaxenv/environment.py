@@ -123,6 +123,11 @@ class Environment(Module, abc.ABC):
         """Whether ``reset`` and ``step`` run as compiled programs outside of traces."""
         return True
 
+    @property
+    def _is_outside_jax(self) -> bool:
+        """Whether the lanes are in an engine outside JAX, which resets all of them together."""
+        return False
+
     # --- specs of one lane -------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

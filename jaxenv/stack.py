@@ -32,6 +32,7 @@ from jaxenv.wrappers import (
     FixedResetKey,
     GuardNonFinite,
     LaneWrapper,
+    PreviousActionAndReward,
     TimeLimit,
 )
 
@@ -71,9 +72,27 @@ def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wra
 
 
 def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
-    """The wrappers with batch state frozen, without those that own only the reward."""
-    kept = [w for w in added if w.owns != {"reward"} or w.multi_step]
+    """The wrappers with batch state frozen, without those that own only the reward and keep its shape.
+
+    Raises:
+        ValueError: if the observation shows a reward that is left out.
+    """
+    left_out = [_owns_only_reward(wrapper) for wrapper in added]
+    for place, shows in enumerate(added):
+        if isinstance(shows, PreviousActionAndReward) and shows.reward and any(left_out[:place]):
+            name = type(added[left_out.index(True)]).__name__
+            raise ValueError(
+                f"make: mode='eval' leaves out {name}, so PreviousActionAndReward would show other rewards: "
+                f"put PreviousActionAndReward before {name} in wrappers"
+            )
+    kept = [wrapper for wrapper, out in zip(added, left_out, strict=True) if not out]
     return [tree.rebuild(w, frozen=True) if isinstance(w, BatchWrapper) else w for w in kept]
+
+
+def _owns_only_reward(wrapper: Wrapper) -> bool:
+    """Whether a wrapper changes the numbers of the reward, and neither its shape nor anything else."""
+    one_step = wrapper.owns == {"reward"} and not wrapper.multi_step
+    return one_step and wrapper.reward_spec().shape == wrapper.env.reward_spec().shape
 
 
 def assemble(
@@ -128,12 +147,20 @@ def stands_inside_limit(level: Environment) -> bool:
     return isinstance(level, Wrapper) and (level.multi_step or level.removes_ends)
 
 
+def _moves_ends(wrapper: Wrapper) -> bool:
+    """Whether episodes end elsewhere outside the wrapper than inside: by itself, or by the limit that it stands in."""
+    return stands_inside_limit(wrapper) or "step_type" in wrapper.owns
+
+
 def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
     outside = restart_place(added)
     for place, wrapper in enumerate(added):
         name = type(wrapper).__name__
         if isinstance(wrapper, AutoReset):
             raise ValueError("make: AutoReset is added by make, choose its mode with autoreset=")
+        if wrapper.sees_ends and (mover := next(filter(_moves_ends, added[place + 1 : outside]), None)):
+            moving = type(mover).__name__
+            raise ValueError(f"make: {name} must see where episodes end: put {moving} before {name} in wrappers")
         rewrites = autoreset == "same_step" and isinstance(wrapper, LaneWrapper) and bool(wrapper.rewrites)
         if place > outside and (stands_inside_limit(wrapper) or rewrites or isinstance(wrapper, TimeLimit)):
             blocking = type(added[outside]).__name__

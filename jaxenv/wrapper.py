@@ -34,6 +34,8 @@ class Wrapper(Environment):
     multi_step: ClassVar[bool] = False
     # Whether the wrapper hides ends of `env`, so that a time limit must go outside it.
     removes_ends: ClassVar[bool] = False
+    # Whether the wrapper acts at the ends of episodes, so that no wrapper that moves them may stand outside it.
+    sees_ends: ClassVar[bool] = False
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 

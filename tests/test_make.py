@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import registry, specs
-from jaxenv.testing import Chain
+from jaxenv.testing import Chain, random_environment
 from jaxenv.wrappers import FixedResetKey, FrameStack, TimeLimit
 from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
 from tests.toy_stacks import registered as registered
@@ -104,6 +104,25 @@ def test_fixed_reset_key_must_wrap_the_environment_directly():
 def test_evaluation_omits_wrappers_that_own_only_the_reward():
     env = jaxenv.make("Chain-v0", wrappers=[Double, Remember, RewardAndObservation], mode="eval")
     assert names(env) == ["AutoReset", "RewardAndObservation", "Remember", "TimeLimit", "Chain"]
+
+
+def test_evaluation_keeps_the_shape_of_the_reward():
+    def two(num_envs):
+        return random_environment(
+            specs.discrete(2), specs.discrete(2), specs.Array((2,), np.float32), num_envs=num_envs
+        )
+
+    scalar = ("ScalarizeReward", {"weights": (1.0, 0.0)})
+    env = jaxenv.make(jaxenv.EnvSpec("Two-v0", two), wrappers=[scalar, Double], mode="eval")
+    assert names(env)[:2] == ["AutoReset", "ScalarizeReward"]
+
+
+def test_evaluation_cannot_omit_a_reward_that_the_observation_shows():
+    shows, hides = (("PreviousActionAndReward", {"reward": reward}) for reward in (True, False))
+    assert names(jaxenv.make("Chain-v0", wrappers=[shows, Double], mode="eval"))[1] == "PreviousActionAndReward"
+    with pytest.raises(ValueError, match="put PreviousActionAndReward before Double in wrappers"):
+        jaxenv.make("Chain-v0", wrappers=[Double, shows], mode="eval")
+    jaxenv.make("Chain-v0", wrappers=[Double, hides], mode="eval")
 
 
 def test_evaluation_omits_reward_wrappers_inside_callables():

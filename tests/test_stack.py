@@ -46,6 +46,17 @@ def test_an_invalid_order_is_refused_with_the_wrappers_to_swap(wrappers, inside,
     )
 
 
+@pytest.mark.parametrize("sees", ["EpisodeStatistics", ("DelayReward", {"num": 100}), "EvalReturn", "RunStats"])
+@pytest.mark.parametrize(
+    "moves", [Repeat, ("NoopReset", {"maximum": 3}), ("TerminateOn", {"fn": lambda row: row.reward > 0})]
+)
+def test_a_wrapper_that_acts_at_ends_stands_outside_those_that_move_them(sees, moves):
+    with pytest.raises(ValueError, match=r"must see where episodes end: put .* before .* in wrappers"):
+        jaxenv.make("Chain-v0", wrappers=[sees, moves])
+    env = jaxenv.make("Chain-v0", wrappers=[moves, Double, sees])
+    assert names(env)[1] == (sees if isinstance(sees, str) else sees[0])
+
+
 def test_an_invalid_order_inside_a_callable_is_refused():
     with pytest.raises(ValueError, match="put Repeat before Mean"):
         jaxenv.make("Chain-v0", wrappers=[lambda env: Repeat(Mean(env))])

@@ -55,7 +55,9 @@ def minibatches(
             f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
         )
     order = shuffled(single_stream("minibatches", key), count)
-    return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, -1, *x.shape[1:]), batch)
+    return jax.tree.map(
+        lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, count // number, *x.shape[1:]), batch
+    )
 
 
 def nearest_divisor(total: int, target: int) -> int:

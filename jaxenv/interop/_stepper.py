@@ -14,7 +14,6 @@ from jaxenv.environment import Environment
 from jaxenv.interop._lanes import is_key
 from jaxenv.interop._packing import Packing
 from jaxenv.reset_where import reset_where
-from jaxenv.suites._host import HostEnvironment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -49,8 +48,7 @@ class Stepper:
         self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
         self._state: Any = None
         self._row: Any = None
-        # An engine outside JAX restarts all lanes or none, by a reset with new keys.
-        self._only_whole = isinstance(env.unwrapped, HostEnvironment)
+        self._is_outside_jax = env.unwrapped._is_outside_jax
         self._key: Any = None
         self._starts = 0
 
@@ -71,7 +69,8 @@ class Stepper:
             ValueError: if ``mask`` is not bool ``[num_envs]``, or leaves out lanes of an engine outside JAX.
         """
         check_mask(self._owner, mask, self._num_envs)
-        if self._only_whole and np.all(mask):
+        if self._is_outside_jax and np.all(mask):
+            # The engine has no restart but a reset with new keys.
             if seed is not None:
                 return self.start(seed)
             self._starts += 1

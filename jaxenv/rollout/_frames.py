@@ -41,6 +41,9 @@ def frames(
         The frames, uint8 ``[H, W, 3]``, and the part of a frame that shows each lane.
     """
     check_environment(owner, env)
+    if env.autoreset == "same_step":
+        rule = "autoreset must be 'next_step' or None: in 'same_step' a LAST row has the state of the next episode"
+        raise ValueError(f"{owner}: {rule}, got {env}")
     for name, value, minimum in (("fps", fps, 1), ("max_steps", max_steps, 1), ("num_steps", num_steps, 0)):
         if value is not None:
             check_integer(owner, name, value, minimum)

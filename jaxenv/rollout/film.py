@@ -93,7 +93,7 @@ def film(
         initial_memory: as in `jaxenv.unroll`.
 
     Raises:
-        ValueError: for an environment without pictures, or a number out of range.
+        ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
     """
     frames, parts = frames_of(
         "film",

@@ -122,6 +122,10 @@ class HostEnvironment(Environment):
     def _compiles_itself(self):
         return False
 
+    @property
+    def _is_outside_jax(self):
+        return True
+
     def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):
@@ -216,7 +220,7 @@ class HostEnvironment(Environment):
 
 def check_devices(owner: str, env: Environment, devices: int) -> None:
     """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
-    if devices > 1 and isinstance(env.unwrapped, HostEnvironment):
+    if devices > 1 and env.unwrapped._is_outside_jax:
         raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 

@@ -35,7 +35,8 @@ class RunConfig:
             ``[H, W]`` or ``[H, W, C]``; ``"auto"`` convolves images of at least 10 rows and columns.
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation.
-        max_eval_steps: episodes of more steps are cut off and not counted.
+        max_eval_steps: episodes of more steps are cut off and not counted. Where a lane plays several episodes, it is
+            the limit of their mean.
         eval_explore: evaluate the policy that explores, instead of the one that takes the best action.
     """
 
@@ -60,6 +61,7 @@ class RunConfig:
     _or_zero: ClassVar[tuple[str, ...]] = ()
     _positive: ClassVar[tuple[str, ...]] = ()
     _fractions: ClassVar[tuple[str, ...]] = ("gamma",)
+    _signed: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -176,5 +178,7 @@ class RunConfig:
             check_real(self.owner, name, value, 0, 1)
         elif name in self._positive:
             Range(above=0).check(self.owner, name, value)
-        if not 0 <= value < np.inf:
+        if name in self._signed:
+            check_real(self.owner, name, value, -np.inf)
+        elif not 0 <= value < np.inf:
             raise ValueError(f"{self.owner}: {name} must be a number of at least 0, got {value!r}")

@@ -3,8 +3,8 @@
 =================== ==================================== ============================================================
 distribution        action spec                          inputs
 =================== ==================================== ============================================================
-`Categorical`       an integer                           ``[B, n]`` logits
-`MultiCategorical`  an array of integers                 ``[B, n1 + n2 + ...]`` logits, one group for each
+`Categorical`       an integer or a bool                 ``[B, n]`` logits
+`MultiCategorical`  an array of integers or bools        ``[B, n1 + n2 + ...]`` logits, one group for each
 `Normal`            an array of floats                   ``[B, 2 n]`` means and log standard deviations
 `TanhNormal`        a bounded array of floats            ``[B, 2 n]`` of the number before the tanh
 =================== ==================================== ============================================================
@@ -230,10 +230,14 @@ def of_spec(owner: str, spec: Any, squash: bool = False) -> Distribution:
         squash: a `TanhNormal` for floats instead of a `Normal`.
 
     Raises:
-        ValueError: for a tree of actions, and for an infinite bound with ``squash``.
+        ValueError: for a tree of actions, for integers without bounds, and for an infinite bound with ``squash``.
     """
     if not specs.is_spec(spec):
         raise ValueError(f"{owner}: the action must be one array, got {spec}: FlattenAction makes one of several")
+    if spec.dtype == np.bool_:
+        spec = specs.Bounded(spec.shape, spec.dtype, False, True)
+    if spec.is_discrete and not isinstance(spec, specs.Bounded):
+        raise ValueError(f"{owner}: an action of integers must have bounds, got {spec}")
     if isinstance(spec, specs.Bounded) and spec.is_discrete:
         first = np.broadcast_to(spec.minimum, spec.shape).astype(np.int64).reshape(-1)
         last = np.broadcast_to(spec.maximum, spec.shape).astype(np.int64).reshape(-1)

@@ -96,6 +96,7 @@ class Config(RunConfig):
     )
     _or_zero: ClassVar = ("warmup_steps",)
     _positive: ClassVar = ("max_gradient_norm", "exploration_fraction")
+    _signed: ClassVar = ("initial_value",)
     _fractions: ClassVar = ("gamma", "importance_exponent", "target_rate", "epsilon_start", "epsilon_end")
 
     @property

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxenv import _export, rollout, tree
+from jaxenv._checks import INT32_MAX
 from jaxenv._structure import mismatch
 from jaxenv.data import transformers
 from jaxenv.environment import Environment
@@ -69,8 +70,9 @@ def environments(
         ours, theirs = getattr(env, spec)(), getattr(eval_env, spec)()
         if ours != theirs:
             raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
-    if env.reward_spec().shape != ():
-        raise ValueError(f"{name}: the reward must be one number per lane, got {env.reward_spec()}")
+    for stack in (env, eval_env):
+        if stack.reward_spec().shape != ():
+            raise ValueError(f"{name}: the reward must be one number per lane, got {stack.reward_spec()} of {stack}")
     for level in layers(eval_env):
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
             raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
@@ -134,14 +136,18 @@ def evaluate(
     """
     _, timestep = lanes.of(env).start_shapes()
     policy, memory = normalizer(config).frozen().wrap_policy(policy, timestep, memory, state=statistics)
+    env_id = lanes.numbers(env)
+    env, num_episodes = lanes.of(env), lanes.share("num_eval_episodes")
+    # A restart takes a row, too.
+    rows = num_episodes // env.num_envs * (config.max_eval_steps + 1) - 1
     episodes = rollout.evaluate(
-        lanes.of(env),
+        env,
         policy,
         key,
-        lanes.share("num_eval_episodes"),
+        num_episodes,
         initial_memory=memory,
-        max_steps=config.max_eval_steps,
-        env_id=lanes.numbers(env),
+        max_steps=min(rows, INT32_MAX),
+        env_id=env_id,
     )
     return {
         "returns": episodes.returns,

@@ -197,8 +197,10 @@ class GRU(nn.Module):
     def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         # All input products at once: only the recurrent product is computed row by row.
         inputs = dense(3 * self.width, 1.0, bias_init=self._biases)(x)
-        kernels = [self.param(name, orthogonal(1.0), (self.width, self.width)) for name in ("reset", "update", "new")]
-        kernel, bias = jnp.concatenate(kernels, axis=-1), self.param("bias", nn.initializers.zeros, (self.width,))
+        square = self.width, self.width
+        kernels = [self.param(name, orthogonal(1.0), square, jnp.float32) for name in ("reset", "update", "new")]
+        kernel = jnp.concatenate(kernels, axis=-1)
+        bias = self.param("bias", nn.initializers.zeros, (self.width,), jnp.float32)
 
         def step(memory, row):
             inputs, start = row

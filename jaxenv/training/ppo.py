@@ -459,13 +459,13 @@ class ActorCritic(nn.Module):
             x = jnp.concatenate([x, remembered], axis=-1)
         inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
         values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
-        log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,))
+        log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,), jnp.float32)
         log_std = jnp.broadcast_to(log_std, (*values.shape, self.num_log_std))
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
 
     def start(self, num_envs: int) -> Any:
         """The memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
-        return jnp.zeros((num_envs, self.recurrent)) if self.recurrent else ()
+        return jnp.zeros((num_envs, self.recurrent), jnp.float32) if self.recurrent else ()
 
 
 def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any) -> tuple[jax.Array, jax.Array, Any]:

@@ -290,7 +290,7 @@ def make_iteration(
 
     def explore(learner: Learner, uniform: bool):
         def policy(timestep, stream, noise):
-            noise = _next_noise(noise, timestep, stream, learner.hyperparameters["noise_correlation"])
+            noise = _next_noise(noise, env.starts(timestep), stream, learner.hyperparameters["noise_correlation"])
             if uniform:
                 unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
             else:
@@ -389,7 +389,7 @@ def make_iteration(
 
     def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
         def policy(timestep, stream, noise):
-            noise = _next_noise(noise, timestep, stream, learner.hyperparameters["noise_correlation"])
+            noise = _next_noise(noise, eval_env.starts(timestep), stream, learner.hyperparameters["noise_correlation"])
             inputs = policy_inputs(learner.params.actor, read(timestep.observation))
             chosen = pi.displaced(inputs, noise) if config.eval_explore else pi.mode(inputs)
             return rollout.PolicyStep(pi.to_action(chosen), noise)
@@ -432,7 +432,7 @@ def make_policy(
 
     def policy(timestep, stream, carried):
         weights, noise = carried
-        noise = _next_noise(noise, timestep, stream, config.noise_correlation)
+        noise = _next_noise(noise, env.starts(timestep), stream, config.noise_correlation)
         inputs: Any = actor.apply(weights.value, read(timestep.observation))
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
@@ -457,9 +457,9 @@ def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Arra
     return batch.reward + gamma * batch.discount * (jnp.min(next_values, axis=0) - temperature * log_p)
 
 
-def _next_noise(noise: jax.Array, timestep: TimeStep, stream: random.Stream, correlation: Any) -> jax.Array:
+def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:
     """Standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
-    correlation = jnp.where(timestep.is_first(), np.float32(0), correlation)[:, None]
+    correlation = jnp.where(starts, np.float32(0), correlation)[:, None]
     fresh = random.normal(stream, noise.shape[1:])
     return correlation * noise + jnp.sqrt(1 - correlation**2) * fresh
 

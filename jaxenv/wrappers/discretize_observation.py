@@ -65,11 +65,15 @@ class DiscretizeObservation(LeafObservationWrapper):
     def map_leaf(self, x, spec):
         bins = self._bins(spec)
         low, high = spec.minimum.astype(np.float64), spec.maximum.astype(np.float64)
-        per_unit = (bins / (high - low)).astype(spec.dtype)
-        place = (x - specs.aligned(spec.minimum, x.ndim)) * specs.aligned(per_unit, x.ndim)
-        last = specs.aligned((bins - 1).astype(spec.dtype), x.ndim)
-        # Clip before the cast, which is undefined out of range. NaN goes to the first bin.
-        index = jnp.where(place > 0, jnp.minimum(place, last), np.zeros((), x.dtype)).astype(jnp.int32)
+        # Half precision cannot count the bins.
+        dtype = spec.dtype if spec.dtype.itemsize > 2 else np.dtype(np.float32)
+        per_unit = (bins / (high - low)).astype(dtype)
+        place = (x.astype(dtype) - specs.aligned(low.astype(dtype), x.ndim)) * specs.aligned(per_unit, x.ndim)
+        last = specs.aligned(bins - 1, x.ndim)
+        # Clip before the cast, which is undefined out of range, and after it, as float32 rounds numbers above 2**24.
+        # NaN goes to the first bin.
+        place = jnp.where(place > 0, jnp.minimum(place, last.astype(dtype)), np.zeros((), dtype))
+        index = jnp.minimum(place.astype(jnp.int32), last)
         if not self.flatten:
             return index
         digits = bins.reshape(-1).astype(np.int64)

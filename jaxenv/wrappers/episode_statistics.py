@@ -40,6 +40,7 @@ class EpisodeStatistics(LaneWrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+    sees_ends: ClassVar[bool] = True
 
     def check(self):
         if "episode" in self.env.env_info_spec():

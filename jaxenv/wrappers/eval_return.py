@@ -27,6 +27,7 @@ class EvalReturn(LaneWrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+    sees_ends: ClassVar[bool] = True
 
     def init(self, timestep, stream):
         return Sum.zeros(timestep.reward.shape)

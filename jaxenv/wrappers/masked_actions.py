@@ -66,7 +66,7 @@ class MaskedActions(LaneWrapper):
 
     def before(self, own, action, stream):
         spec = self.action_spec()
-        number = (action - spec.minimum).astype(np.int32)
+        number = action.astype(np.int32) - spec.minimum.astype(np.int32)
         allowed = jnp.take_along_axis(own.mask, number[:, None], axis=1)[:, 0]
         illegal = ~allowed & jnp.any(own.mask, axis=1)
         if self.replacement == "random":

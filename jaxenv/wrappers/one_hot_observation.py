@@ -62,7 +62,9 @@ class OneHotObservation(LeafObservationWrapper):
         if np.ndim(self.num_values):
             return jnp.concatenate([_codes(x[..., i], n) for i, n in enumerate(self.num_values)], axis=-1)
         if self.num_values is None:
-            return _codes(x - specs.aligned(spec.minimum, x.ndim), spec.num_values)
+            # As int32, since a difference of two int8 may exceed them.
+            lowest = specs.aligned(spec.minimum.astype(np.int32), x.ndim)
+            return _codes(x.astype(np.int32) - lowest, spec.num_values)
         return _codes(x, self.num_values)
 
     def map_spec(self, spec):

@@ -77,6 +77,7 @@ class RecordVideo(Wrapper):
     format: str = tree.static(default="gif")
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    sees_ends: ClassVar[bool] = True
     opt_outs = {
         "no_callback": "pictures leave the compiled code by a callback",
         "sharding_invariant": "the picture of one lane is drawn of a batch that may be on several devices",

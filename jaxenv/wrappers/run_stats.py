@@ -86,6 +86,7 @@ class RunStats(Wrapper):
     num_recent: int = tree.static(default=0)
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    sees_ends: ClassVar[bool] = True
 
     def check(self):
         check_integer("RunStats", "num_recent", self.num_recent, 0)

@@ -17,6 +17,7 @@ def test_minibatches_contain_every_row_once_and_shuffle_all_leaves_in_the_same_o
     np.testing.assert_array_equal(cut["b"][0][..., 0], 2 * cut["a"])
     assert cut["a"].ravel().tolist() != list(range(264))
     assert data.minibatches(jax.random.key(0), tree, 4)["a"].shape == (4, 66)
+    assert data.minibatches(jax.random.key(0), jnp.zeros((6, 0)), 2).shape == (2, 3, 0)
 
 
 @pytest.mark.parametrize(

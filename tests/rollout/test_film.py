@@ -56,5 +56,9 @@ def test_what_does_not_fit_is_refused(env, film):
         jaxenv.film(env, num_steps=-1)
     with pytest.raises(ValueError, match="film: env must be an environment, got 'CartPole-v1'"):
         jaxenv.film("CartPole-v1")
+    with pytest.raises(
+        ValueError, match=r"film: autoreset must be 'next_step' or None: .* the state of the next episode"
+    ):
+        jaxenv.film(jaxenv.make("CartPole-v1", autoreset="same_step"))
     with pytest.raises(ValueError, match=r"Film: path must end in \.gif, \.mp4 or \.png, got 'film.webm'"):
         film.save("film.webm")

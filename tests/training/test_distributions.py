@@ -34,12 +34,18 @@ def drawn(spec, squash=False):
     return pi, sample, action, log_p, entropy, mode
 
 
-@pytest.mark.parametrize("spec", [specs.discrete(3), specs.Bounded((), np.int8, 4, 6), PAIR])
+FLAGS = specs.Bounded((2,), np.bool_, False, True)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [specs.discrete(3), specs.Bounded((), np.int8, 4, 6), PAIR, specs.Bounded((), np.bool_, False, True), FLAGS],
+)
 def test_integers_are_as_frequent_as_their_probability(spec):
     _, _, action, log_p, entropy, mode = drawn(spec)
     action, mode = action.reshape(NUM, -1), mode.reshape(NUM, -1)
     values, index, counts = np.unique(action, axis=0, return_index=True, return_counts=True)
-    lowest, highest = (np.broadcast_to(x, spec.shape).reshape(-1) for x in (spec.minimum, spec.maximum))
+    lowest, highest = (np.broadcast_to(x, spec.shape).reshape(-1).astype(int) for x in (spec.minimum, spec.maximum))
     assert len(values) == np.prod(highest - lowest + 1)
     np.testing.assert_allclose(counts / NUM, np.exp(log_p[index]), atol=0.03)
     np.testing.assert_allclose(np.exp(log_p[index]).sum(), 1, atol=1e-5)

@@ -197,12 +197,12 @@ def test_dueling_layers_are_a_value_and_advantages_of_mean_zero():
     np.testing.assert_allclose(values - 7, np.broadcast_to([7, -3, -4], values.shape), atol=0.1)
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-def test_all_values_start_at_the_initial_value(dueling):
-    _, network, see = dqn._model(small(dueling=dueling, initial_value=5.0), walk())
+@pytest.mark.parametrize(("dueling", "initial"), [(False, 5), (True, -5)])
+def test_all_values_start_at_the_initial_value(dueling, initial):
+    _, network, see = dqn._model(small(dueling=dueling, initial_value=float(initial)), walk())
     observation = see(walk().reset(jax.random.key(0))[1]).observation[0]
     values = network.apply(network.init(jax.random.key(0), observation), observation)
-    np.testing.assert_allclose(values, 5, atol=0.1)
+    np.testing.assert_allclose(values, initial, atol=0.1)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.25, 1.0])
@@ -439,6 +439,7 @@ def test_hyperparameters_are_those_of_the_learner():
         ({"priority_exponent": -1.0}, "priority_exponent must be a number of at least 0, got -1.0"),
         ({"buffer_size": 999}, "buffer_size must be at least 1000, .* got 999"),
         ({"buffer_size": 20, "warmup_steps": 0}, "buffer_size must be at least 64, .* got 20"),
+        ({"initial_value": float("nan")}, "initial_value must be a finite number, got nan"),
         ({"n_step": 12, "warmup_steps": 39}, "warmup_steps must be at least 40, .* n_step = 12 steps, got 39"),
         ({"total_steps": 1639}, "total_steps must be at least 1640, .* got 1639"),
     ],

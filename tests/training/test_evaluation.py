@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import specs
-from jaxenv.testing import mock_012, random_environment
+from jaxenv import rollout, specs
+from jaxenv.testing import Counting, mock_012, random_environment
 from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig
+from jaxenv.training.lanes import Lanes
 from jaxenv.wrappers import AutoReset, NormalizeObservation
 
 
@@ -50,6 +51,25 @@ def test_two_stacks_of_one_task_are_required():
 def test_a_stack_that_no_learner_takes_is_refused(env, message):
     with pytest.raises(ValueError, match=f"^learner: .*{message}"):
         environments(env(), env())
+
+
+def test_a_vector_reward_of_the_evaluation_is_refused():
+    one, two = (
+        AutoReset(random_environment(specs.discrete(2), specs.discrete(2), reward, num_envs=16))
+        for reward in (specs.Array((), np.float32), specs.Array((2,), np.float32))
+    )
+    with pytest.raises(ValueError, match=r"learner: the reward must be one number per lane, got .* of <AutoReset"):
+        environments(one, two)
+
+
+@pytest.mark.parametrize("lanes", [4, 2])
+def test_the_step_limit_is_that_of_an_episode_however_many_a_lane_plays(lanes):
+    config = RunConfig(num_eval_episodes=4, max_eval_steps=3)
+    env = AutoReset(Counting(np.array([3]), num_envs=lanes))
+    policy = rollout.random_policy(env)
+    played = evaluation.evaluate(config, env, policy, (), (), jax.random.key(0), Lanes(config, None))
+    assert played["finished"].all()
+    assert played["lengths"].tolist() == [3] * 4
 
 
 @pytest.mark.parametrize("learner", [ppo, dqn, sac])

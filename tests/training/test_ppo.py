@@ -294,6 +294,21 @@ def test_the_activation_is_the_one_that_is_asked_for():
     assert not np.allclose(*outputs)
 
 
+@pytest.mark.parametrize(("env_id", "recurrent"), [("CartPole-v1", 0), ("CartPole-v1", 3), ("Pendulum-v1", 0)])
+def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, recurrent):
+    sizes = {"num_envs": 4, "num_steps": 4, "total_steps": 64, "num_minibatches": 2, "num_evaluations": 1}
+    config = ppo.Config(env_id=env_id, recurrent=recurrent, **sizes)
+    with jax.enable_x64(True):
+        learner, curve = jax.eval_shape(ppo.make_train(config), jax.random.key(0))
+    assert {x.dtype for x in jax.tree.leaves((learner.params, curve.returns))} == {np.dtype(np.float32)}
+
+
+def test_integers_without_bounds_are_refused():
+    env = AutoReset(random_environment(specs.discrete(2), specs.Array((), np.int32), num_envs=16))
+    with pytest.raises(ValueError, match="ppo: an action of integers must have bounds, got Array"):
+        ppo.make_train(ppo.Config(num_envs=16), env, env)(jax.random.key(0))
+
+
 def test_a_tree_of_actions_is_refused():
     actions = {"left": specs.discrete(2), "right": specs.discrete(3)}
     env = AutoReset(random_environment(specs.discrete(2), actions, num_envs=16))

@@ -103,12 +103,24 @@ def test_an_action_reaches_the_bounds_of_each_number_and_never_leaves_them():
 
 def test_correlated_noise_keeps_its_variance_and_forgets_earlier_episodes():
     stream = jaxenv.random.stream(jax.random.split(jax.random.key(0), 8192))
-    timestep = jaxenv.TimeStep(step_type=jnp.arange(8192) // 4096)  # the first half is FIRST, the other MID
+    starts = jnp.arange(8192) < 4096
     before = jax.random.normal(jax.random.key(1), (8192, 1))
-    after = sac._next_noise(before, timestep, stream, jnp.float32(0.8))
+    after = sac._next_noise(before, starts, stream, jnp.float32(0.8))
     np.testing.assert_allclose(after.std(), 1, atol=0.03)
     halves = zip(before.reshape(2, -1), after.reshape(2, -1), strict=True)
     np.testing.assert_allclose([np.corrcoef(a, b)[0, 1] for a, b in halves], [0, 0.8], atol=0.05)
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
+def test_noise_starts_anew_with_every_episode_in_either_mode(autoreset):
+    config = sac.Config(noise_correlation=0.9)
+    env = config.make_env(2048, "eval", autoreset=autoreset, max_episode_steps=2)
+    learner, _ = jax.eval_shape(sac.make_train(config), jax.random.key(0))
+    weights = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), learner.params)  # means 0, deviations 1
+    policy, memory = sac.make_policy(config, env, weights, explore=True)
+    play = jax.jit(lambda key: jaxenv.unroll(env, policy, *env.reset(key), 6, initial_memory=memory)[1])
+    sample = jnp.arctanh(jnp.clip(play(jax.random.key(1)).action / 2, -0.999999, 0.999999))
+    np.testing.assert_allclose(sample.std(axis=(1, 2)), 1, atol=0.1)
 
 
 # --- the warm-up -----------------------------------------------------------------------------------------------------

@@ -332,6 +332,20 @@ def test_both_observations_of_a_same_step_row_are_mapped(env):
     assert r.env_info["final_observation"].tolist() == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 11, 3], [4, 12, 4]]
 
 
+def test_codes_of_a_range_wider_than_its_dtype_are_complete():
+    env = OneHotObservation(showing(Bounded((), np.int8, -100, 100)))
+    codes = env.observation(jnp.int8([-100, -1, 27, 28, 100]))
+    assert jnp.argmax(codes, axis=-1).tolist() == [0, 99, 127, 128, 200]
+    assert codes.sum(axis=-1).tolist() == [1] * 5
+
+
+@pytest.mark.parametrize(("dtype", "bins"), [(jnp.bfloat16, 1000), (jnp.float16, 4096), (F32, 2**25)])
+def test_a_value_at_the_upper_bound_is_in_the_last_bin(dtype, bins):
+    env = DiscretizeObservation(showing(Bounded((), dtype, 0, 1)), bins)
+    assert env.observation(jnp.ones(1, dtype)).tolist() == [bins - 1]
+    assert env.observation(jnp.zeros(1, dtype)).tolist() == [0]
+
+
 def test_results_stay_within_their_bounds_after_rounding():
     low, high = f32(-0.1, -1e-3, -7, 0.3), f32(0.7, 3e-3, 11, 0.9)
     env = showing(Bounded((4,), F32, low, high))

@@ -1,5 +1,9 @@
 """Films from inside compiled code: which episodes, which frames, and what vmap makes of them."""
 
+import subprocess
+import sys
+import textwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,6 +145,30 @@ def test_steps_of_several_steps_make_one_frame(films):
     assert [frame.step for frame in films["lane-0-episode-0"]] == [0, 3, 6, 7]
 
 
+def test_an_episode_after_noops_starts_at_its_first_agent_step(films):
+    env = make([("NoopReset", {"maximum": 4})], length=9)
+    for _ in range(2):  # the second run starts the same episodes again
+        play(env, 22)(jax.random.key(0))
+        for shown in films.values():
+            steps = [one.step for one in shown]
+            assert steps == list(range(steps[0], 10))
+        assert len(films) >= 2
+        assert any(shown[0].step for shown in films.values())
+        films.clear()
+
+
+def test_the_end_of_the_process_writes_the_first_film_though_it_is_unfinished(tmp_path):
+    script = textwrap.dedent(f"""
+        import jax, jaxenv
+        video = ("RecordVideo", {{"folder": {str(tmp_path)!r}, "size": 16}})
+        env = jaxenv.make("Pendulum-v1", wrappers=[video])
+        policy = jaxenv.rollout.random_policy(env)
+        jax.block_until_ready(jax.jit(lambda key: jaxenv.unroll(env, policy, *env.reset(key), 5)[1])(jax.random.key(0)))
+    """)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=200)
+    assert [path.name for path in tmp_path.iterdir()] == ["lane-0-episode-0.gif"]
+
+
 def test_outside_autoreset_restarts_are_not_sent(films, monkeypatch):
     env = RecordVideo(jaxenv.make(EnvSpec("Meter", Meter), LANES), "films", every=1, size=8)
     sent, receive = [], _films.RECORDER.receive
@@ -169,7 +197,7 @@ def test_frames_may_arrive_in_any_order(films, order):
     frames = [frame(0, 2), frame(2, 4), frame(4, 5), frame(5, 5, last=True)]
     for i in order[:-1]:
         recorder.receive(settings, frames[i])
-    recorder.flush()
+    recorder._queue.join()
     assert not films
     recorder.receive(settings, frames[order[-1]])
     recorder.receive(settings, frame(5, 6))  # a step after the end
