@@ -324,6 +324,9 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
             # A field that is None belongs to a tree of axes for vmap.
             if is_concrete(value) and getattr(self, name) is not None:
                 _check_param(known[name], value)
+                if not (name == _LIMIT.path or isinstance(value, jax.Array) or None in changes.values()):
+                    # In the dtype of the default: jit would trace again for a Python number.
+                    changes[name] = np.asarray(value, known[name].dtype)
         return dataclasses.replace(self, **changes)
 
     members = {

@@ -81,6 +81,24 @@ def test_step_env_does_not_restart():
     assert env.step_env(KEYS[1], state, 1, params)[1].time == 2
 
 
+def test_params_of_any_kind_of_number_share_a_program():
+    env, params = gymnax.make("CartPole-v1")
+    traces = []
+
+    @jax.jit
+    def observed(params):
+        traces.append(params)
+        return env.reset(KEYS[0], params)[0]
+
+    for gravity in (5, 5.0, np.float64(5), np.array(5), jnp.float32(5)):
+        observed(params.replace(gravity=gravity))
+    observed(params)
+    assert len(traces) == 1
+    axes = params.replace(**{**dict.fromkeys(vars(params)), "gravity": 0})
+    assert axes.gravity is not None
+    assert jax.vmap(observed, (axes,))(params.replace(gravity=jnp.arange(3.0))).shape == (3, 4)
+
+
 def test_time_is_what_the_limit_counts():
     repeat = [("ActionRepeat", {"num": 4})]
     env, params = gymnax.make("Pendulum-v1", wrappers=[*repeat, "NormalizeAction"], max_episode_steps=3)
