@@ -60,6 +60,8 @@ def from_data(data: Mapping[str, Any]) -> Environment:
         raise ValueError(f"from_data: data must be a dict of {', '.join(_FIELDS)}, got {data!r}")
     if not isinstance(data["id"], str) or not isinstance(data["params"], Mapping):
         raise ValueError(f"from_data: id must be text and params a dict, got {data['id']!r} and {data['params']!r}")
+    if "num_envs" in data["params"]:
+        raise ValueError("from_data: params must not hold num_envs, which has an entry of its own")
     spec = registry.spec(data["id"])
     try:
         env = spec.make(data["num_envs"], **data["params"])

@@ -112,6 +112,8 @@ def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -
     Raises:
         ValueError: for an unknown name, with the closest ones; for arguments that the wrapper does not have or refuses.
     """
+    if isinstance(data, str) or not isinstance(data, Sequence):
+        raise ValueError(f"from_data: wrappers must be a list of pairs of a name and arguments, got {data!r}")
     for entry in data:
         if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
             raise ValueError(f"from_data: a wrapper must be a pair of its name and arguments, got {entry!r}")

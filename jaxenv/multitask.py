@@ -94,6 +94,8 @@ class Multitask(Environment):
         task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
         if np.any((task < -1) | (task >= len(self.envs))):
             raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
+        if self.chosen and np.any(task != -1) and is_concrete(self.task):
+            raise ValueError(f"Multitask: with chosen=True the agent chooses, leave out task, got {self.task}")
 
     # --- the interface -----------------------------------------------------------------------------------------------
 

@@ -78,7 +78,11 @@ class EnvSpec:
         cls, given = self.environment, {**self.kwargs, **params}
         self.check_keywords(given)
         if not isinstance(cls, type):
-            return _renamed(cls(num_envs=int(num_envs), **given), self.id)
+            env = cls(num_envs=int(num_envs), **given)
+            if not isinstance(env, Environment) or env.num_envs != num_envs:
+                got = f"one of {env.num_envs}" if isinstance(env, Environment) else repr(env)
+                raise ValueError(f"{self.id}: entry_point must return an environment of {num_envs} lanes, got {got}")
+            return _renamed(env, self.id)
         options, names = _keywords(cls)
         constructor = {name: value for name, value in given.items() if name in options}
         values = {name: value for name, value in given.items() if name in names}

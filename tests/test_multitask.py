@@ -123,6 +123,7 @@ def test_names_of_tasks_are_those_of_the_environments_if_they_differ():
         (lambda: Multitask((Chain(), Chain()), names=("a", "a")), "Multitask: names must be 2 different names, got"),
         (lambda: Multitask((Chain(),), names="a"), "Multitask: names must be a sequence of strings, got 'a'"),
         (lambda: Multitask((Chain(),), 1), "Multitask: task must be -1 or one of 1 tasks, got 1"),
+        (lambda: Multitask((Chain(),), 0, chosen=True), "with chosen=True the agent chooses, leave out task, got 0"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name_and_value(build, message):

@@ -188,6 +188,13 @@ def test_an_unknown_keyword_is_refused_with_the_valid_ones():
         jaxenv.spec("Scatter-v0").make(x=3)
 
 
+@pytest.mark.parametrize(("made", "got"), [(lambda: Chain(5, num_envs=3), "one of 3"), (lambda: None, "None")])
+def test_a_factory_must_return_as_many_lanes_as_are_asked_for(made, got):
+    spec = jaxenv.EnvSpec("Other-v0", lambda num_envs: made())
+    with pytest.raises(ValueError, match=f"Other-v0: entry_point must return an environment of 2 lanes, got {got}"):
+        jaxenv.make(spec, 2)
+
+
 def test_an_unknown_keyword_of_a_factory_is_refused_with_the_valid_ones():
     jaxenv.register("New-v0", lambda num_envs, length=3: Chain(length, num_envs=num_envs))
     with pytest.raises(ValueError, match="New-v0: unknown keyword 'lenght', did you mean 'length'"):

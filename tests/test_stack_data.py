@@ -102,6 +102,17 @@ def test_data_of_another_form_are_refused(entry, message):
         from_data(jaxenv.spec("CartPole-v1").make(), [entry])
 
 
+@pytest.mark.parametrize("data", [None, 3, "TimeLimit", {"TimeLimit": {}}])
+def test_data_that_are_no_list_are_refused(data):
+    with pytest.raises(ValueError, match="from_data: wrappers must be a list of pairs of a name and arguments, got"):
+        from_data(jaxenv.spec("CartPole-v1").make(), data)
+
+
+def test_a_dtype_may_be_given_as_a_type():
+    env = jaxenv.wrappers.DtypeObservation(jaxenv.spec("CartPole-v1").make(), np.float16)
+    assert jaxenv.wrappers.to_data(env)[0][1]["dtype"] == "float16"
+
+
 def test_a_wrapper_that_is_not_registered_is_not_stored():
     class Local(RewardWrapper):
         def reward(self, reward):

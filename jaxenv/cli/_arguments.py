@@ -121,9 +121,14 @@ def add_policy(command: Parser) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`."""
+def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
+    """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`.
+
+    ``num_envs`` is refused unless the command lets it choose the ``lanes``.
+    """
     given = dict(assignment(text, args.parser, "--env") for text in args.env)
+    if "num_envs" in given and not lanes:
+        args.parser.error("argument --env: the command itself chooses num_envs")
     if "self" in given:
         args.parser.error("argument --env: self is not a parameter of an environment")
     if of_make := [name for name in given if name in OPTIONS]:
@@ -169,8 +174,8 @@ def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple
 
 
 def _value(text: str) -> bool | int | float | str:
-    if text in ("true", "false"):
-        return text == "true"
+    if text in ("true", "false", "True", "False"):
+        return text in ("true", "True")
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)

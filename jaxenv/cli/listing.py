@@ -81,6 +81,8 @@ def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
     ids = jaxenv.ids()
     prefixed = [word for word in words if ":" in word]
     words = [word for word in words if ":" not in word]
+    if len(prefixed) > 1:
+        parser.error(f"one suite or module at a time, got {' '.join(prefixed)}")
     try:
         for text in prefixed:
             prefix, _, part = text.partition(":")

@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> None:
             fps=args.fps,
             **played,
         )
+        size = path.stat().st_size
     except (ImportError, OSError, TypeError, ValueError) as error:
         args.parser.error(one_line(error))
-    print(f"{path}  {path.stat().st_size / 1000:,.0f} kB{shown}")
+    print(f"{path}  {size / 1000:,.0f} kB{shown}")

@@ -49,7 +49,7 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the text, or a JSON object."""
-    given = settings_of(args)
+    given = settings_of(args, lanes=True)
     try:
         env = jaxenv.load(args.id, **given)
         sheet = spec_sheet(args.id)

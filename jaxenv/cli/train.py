@@ -228,7 +228,10 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
     """Names, and pairs of a name and its options: ``A,B(size=64)`` is ``["A", ("B", {"size": 64})]``."""
     wrappers: list[Any] = []
     try:
-        for node in ast.parse(f"[{text}]", mode="eval").body.elts:  # type: ignore[attr-defined]
+        listed = ast.parse(f"[{text}]", mode="eval").body
+        if not isinstance(listed, ast.List):
+            raise ValueError
+        for node in listed.elts:
             match node:
                 case ast.Name(name):
                     wrappers.append(name)

@@ -81,11 +81,13 @@ def _discrete(spec: specs.Bounded, names: tuple[str, ...]) -> list[Control]:
     of_words = [i not in taken and i.isalpha() and initials.count(i) == 1 for i in initials]
     taken |= {initial for initial, unique in zip(initials, of_words, strict=True) if unique}
     numbers = [*string.digits, *(letter for letter in string.ascii_lowercase if letter not in taken)]
+    scarce, spare = len(numbers) < count, iter(numbers)
     found = []
     for i, (name, arrow) in enumerate(zip(names, arrows, strict=True)):
         keys = (arrow, _ARROWS[arrow]) if arrow else (initials[i],) if of_words[i] else ()
         keys = WAIT if name in _IDLE else keys
-        found.append(Control(name, (*keys, numbers[i]), np.asarray(low + i, spec.dtype)))
+        number = () if scarce and keys else (next(spare),)
+        found.append(Control(name, (*keys, *number), np.asarray(low + i, spec.dtype)))
     return found
 
 

@@ -35,7 +35,8 @@ class Game:
         self.fps = env.unwrapped.play_fps if isinstance(env.unwrapped, Task) else 0
         self.episode, self.step, self.reward, self.total, self.end = 1, 0, 0.0, 0.0, ""
         self._env = env
-        self._state, self._timestep = env.reset(jax.random.key(0) if key is None else key)
+        self._key = jax.random.key(0) if key is None else key
+        self._state, self._timestep = env.reset(self._key)
         try:
             jax.eval_shape(lambda state: env.render(state, 64), self._state)
             self.has_picture = True
@@ -43,8 +44,9 @@ class Game:
             self.has_picture = False
 
     def compile(self) -> None:
-        """Compiles the step, which then takes no time during the game."""
-        jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
+        """Compiles the step, which then takes no time during the game; outside JAX there is nothing to compile."""
+        if not self._env.unwrapped._is_outside_jax:
+            jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
     def take(self, control: Control) -> None:
         """One step. Does nothing after the end of an episode."""
@@ -61,7 +63,10 @@ class Game:
 
     def restart(self) -> None:
         """Starts the next episode."""
-        self._state, self._timestep = reset_where(self._env, self._state, self._timestep, jnp.ones(1, bool))
+        if self._env.unwrapped._is_outside_jax:
+            self._state, self._timestep = self._env.reset(jax.random.fold_in(self._key, self.episode))
+        else:
+            self._state, self._timestep = reset_where(self._env, self._state, self._timestep, jnp.ones(1, bool))
         self.episode += 1
         self.step, self.reward, self.total, self.end = 0, 0.0, 0.0, ""
 

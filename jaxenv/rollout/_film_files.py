@@ -52,17 +52,27 @@ def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
     ffmpeg = import_library("imageio_ffmpeg", "pip install imageio-ffmpeg")
     first = next(frames)
     size = (first.shape[1], first.shape[0])
-    writer = ffmpeg.write_frames(str(path), size, fps=fps, quality=8, macro_block_size=2)
+    # ffmpeg takes a relative name for a protocol if it has a colon, and its failures raise nothing here.
+    path = path.resolve()
+    temporary = path.with_name(f".{path.name}")
+    temporary.touch()
+    writer = ffmpeg.write_frames(str(temporary), size, fps=fps, quality=8, macro_block_size=2)
     with warnings.catch_warnings():
         # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it does
         # not have. This child makes one system call, setpgrp, and becomes ffmpeg.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         writer.send(None)  # starts ffmpeg
     try:
-        for frame in itertools.chain([first], frames):
-            writer.send(np.ascontiguousarray(frame))
+        try:
+            for frame in itertools.chain([first], frames):
+                writer.send(np.ascontiguousarray(frame))
+        finally:
+            writer.close()
+        if not temporary.stat().st_size:
+            raise OSError(f"ffmpeg could not write {path}")
+        temporary.replace(path)
     finally:
-        writer.close()
+        temporary.unlink(missing_ok=True)
 
 
 def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:

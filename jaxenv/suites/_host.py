@@ -152,6 +152,8 @@ class HostEnvironment(Environment):
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), (observation, info))
 
     def picture_of(self, state, size):
+        if self.engine.arguments.get("render_mode") != "rgb_array":
+            raise ValueError(f'{self}: render needs pictures, load with render_mode="rgb_array"')
         shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
         render = jax.tree_util.Partial(self.engine.render, size)
         return self._call(render, shape, state.task.ticket)

@@ -224,8 +224,14 @@ class _Files:
     checkpoints: _checkpoints.Checkpoints
 
     def check(self, resume: bool) -> None:
-        """Raises a ``ValueError`` if the folder holds another run, or this one without ``resume``."""
+        """Raises a ``ValueError`` if the folder cannot be made, holds another run, or this one without ``resume``."""
         folder, settings = self.folder, self.settings
+        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            fault = "cannot be written to" if nearest.is_dir() else "is a file"
+            raise ValueError(
+                f"train: the folder of the run must be one that can be made, got {folder}: {nearest} {fault}"
+            )
         names = (_checkpoints.FILE, _checkpoints.FOLDER, CONFIG, CURVE, PICTURE)
         present = [name for name in names if (folder / name).exists()]
         if not present:

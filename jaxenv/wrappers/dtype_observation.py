@@ -34,6 +34,12 @@ class DtypeObservation(LeafObservationWrapper):
 
     dtype: Any = tree.static()
 
+    def convert(self):
+        try:
+            return {"dtype": jnp.dtype(self.dtype).name}
+        except TypeError:
+            return {}  # which `check` reports
+
     def check(self):
         try:
             dtype = jnp.dtype(self.dtype)

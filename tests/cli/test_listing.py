@@ -87,6 +87,7 @@ def test_words_choose_by_id_family_summary_and_kind(capsys, some_ids):
 
 def test_words_that_match_nothing_are_refused_with_close_ones(capsys, some_ids):
     assert "no environment matches 'pendulom', did you mean 'Pendulum-v1'" in refusal(capsys, "list", "pendulom")
+    assert "one suite or module at a time, got bsuite: navix:" in refusal(capsys, "list", "bsuite:", "navix:")
     assert "did you mean 'Toy text'" in refusal(capsys, "list", "Toytext")
     assert "'grid' matches 2, 'continuous' matches 2" in refusal(capsys, "list", "grid", "continuous")
     assert "no suite and no module 'gymnx'; " in refusal(capsys, "list", "gymnx:")

@@ -113,7 +113,7 @@ def test_env_takes_numbers_flags_and_one_value_per_lane(capsys):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("false", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
+    [("3", 3), ("-2.5", -2.5), ("1e-3", 0.001), ("true", True), ("False", False), ("abc", "abc"), ("1,2.5", [1, 2.5])],
 )
 def test_values_are_parsed_as_numbers_flags_or_strings(text, value):
     name, read = _arguments.assignment(f"gravity={text}", cli.make_parser(), "--env")

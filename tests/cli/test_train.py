@@ -245,6 +245,8 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_
         (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with named options, as A,"),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),
         (["CartPole-v1", "--set", "wrappers=A("], "got 'A('"),
+        (["CartPole-v1", "--set", "wrappers=A]+[B"], "got 'A]+[B'"),
+        (["CartPole-v1", "--out", f"{__file__}/run"], "test_train.py is a file"),
         (["CartPole-v1", "--set", "total_steps=1"], "total_steps is an option of the command: --total-steps 1"),
         (["DeepSea-bsuite", "--env", "sze=4"], "DeepSea-bsuite: unknown keyword 'sze', did you mean 'size'?"),
         (["DeepSea-bsuite", "--env", "size"], "argument --env: must be NAME=VALUE, got 'size'"),

@@ -77,6 +77,22 @@ def test_a_wrapper_that_changes_the_action_drops_its_names():
     assert [control.name for control in controls(env)] == ["0", "1", "2"]
 
 
+def test_many_named_actions_have_a_key_each():
+    names = tuple(f"{letter}-{i}" for i, letter in enumerate("abcdefghijklmnoptuvw")) + tuple(
+        f"b{i}" for i in range(10)
+    )
+
+    class Many(jaxenv.testing.Chain):
+        action_names = names
+
+        def action_spec(self):
+            return jaxenv.specs.discrete(len(names))
+
+    keys = [key for control in controls(Many(5)) for key in control.keys]
+    assert all(control.keys for control in controls(Many(5)))
+    assert len(set(keys)) == len(keys)
+
+
 def test_what_keys_cannot_choose_is_refused():
     with pytest.raises(ValueError, match="play: the action of MixedPolicyUnittest-v0 must be one discrete number"):
         controls(jaxenv.make("MixedPolicyUnittest-v0"))

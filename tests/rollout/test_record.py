@@ -1,5 +1,6 @@
 """Films in files: what is written, and what is refused."""
 
+import pathlib
 import sys
 import types
 import warnings
@@ -41,17 +42,41 @@ def test_a_strip_has_a_row_for_each_lane_and_a_column_for_each_moment(env, tmp_p
             np.testing.assert_array_equal(shown, film.frames[moment, rows, columns])
 
 
+@pytest.mark.parametrize("name", ["gymnax:x.mp4", "-y.mp4", "new.mp4"])
+def test_an_mp4_may_have_any_name_and_replaces_an_older_one(env, tmp_path, monkeypatch, name):
+    pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path(name).write_text("old")
+    path = jaxenv.record(env, path=name, num_steps=2, size=16)
+    assert path.read_bytes()[4:8] == b"ftyp"
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
+def test_an_mp4_that_cannot_be_written_is_an_error(env, tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    with pytest.raises(FileNotFoundError, match="nofolder"):
+        jaxenv.record(env, path=tmp_path / "nofolder" / "x.mp4", num_steps=2, size=16)
+    (tmp_path / "folder.mp4").mkdir()
+    with pytest.raises(IsADirectoryError):
+        jaxenv.record(env, path=tmp_path / "folder.mp4", num_steps=2, size=16)
+    assert [found.name for found in tmp_path.iterdir()] == ["folder.mp4"]
+
+
 def test_an_mp4_gets_every_frame_and_no_warning_of_the_fork_that_starts_ffmpeg(env, tmp_path, monkeypatch):
     sent = []
 
     def write_frames(path, size, **settings):
         warnings.warn("os.fork() was called. os.fork() is incompatible with ...", RuntimeWarning, stacklevel=2)
+        pathlib.Path(path).write_text("film")
         while True:
             sent.append((path, size, (yield)))
 
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace(write_frames=write_frames))
     path = jaxenv.record(env, push_right, tmp_path / "film.mp4", size=8, max_steps=4)
-    assert [(name, size, frame.shape) for name, size, frame in sent] == [(str(path), (22, 42), (42, 22, 3))] * 5
+    assert [(name, size, frame.shape) for name, size, frame in sent] == [
+        (str(tmp_path / ".film.mp4"), (22, 42), (42, 22, 3))
+    ] * 5
+    assert path.read_text() == "film"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 import jaxenv
 from jaxenv._library import default_types
+from jaxenv.play._game import Game
 from jaxenv.suites import gymnasium as suite
 from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError
@@ -209,6 +210,25 @@ def test_pictures_are_those_of_gymnasium_for_the_newest_state(load):
 
 
 # --- states ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_render_mode_there_is_no_picture(load):
+    env = load("CartPole-v1", 1)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match='CartPole-v1: render needs pictures, load with render_mode="rgb_array"'):
+        env.render(state, (40, 60))
+    env.step(state, np.zeros(1, np.int32))  # the workers are still there
+
+
+def test_a_person_can_play_episode_after_episode(load):
+    game = Game(load("CartPole-v1", 1, render_mode="rgb_array"))
+    game.compile()
+    for _ in range(2):
+        assert game.picture(32).shape == (32, 32, 3)
+        while not game.end:
+            game.take(game.controls[0])
+        game.restart()
+    assert not Game(load("CartPole-v1", 1)).has_picture
 
 
 def test_every_state_but_the_newest_is_refused(load):
