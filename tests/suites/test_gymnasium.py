@@ -221,6 +221,7 @@ def test_without_a_render_mode_there_is_no_picture(load):
 
 
 def test_a_person_can_play_episode_after_episode(load):
+    pytest.importorskip("pygame")
     game = Game(load("CartPole-v1", 1, render_mode="rgb_array"))
     game.compile()
     for _ in range(2):
