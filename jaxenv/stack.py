@@ -148,7 +148,7 @@ def stands_inside_limit(level: Environment) -> bool:
 
 
 def _moves_ends(wrapper: Wrapper) -> bool:
-    """Whether episodes end elsewhere outside the wrapper than inside: by itself, or by the limit that it stands in."""
+    """Whether a wrapper changes where episodes end, by itself or because the time limit must stand outside it."""
     return stands_inside_limit(wrapper) or "step_type" in wrapper.owns
 
 
