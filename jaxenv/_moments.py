@@ -113,8 +113,12 @@ def denormalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Arra
 
 
 def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
-    """``sqrt(variance + epsilon)``, padded with leading axes to ``ndim``; ``epsilon`` is a scalar or one per lane."""
-    return jnp.sqrt(_aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim))
+    """``sqrt(variance + epsilon)``, padded with leading axes to ``ndim``; ``epsilon`` is a scalar or one per lane.
+
+    It is 1 where that is 0: numbers that never vary are not divided.
+    """
+    total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
+    return jnp.sqrt(jnp.where(total > 0, total, np.float32(1)))
 
 
 def summable(x: jax.Array) -> jax.Array:

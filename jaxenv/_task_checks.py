@@ -70,7 +70,7 @@ def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
     return new
 
 
-def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
+def cast_observation(task: "Task", spec: Tree, observation: Tree, num_lanes: int) -> Tree:
     """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape, or lost fractions.
 
     Flags may become integers and both may become floats, but not the other way round: an image from 0 to 1 would be
@@ -80,10 +80,10 @@ def cast_observation(task: "Task", spec: Tree, observation: Tree) -> Tree:
         raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
 
     def cast(path, s, x):
-        if jnp.shape(x)[1:] != s.shape:
+        if jnp.shape(x) != (num_lanes, *s.shape):
             raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape (lanes, *{s.shape}) "
-                f"as in {s}, got {jnp.shape(x)}"
+                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
+                f"the lanes and the shape of {s}, got {jnp.shape(x)}"
             )
         if _rank(jnp.result_type(x)) > _rank(s.dtype):
             raise ValueError(

@@ -118,6 +118,10 @@ class Environment(Module, abc.ABC):
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's.
         """
 
+    def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
+        """``step`` as `jaxenv.step_where` calls it, which discards the lanes outside of ``mask`` (bool ``[B]``)."""
+        return self.step(state, action)
+
     @property
     def _compiles_itself(self) -> bool:
         """Whether ``reset`` and ``step`` run as compiled programs outside of traces."""

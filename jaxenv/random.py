@@ -89,6 +89,13 @@ def check_typed(key: Any, name: str = "key") -> None:
         raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
 
 
+def check_one(owner: str, key: Any) -> None:
+    """Raises a ``ValueError`` unless ``key`` is one typed key."""
+    check_typed(key, f"{owner}: key")
+    if key.shape:
+        raise ValueError(f"{owner}: key must be one key, got an array of keys of shape {key.shape}")
+
+
 def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     """The key words of each lane: those of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
 

@@ -28,8 +28,8 @@ def step_where(
         mask: bool ``[B]``, the lanes to step.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if the action does not fit, or if a wrapper would
-            learn from the rows of waiting lanes.
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if the action does not fit, if a wrapper would
+            learn from the rows of waiting lanes, or if the lanes are in an engine outside JAX, which steps all of them.
 
     >>> import jax.numpy as jnp, jaxenv
     >>> env = jaxenv.testing.Chain(num_envs=2)
@@ -38,6 +38,8 @@ def step_where(
     >>> timestep.observation.tolist(), timestep.step_type.tolist()
     ([1, 0], [1, 0])
     """
+    if env.unwrapped._is_outside_jax:
+        raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
     check_mask("step_where", mask, env.clock(state).env_id.shape[0])
     for level in layers(env):
         if isinstance(level, BatchWrapper) and not level.frozen:
@@ -45,4 +47,4 @@ def step_where(
                 f"step_where: {type(level).__name__} would learn from the rows of waiting lanes: build it with "
                 "frozen=True, or the stack by make(mode='eval')"
             )
-    return tree.where(mask, env.step(state, action), (state, timestep))
+    return tree.where(mask, env._step_lanes(state, action, mask), (state, timestep))

@@ -150,7 +150,7 @@ class Task(Environment):
         _task_checks.check_leading(self, "initial", task, env_id.shape)
         shapes = _task_checks.transition_shapes(self, task, env_id.shape)
         timestep = restart(
-            self._observation(task),
+            self._observation(task, clock),
             batch_shape=env_id.shape,
             reward_shape=shapes.reward.shape[1:],
             prev_action=specs.zeros(self.action_spec(), env_id.shape),
@@ -173,7 +173,7 @@ class Task(Environment):
             step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
             reward=jnp.asarray(out.reward, jnp.float32),
             discount=jnp.where(out.terminated, np.float32(0), np.float32(1)),
-            observation=self._observation(task),
+            observation=self._observation(task, clock),
             prev_action=_actions.finite(action),
             env_id=clock.env_id,
             env_info=self._env_info(tree.strong(out.env_info), task),
@@ -182,8 +182,9 @@ class Task(Environment):
             timestep = end_abnormal(abnormal, timestep)
         return _xla.unshare(_xla.vary_like(clock.env_id, (TaskState(clock, task), timestep)))
 
-    def _observation(self, task: Tree) -> Tree:
-        return _task_checks.cast_observation(self, self.observation_spec(), self.observe(task))
+    def _observation(self, task: Tree, clock: Clock) -> Tree:
+        num_lanes = clock.env_id.shape[0]
+        return _task_checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
 
     def _env_info(self, of_transition: dict, task: Tree) -> dict:
         of_state = tree.strong(self.state_info(task))
@@ -208,7 +209,7 @@ class Task(Environment):
         return True
 
     def observation_of(self, state):
-        return self._observation(state.task)
+        return self._observation(state.task, state.clock)
 
     def picture_of(self, state, size):
         drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))

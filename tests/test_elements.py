@@ -396,7 +396,11 @@ WRONG = {
     ),
     "observation of another shape": (
         lambda: Composed(paying(), observations={"at": (two("at"), lambda state: state.step)}),
-        r"Composed.observe: at must have shape \(lanes, \*\(2,\)\)",
+        r"Composed.observe: at must have shape \(1, 2\), the lanes and the shape of .*, got \(1,\)",
+    ),
+    "observation without lanes": (
+        lambda: Composed(paying(), observations={"at": (two("at"), lambda state: jnp.zeros(2))}),
+        r"Composed.observe: at must have shape \(1, 2\), the lanes and the shape of .*, got \(2,\)",
     ),
     "action of another shape": (
         lambda: Composed(paying(2), actions=({"go": two("go")}, lambda state, action: action["go"])),

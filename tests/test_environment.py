@@ -284,7 +284,15 @@ def test_environments_that_differ_in_params_share_a_compilation():
         ),
         (
             {"observe": lambda self, state: state["at"][:, None]},
-            r"observe: observation must have shape \(lanes, \*\(\)\)",
+            r"observe: observation must have shape \(3,\), the lanes and the shape of .*, got \(3, 1\)",
+        ),
+        (
+            {"observe": lambda self, state: state["at"].mean()},
+            r"observe: observation must have shape \(3,\), the lanes and the shape of .*, got \(\)",
+        ),
+        (
+            {"observe": lambda self, state: jnp.zeros(4)},
+            r"observe: observation must have shape \(3,\), the lanes and the shape of .*, got \(4,\)",
         ),
         (
             {"transition": lambda self, state, a, stream: Transition({"at": a}, state["at"], a == 2)},

@@ -69,6 +69,13 @@ def test_a_single_sample_has_variance_0_and_normalises_to_0():
     assert _moments.normalize(moments, jnp.full(2, 3.0)).tolist() == [0, 0]
 
 
+def test_numbers_that_never_vary_normalise_to_0_without_epsilon():
+    moments = update(_moments.empty((2,)), np.array([[3.0, 0.0], [3.0, 2.0]], np.float32))
+    shown = _moments.normalize(moments, jnp.array([[3.0, 0.0], [4.0, 3.0]]), 0)
+    assert shown.tolist() == [[0, -1], [1, 2]]
+    assert _moments.denormalize(moments, shown, 0).tolist() == [[3, 0], [4, 3]]
+
+
 def test_denormalize_is_the_inverse_of_normalize():
     data = batches(2, mean=5.0)
     moments = update(_moments.empty((3,)), data[0])

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import INT32_MAX
 from jaxenv._library import import_library, outside_traces
 from jaxenv._merging import for_one_lane
 from jaxenv.environment import Environment
@@ -43,13 +44,11 @@ def to_stoa(env: Environment | str, **options) -> "StoaEnv":
 
 @tree.struct
 class StoaState:
-    """The state of a batch of lanes: that of the environment, and the metrics of ``RecordEpisodeMetrics``, ``[B]``."""
+    """The state of a batch of lanes: that of the environment, and the sums over the current episodes, ``[B]``."""
 
     inner: Tree
     running_count_episode_return: jax.Array
     running_count_episode_length: jax.Array
-    episode_return: jax.Array
-    episode_length: jax.Array
 
 
 class StoaEnv:
@@ -135,22 +134,16 @@ class StoaEnv:
     def _batch_reset(self, env: Environment, keys: jax.Array) -> tuple[StoaState, Any]:
         inner, timestep = AutoReset(env, "same_step").reset(keys)
         zero, none = jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type)
-        state = StoaState(inner, zero, none, jnp.copy(zero), jnp.copy(none))
-        return state, _batch_row(state, timestep)
+        return StoaState(inner, zero, none), _batch_row(timestep, jnp.copy(zero), jnp.copy(none))
 
     def _batch_step(self, env: Environment, state: StoaState, action: Tree) -> tuple[StoaState, Any]:
         inner, timestep = AutoReset(env, "same_step").step(state.inner, action)
         ended = timestep.is_last()
         total = state.running_count_episode_return + timestep.reward
         length = state.running_count_episode_length + 1
-        state = StoaState(
-            inner=inner,
-            running_count_episode_return=jnp.where(ended, jnp.zeros_like(total), total),
-            running_count_episode_length=jnp.where(ended, jnp.zeros_like(length), length),
-            episode_return=jnp.where(ended, total, state.episode_return),
-            episode_length=jnp.where(ended, length, state.episode_length),
-        )
-        return state, _batch_row(state, timestep)
+        zero, none = jnp.zeros_like(total), jnp.zeros_like(length)
+        state = StoaState(inner, jnp.where(ended, zero, total), jnp.where(ended, none, length))
+        return state, _batch_row(timestep, jnp.where(ended, total, zero), jnp.where(ended, length, none))
 
 
 def _stoa() -> ModuleType:
@@ -193,13 +186,13 @@ def _row(timestep: TimeStep, **extras) -> Any:
     )
 
 
-def _batch_row(state: StoaState, timestep: TimeStep) -> Any:
-    """A ``stoa.TimeStep`` of a batch with what Stoa's wrappers add."""
+def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
+    """A ``stoa.TimeStep`` of a batch with what Stoa's wrappers add; the metrics are 0 but on the last row."""
     info = dict(timestep.env_info)
     final = info.pop("final_observation")
     metrics = {
-        "episode_return": state.episode_return,
-        "episode_length": state.episode_length,
+        "episode_return": episode_return,
+        "episode_length": episode_length,
         "is_terminal_step": timestep.is_last(),
     }
     return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
@@ -218,7 +211,8 @@ def _space(owner: str, spec: Tree) -> Any:
         return spaces.ArraySpace(spec.shape, spec.dtype, spec.name)
     if spec.dtype.kind in "iu" and len(spec.shape) <= 1 and not np.any(spec.minimum):
         num_values = np.asarray(spec.maximum, np.int64) + 1
-        if spec.shape == ():
-            return spaces.DiscreteSpace(int(num_values), spec.dtype, spec.name)
-        return spaces.MultiDiscreteSpace(num_values.astype(np.int32), spec.dtype, spec.name)
+        if np.all(num_values <= INT32_MAX):  # a discrete space counts in int32
+            if spec.shape == ():
+                return spaces.DiscreteSpace(int(num_values), spec.dtype, spec.name)
+            return spaces.MultiDiscreteSpace(num_values.astype(np.int32), spec.dtype, spec.name)
     return spaces.BoundedArraySpace(spec.shape, spec.dtype, spec.minimum, spec.maximum, spec.name)

@@ -1,6 +1,7 @@
 """Learning curves with intervals over seeds."""
 
 import csv
+import math
 import os
 import pathlib
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from jaxenv._checks import check_integer, is_real
+from jaxenv._checks import check_integer, check_real, is_real
 from jaxenv._library import import_library
 from jaxenv._names import did_you_mean
 from jaxenv.plot import _style
@@ -67,6 +68,8 @@ def curves(
         raise ValueError(f"plot.curves: average must be 'mean' or 'iqm', got {average!r}")
     if not (is_real(level) and 0 < level < 1):
         raise ValueError(f"plot.curves: level must be in (0, 1), got {level!r}")
+    if threshold is not None:
+        check_real("plot.curves", "threshold", threshold, -math.inf)
     check_integer("plot.curves", "num_resamples", num_resamples, 1)
     named = dict(runs) if isinstance(runs, Mapping) else {"": runs}
     if not named:
@@ -127,8 +130,11 @@ def _read(run: Run, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps ``[N]`` and returns ``[N, num_seeds]``, float64."""
     if isinstance(run, str | os.PathLike):
         return _read_csv(pathlib.Path(run), column)
+    rule = "a run must be a path or a pair of steps and returns"
     if not (isinstance(run, tuple | list) and len(run) == 2):
-        raise ValueError(f"plot.curves: a run must be a path or a pair of steps and returns, got {type(run).__name__}")
+        raise ValueError(f"plot.curves: {rule}, got {type(run).__name__}")
+    if any(isinstance(x, str | os.PathLike) for x in run):
+        raise ValueError(f"plot.curves: {rule}, got {run!r}: pass several paths as a dict of them by name")
     steps, returns = (np.asarray(x, np.float64) for x in run)
     returns = returns[:, None] if returns.ndim == 1 else returns
     if steps.ndim != 1 or returns.ndim != 2 or len(returns) != len(steps) or not returns.size:
@@ -150,10 +156,19 @@ def _read_csv(path: pathlib.Path, column: str) -> tuple[np.ndarray, np.ndarray]:
             columns = ", ".join(map(str, rows[0]))
             hint = did_you_mean(name, map(str, rows[0]), otherwise=f"the columns are {columns}")
             raise ValueError(f"plot.curves: {path} has no column {name!r}, {hint}")
-    values = {(_number(row["steps"]), row.get("seed", "0")): _number(row[column]) for row in rows}
+    values = {}
+    for line, row in enumerate(rows, start=2):
+        at = _number(row["steps"], f"{path}, line {line}: steps")
+        if np.isnan(at):
+            raise ValueError(f"plot.curves: {path}, line {line}: steps must be a number, got none")
+        values[at, row.get("seed", "0")] = _number(row[column], f"{path}, line {line}: {column}")
     steps, seeds = sorted({step for step, _ in values}), list(dict.fromkeys(seed for _, seed in values))
     return np.array(steps), np.array([[values.get((step, seed), np.nan) for seed in seeds] for step in steps])
 
 
-def _number(entry: str) -> float:
-    return float(entry) if entry else np.nan
+def _number(entry: str | None, where: str) -> float:
+    """The number of a cell, NaN if it is empty."""
+    try:
+        return float(entry) if entry else np.nan
+    except ValueError:
+        raise ValueError(f"plot.curves: {where} must be a number, got {entry!r}") from None

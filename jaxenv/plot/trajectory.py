@@ -140,10 +140,13 @@ def _components(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _chosen_lanes(lanes: Any, count: int) -> list[int]:
-    chosen = [lanes] if is_integer(lanes) else list(lanes)
+    chosen = [lanes] if is_integer(lanes) else lanes
+    rule = f"lanes must be one number of the {count} lanes or a sequence of them"
+    if not isinstance(chosen, Sequence | np.ndarray) or not len(chosen):
+        raise ValueError(f"plot.trajectory: {rule}, got {lanes!r}")
     for lane in chosen:
         if not (is_integer(lane) and -count <= lane < count):
-            raise ValueError(f"plot.trajectory: lanes must be numbers of the {count} lanes, got {lane!r}")
+            raise ValueError(f"plot.trajectory: {rule}, got {lane!r}")
     return [int(lane) % count for lane in chosen]
 
 

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 
 import jax
 
+from jaxenv._checks import check_integer
 from jaxenv.environment import Environment
+from jaxenv.random import check_one
 from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, select_properties
@@ -31,9 +33,9 @@ def run_checks(
         names = select_properties(properties)
     except ValueError as error:
         raise ValueError(f"{caller}: {error}") from None
-    if num_steps < 16:
-        raise ValueError(f"{caller}: num_steps must be at least 16, got {num_steps}")
+    check_integer(caller, "num_steps", num_steps, 16)
     key = jax.random.key(0) if key is None else key
+    check_one(caller, key)
     subjects = [Subject(env, key, num_steps) for env in envs]
     results: list[Result] = []
     for name in names:

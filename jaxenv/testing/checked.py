@@ -26,7 +26,7 @@ def checked(env: Environment) -> "Checked":
 
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
-      LAST in ``next_step`` mode) are not checked;
+      LAST in ``next_step`` mode, and those of lanes that wait in ``jaxenv.step_where``) are not checked;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
@@ -82,8 +82,11 @@ class Checked(Wrapper):
         return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 
     def step(self, state, action):
+        return self._step_lanes(state, action, jnp.ones_like(self.clock(state).env_id, bool))
+
+    def _step_lanes(self, state, action, mask):
         ended = state.ended if self.autoreset is None else None
-        return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended)))
+        return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended, mask)))
 
     @property
     def _compiles_itself(self):
@@ -95,21 +98,24 @@ class Checked(Wrapper):
 
 def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, previous: Tree) -> tuple[Tree, TimeStep]:
     state, timestep = env.begin(keys, env_id, episode, previous)
-    _check_row(env, env.clock(state), timestep)
+    _check_row(env, env.clock(state), timestep, jnp.ones_like(timestep.is_first()))
     return state, timestep
 
 
-def _step_and_check(env: Environment, state: Tree, action: Tree, ended: Tree) -> tuple[Tree, TimeStep]:
-    new, timestep = env.step(state, action)  # raises for wrong structures, shapes and kinds of dtype
+def _step_and_check(
+    env: Environment, state: Tree, action: Tree, ended: jax.Array | None, mask: jax.Array
+) -> tuple[Tree, TimeStep]:
+    new, timestep = env._step_lanes(state, action, mask)  # raises for wrong structures, shapes and kinds of dtype
     if ended is not None:
         kind = jnp.where(ended, np.int32(StepType.LAST), np.int32(StepType.MID))
-        _check(env, "step_type", kind, ~ended, env.clock(state), "the episode ended, restart the lane with reset_where")
-    _check_action(env, state, action, used=~timestep.is_first())
+        rule = "the episode ended, restart the lane with reset_where"
+        _check(env, "step_type", kind, ~ended, mask, env.clock(state), rule)
+    _check_action(env, state, action, mask & ~timestep.is_first())
     clock = env.clock(new)
     if env.autoreset == "same_step":
         # The last row of an episode still belongs to it, although the state already belongs to the next one.
         clock = tree.where(timestep.is_last(), env.clock(state).tick(), clock)
-    _check_row(env, clock, timestep)
+    _check_row(env, clock, timestep, mask)
     return new, timestep
 
 
@@ -137,29 +143,29 @@ def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) 
         legal = _within(s, a)
         if s.dtype.kind in "iu":
             legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
-        _check(env, _name("action", path), given, legal | ~tree.expand(used, a.ndim), clock, _rule(s))
+        _check(env, _name("action", path), given, legal, used, clock, _rule(s))
     mask = env.info_of_state(state).get("action_mask")
     if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
         if mask.shape != (*used.shape, spec.num_values):
             raise ValueError(f"{env}: action_mask has shape {mask.shape}, the action spec has {spec.num_values} values")
         index = jnp.clip(cast, spec.minimum, spec.maximum).astype(jnp.int32) - np.int32(spec.minimum)
         allowed = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
-        _check(env, "action", cast, allowed | ~used, clock, "action_mask does not allow it")
+        _check(env, "action", cast, allowed, used, clock, "action_mask does not allow it")
 
 
-def _check_row(env: Environment, clock: Clock, timestep: TimeStep) -> None:
-    _check(env, "reward", timestep.reward, jnp.isfinite(timestep.reward), clock, "it must be finite")
+def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Array) -> None:
+    _check(env, "reward", timestep.reward, jnp.isfinite(timestep.reward), used, clock, "it must be finite")
     shown = {"observation": timestep.observation}
     if "final_observation" in timestep.env_info:
         shown["env_info.final_observation"] = timestep.env_info["final_observation"]
     for name, observation in shown.items():
         specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
         for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
-            _check(env, _name(name, path), x, _within(s, x), clock, _rule(s))
+            _check(env, _name(name, path), x, _within(s, x), used, clock, _rule(s))
     if "abnormal" in timestep.env_info:
         abnormal = timestep.env_info["abnormal"]
         rule = "the step failed: GuardNonFinite found a number that is not finite, or the task itself reported it"
-        _check(env, "env_info.abnormal", abnormal, ~abnormal, clock, rule)
+        _check(env, "env_info.abnormal", abnormal, ~abnormal, used, clock, rule)
 
 
 def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
@@ -180,13 +186,17 @@ def _name(root: str, path: tuple) -> str:
     return ".".join(filter(None, [root, tree.path_name(path)]))
 
 
-def _check(env: Environment, name: str, x: jax.Array, holds: jax.Array, clock: Clock, rule: str) -> None:
-    """Adds an error for the first element (in lane order) at which ``holds`` is false; both are ``[B, ...]``.
+def _check(
+    env: Environment, name: str, x: jax.Array, holds: jax.Array, used: jax.Array, clock: Clock, rule: str
+) -> None:
+    """Adds an error for the first element of ``x`` (in lane order) at which ``holds`` is false; both are ``[B, ...]``.
 
+    Lanes outside of ``used`` (bool ``[B]``) have no errors.
     All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
     """
     if x.size == 0:
         return
+    holds = holds | ~tree.expand(used, x.ndim)
     place = jnp.argmin(holds.reshape(-1)).astype(jnp.int32)
     index = [place // np.int32(math.prod(x.shape[i + 1 :])) % np.int32(n) for i, n in enumerate(x.shape)]
     lane, value = index[0], x.reshape(-1)[place]

@@ -40,6 +40,8 @@ class Counting(Task):
     shows: Literal["number", "tuple", "dict"] = tree.static(default="number")
 
     def check(self):
+        if np.shape(self.lengths)[-1] == 0:
+            raise ValueError("Counting: lengths must hold at least one length, got none")
         check_choice("Counting", "shows", self.shows, ("number", "tuple", "dict"))
         check_choice("Counting", "pays", self.pays, ("action", "end"))
 

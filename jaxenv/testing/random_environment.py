@@ -88,12 +88,22 @@ def random_environment(
             to, in place of a sampled one.
 
     Raises:
-        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, or a ``reward_fn`` together with a
-            ``reward_spec``.
+        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, what is no spec or no function, or a
+            ``reward_fn`` together with a ``reward_spec``.
     """
+    for name, spec in (("observation_spec", observation_spec), ("action_spec", action_spec)):
+        leaves = jax.tree.leaves(spec)
+        if not leaves or not all(map(specs.is_spec, leaves)):
+            raise ValueError(f"random_environment: {name} must be a spec or a tree of specs, got {spec!r}")
+    if reward_fn is not None and not callable(reward_fn):
+        raise ValueError(f"random_environment: reward_fn must be a function or None, got {reward_fn!r}")
     if reward_fn is not None and reward_spec is not None:
         raise ValueError("random_environment: reward_spec must be None where reward_fn computes the reward")
     reward_spec = specs.Bounded((), np.float32, 0.0, 1.0, "reward") if reward_spec is None else reward_spec
+    if not specs.is_spec(reward_spec) or reward_spec.dtype != np.float32 or len(reward_spec.shape) > 1:
+        raise ValueError(
+            f"random_environment: reward_spec must be a float32 spec of shape () or (R,), got {reward_spec!r}"
+        )
     spaces = tree.Static(
         {"observation": observation_spec, "action": action_spec, "reward": reward_spec, "reward_fn": reward_fn}
     )

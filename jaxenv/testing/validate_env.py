@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._checks import check_integer
 from jaxenv._declared import declared_leaves
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
+from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.wrappers import AutoReset
@@ -44,17 +46,19 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
         max_steps: largest number of steps of an episode.
 
     Raises:
-        ValueError: at the first fault, with the path of the leaf, the lane, the step (counted from the reset, whose
-            row is step 0), the value and the rule.
+        ValueError: for an argument out of range, or at the first fault, with the path of the leaf, the lane, the step
+            (counted from the reset, whose row is step 0), the value and the rule.
 
     >>> import jaxenv
     >>> validate_env(jaxenv.make("CardGame-v0"))
     """
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise ValueError(f"validate_env: {name} must be at least 1, got {value}")
+    check_environment("validate_env", env)
+    check_integer("validate_env", "episodes", episodes, 1)
+    check_integer("validate_env", "max_steps", max_steps, 1)
     played = env if env.autoreset is not None else AutoReset(env)
-    keys = jax.random.split(jax.random.key(0) if key is None else key, _num_lanes(env))
+    key = jax.random.key(0) if key is None else key
+    check_one("validate_env", key)
+    keys = jax.random.split(key, _num_lanes(env))
     spec = _spec(played)
     _check_shapes(played, spec, keys)
 

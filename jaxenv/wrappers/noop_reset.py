@@ -16,7 +16,8 @@ class NoopReset(Wrapper):
 
     The row after them is FIRST, with reward 0, zeros for ``prev_action`` and for the transition's ``env_info``, and the
     resulting observation. A lane whose episode ends during the no-ops returns to its start and plays the remaining
-    no-ops from there.
+    no-ops from there. Wrappers inside see the no-ops as steps: the first observation of ``FrameStack`` or
+    ``PreviousActionAndReward`` shows them there, and outside of ``NoopReset`` it does not.
 
     A restart costs ``maximum`` steps whatever number is drawn, so the default restart strategy is ``compact``. No-ops
     count as steps of the clock and of a time limit inside, but not of one outside, where ``make`` puts it.

@@ -90,6 +90,8 @@ def test_episodes_under_stoas_wrappers(restarts, monkeypatch):
         at = np.flatnonzero(ends[:, lane])
         np.testing.assert_array_equal(lengths[at, lane], np.diff(at, prepend=-1))
     np.testing.assert_array_equal(rows.extras["episode_metrics"]["episode_return"][ends], lengths[ends])
+    assert not lengths[~ends].any()
+    assert not rows.extras["episode_metrics"]["episode_return"][~ends].any()
     np.testing.assert_array_equal(rows.extras["episode_metrics"]["is_terminal_step"], ends)
     np.testing.assert_array_equal(rows.step_type == 2, rows.discount == 0)
     # The observation before the restart is kept, and that on the row starts the next episode.
@@ -185,6 +187,11 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
     assert discrete.action_space() == stoa.DiscreteSpace(2, jnp.int32)
     assert discrete.observation_space().generate_value().shape == (4,)
     assert discrete.reward_space().contains(discrete.reset(KEYS[0])[1].reward)
+    # A discrete space counts its values in int32, which does not hold 2**31.
+    wide = specs.Bounded((), np.int32, 0, 2**31 - 1)
+    wide_space = to_stoa(random_environment(wide, specs.discrete(2))).observation_space()
+    assert isinstance(wide_space, stoa.BoundedArraySpace)
+    assert wide_space.sample(jax.random.key(0)) >= 0
     pendulum = to_stoa("Pendulum-v1").action_space()
     assert isinstance(pendulum, stoa.BoundedArraySpace)
     assert pendulum.minimum == -2

@@ -110,6 +110,8 @@ def test_axes_and_figures_of_the_user_are_drawn_on():
         ({}, {}, "runs must hold at least one run, got none"),
         ((STEPS, RETURNS.T), {}, r"returns \[N, num_seeds\], got shapes \(3,\) and \(2, 3\)"),
         (3, {}, "a run must be a path or a pair of steps and returns, got int"),
+        (["a.csv", "b.csv"], {}, "pass several paths as a dict of them by name"),
+        ((STEPS, RETURNS), {"threshold": "high"}, "threshold must be a finite number, got 'high'"),
         ((STEPS, RETURNS), {"average": "median"}, "average must be 'mean' or 'iqm', got 'median'"),
         ((STEPS, RETURNS), {"average": "iqm"}, "average 'iqm' needs at least 4 seeds, got 2"),
         ((STEPS, RETURNS), {"level": 95}, r"level must be in \(0, 1\), got 95"),
@@ -133,6 +135,21 @@ def test_a_file_without_the_column_is_refused(tmp_path):
         plot.curves(tmp_path / "none")
     path.write_text("steps,seed,eval_return\n")
     with pytest.raises(ValueError, match=r"curve\.csv has no rows"):
+        plot.curves(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("10,0,oops", r"curve\.csv, line 3: eval_return must be a number, got 'oops'"),
+        ("ten,0,1", r"curve\.csv, line 3: steps must be a number, got 'ten'"),
+        (",0,1", r"curve\.csv, line 3: steps must be a number, got none"),
+    ],
+)
+def test_a_cell_without_a_number_is_named(tmp_path, row, message):
+    path = tmp_path / "curve.csv"
+    path.write_text(f"steps,seed,eval_return\n0,0,1\n{row}\n")
+    with pytest.raises(ValueError, match=message):
         plot.curves(path)
 
 

@@ -279,6 +279,8 @@ def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load)
         env.reset(jax.random.key(0), env_id=jnp.array([1]))
     with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
         jaxenv.reset_where(env, state, first, jnp.array([True, False]))
+    with pytest.raises(ValueError, match=r"step_where: .* cannot let lanes wait: one engine outside JAX"):
+        jaxenv.step_where(env, state, first, jnp.zeros(2, jnp.int32), jnp.array([True, False]))
     for name in ("AutoReset", "GuardNonFinite"):
         with pytest.raises(ValueError, match=name):
             getattr(jaxenv.wrappers, name)(env)

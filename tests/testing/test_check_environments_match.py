@@ -84,6 +84,34 @@ def test_floats_may_differ_by_the_tolerance(key):
         check_environments_match(a, b, key, num_steps=5, tolerance=1e-4)
 
 
+def test_bfloat16_may_differ_by_the_tolerance(key):
+    class Narrow(Drift):
+        def observe(self, state):
+            return super().observe(state).astype(jnp.bfloat16)
+
+        def observation_spec(self):
+            return specs.Array((), jnp.bfloat16)
+
+    a, b = (Narrow(np.array([1, n], np.float32), num_envs=2) for n in (2, 2.02))
+    check_environments_match(a, b, key, num_steps=5, tolerance=1e-1)
+    with pytest.raises(AssertionError, match="differ in observation at step 1, lane 1"):
+        check_environments_match(a, b, key, num_steps=5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_steps": -1}, "num_steps must be at least 0, got -1"),
+        ({"tolerance": -1.0}, "tolerance must be a finite number of at least 0"),
+        ({"key": jax.random.split(jax.random.key(0), 2)}, r"key must be one key, got .* shape \(2,\)"),
+        ({"b": "CartPole-v1"}, "env must be an environment, got 'CartPole-v1'"),
+    ],
+)
+def test_invalid_arguments_are_refused(key, arguments, message):
+    with pytest.raises(ValueError, match=f"check_environments_match: {message}"):
+        check_environments_match(**{"a": Chain(), "b": Chain(), "key": key, **arguments})
+
+
 def test_different_specs_are_refused(key):
     with pytest.raises(ValueError, match=r"time step specs differ at observation: .*0, 3.* and .*0, 4"):
         check_environments_match(Chain(4), Chain(5), key)

@@ -282,6 +282,19 @@ def test_episodes_are_counted_across_restarts(key):
         checked(broken).step(state, IDLE)
 
 
+def test_lanes_that_wait_are_not_checked():
+    env = checked(Chain(num_envs=2))
+    state, timestep = env.reset(jax.random.key(0))
+    for _ in range(6):  # lane 0 arrives after four steps and waits
+        mask = ~timestep.is_last()
+        state, timestep = jaxenv.step_where(env, state, timestep, np.where(mask, lanes(1, 0), 9), mask)
+    assert timestep.step_type.tolist() == [2, 1]
+    with pytest.raises(ValueError, match="Chain: step_type at lane 0, episode 0, step 4 is 2: the episode ended"):
+        jaxenv.step_where(env, state, timestep, lanes(1, 0), np.array([True, True]))
+    with pytest.raises(ValueError, match="Chain: action at lane 1, episode 0, step 6 is 9"):
+        jaxenv.step_where(env, state, timestep, lanes(1, 9), ~timestep.is_last())
+
+
 def test_the_last_row_of_an_episode_belongs_to_it_in_same_step_mode():
     env = diverging(lanes(-1, 2, -1), length=2, paid=np.nan, shown=-1.5)
     assert "reward at lane 1, episode 0, step 2 is nan" in message_of(AutoReset(env, "same_step"), IDLE, IDLE)

@@ -102,8 +102,14 @@ def test_a_reward_function_computes_the_reward_from_the_new_observation_and_the_
         ({"min_steps": 3, "max_steps": [0, 2]}, r"max_steps must be at least min_steps or 0, got \[0 2\] and 3"),
         ({"min_steps": -1}, "min_steps must be at least 0, got -1"),
         ({"reward_spec": REWARD, "reward_fn": max}, "reward_spec must be None where reward_fn computes the reward"),
+        ({"reward_fn": 3}, "reward_fn must be a function or None, got 3"),
+        ({"reward_spec": {"r": REWARD}}, r"reward_spec must be a float32 spec of shape \(\) or \(R,\), got"),
+        ({"reward_spec": specs.discrete(2)}, r"reward_spec must be a float32 spec of shape \(\) or \(R,\), got"),
+        ({"observation_spec": "x"}, "observation_spec must be a spec or a tree of specs, got 'x'"),
+        ({"action_spec": None}, "action_spec must be a spec or a tree of specs, got None"),
     ],
 )
-def test_wrong_durations_and_two_rewards_are_refused(arguments, message):
+def test_invalid_arguments_are_refused(arguments, message):
+    arguments = {"observation_spec": specs.discrete(3), "action_spec": specs.discrete(2), **arguments}
     with pytest.raises(ValueError, match=f"(?i)random_?environment: {message}"):
-        random_environment(specs.discrete(3), specs.discrete(2), num_envs=2, **arguments)
+        random_environment(num_envs=2, **arguments)

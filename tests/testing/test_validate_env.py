@@ -364,6 +364,13 @@ def test_a_count_below_one_is_refused(name, value):
     assert f"{name} must be at least 1, got {value}" in message_of(mock_012(), **{name: value})
 
 
+def test_what_is_no_count_and_no_environment_is_refused():
+    with pytest.raises(ValueError, match="validate_env: episodes must be an integer, got"):
+        validate_env(mock_012(), episodes=1.5)
+    with pytest.raises(ValueError, match=r"validate_env: env must be an environment, .* pass jaxenv\.make"):
+        validate_env("CartPole-v1")
+
+
 def test_a_raw_key_is_refused():
     with pytest.raises(ValueError, match=r"must be a typed key from jax\.random\.key"):
         validate_env(mock_012(), jax.random.PRNGKey(0))

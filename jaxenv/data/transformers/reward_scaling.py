@@ -16,7 +16,7 @@ class RewardScaling(RewardTransformer):
     """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``.
 
     Args:
-        scale: a finite number other than 0, or for a vector reward one per component.
+        scale: a finite number other than 0 in float32, or for a vector reward one per component.
 
     Raises:
         ValueError: for a ``scale`` that is 0, not finite, or of another shape than the reward.
@@ -26,8 +26,8 @@ class RewardScaling(RewardTransformer):
 
     def check(self):
         check_components("RewardScaling", "scale", self.scale)
-        if np.any(np.asarray(self.scale) == 0):
-            raise ValueError(f"RewardScaling: scale must not be 0, got {self.scale!r}")
+        if np.any(np.asarray(self.scale, np.float32) == 0):
+            raise ValueError(f"RewardScaling: scale must not be 0 in float32, got {self.scale!r}")
 
     def reward(self, reward):
         return reward * specs.aligned(components("RewardScaling", "scale", self.scale, reward.shape[1:]), reward.ndim)

@@ -126,7 +126,8 @@ def test_statistics_of_rewards_are_updated_on_replay_and_rewards_are_clipped():
     [
         (lambda: RewardClipping(1, 0), "RewardClipping: low must not exceed high, got 1 and 0"),
         (lambda: RewardClipping(None, 1), "RewardClipping: low must be a finite number, .* got None"),
-        (lambda: RewardScaling(0), "RewardScaling: scale must not be 0, got 0"),
+        (lambda: RewardScaling(0), "RewardScaling: scale must not be 0 in float32, got 0"),
+        (lambda: RewardScaling([1.0, 1e-50]), "RewardScaling: scale must not be 0 in float32"),
         (lambda: RewardScaling("half"), "RewardScaling: scale must be a finite number, .* got 'half'"),
         (lambda: RewardShifting(INF), "RewardShifting: bias must be a finite number, .* got inf"),
         (lambda: RewardFunction(3), "RewardFunction: fn must be a function of rewards, got 3"),
