@@ -33,7 +33,9 @@ def to_data(env: Environment) -> dict[str, Any]:
     task = env.unwrapped
     spec = registry.spec(env.name) if env.name in registry.ids() else None
     if spec is None or spec.environment is not type(task):
-        raise ValueError(f"to_data: {env.name!r} must be the registered id of a class {type(task).__name__}")
+        kind = type(task).__name__
+        rule = f"{env.name!r} must be the registered id of a class, and it is not that of {kind}"
+        raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
     registered = spec.make(env.num_envs)
     return {
         "id": env.name,

@@ -16,7 +16,7 @@ from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey, TimeLimit
 from jaxenv.wrappers.preset import PRESETS
 
-WrapperLike = Callable[[Environment], Environment] | str | tuple[str, Mapping[str, Any]]
+WrapperLike = Callable[[Environment], Environment] | str | tuple[str | type[Wrapper], Mapping[str, Any]]
 
 
 def make(
@@ -42,7 +42,7 @@ def make(
             limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
-            of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)``.
+            of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
         reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
@@ -111,30 +111,34 @@ load.batched = True  # type: ignore[attr-defined]
 
 def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
     """``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
+    _check_wrappers(owner, wrappers)
+    for place, wrapper in enumerate(wrappers):
+        env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
+    return env
+
+
+def _check_wrappers(owner: str, wrappers: Any) -> None:
     if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
         such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
         if isinstance(wrappers, str) and wrappers in PRESETS:
             such = f"jaxenv.wrappers.preset({wrappers!r})"
         raise ValueError(f"{owner}: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
-    for place, wrapper in enumerate(wrappers):
-        env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
-    return env
 
 
 def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
     """``env`` in a `WrapperLike`; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
-    if isinstance(wrapper, type) and issubclass(wrapper, Wrapper):
-        return wrap(env, wrapper, {}, owner)
-    named = (wrapper, {}) if isinstance(wrapper, str) else wrapper
-    if isinstance(named, tuple | list) and len(named) == 2 and isinstance(named[0], str):
-        name, arguments = named
+    kind, arguments = wrapper if isinstance(wrapper, tuple | list) and len(wrapper) == 2 else (wrapper, {})
+    is_class = isinstance(kind, type) and issubclass(kind, Wrapper)
+    if is_class or isinstance(kind, str):
         if not isinstance(arguments, Mapping):
+            name = kind.__name__ if is_class else kind
             raise ValueError(f"{owner}: the arguments of {name} must be a dict, got {arguments!r}")
-        return wrap(env, wrapper_class(name, owner), arguments, owner)
+        return wrap(env, kind if is_class else wrapper_class(kind, owner), arguments, owner)
     if not callable(wrapper):
-        raise ValueError(f"{owner} must be a wrapper class, a name, (name, arguments) or a function, got {wrapper!r}")
+        rule = "must be a wrapper class, a name, one of them with its arguments as a dict, or a function"
+        raise ValueError(f"{owner} {rule}, got {wrapper!r}")
     wrapped = wrapper(env)
     if not isinstance(wrapped, Environment):
         raise ValueError(f"{owner} must return an environment, got {wrapped!r}")
@@ -154,6 +158,7 @@ def _load_tasks(
 ) -> Environment:
     if not ids or not all(isinstance(id, str) for id in ids):
         raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
+    _check_wrappers("load", wrappers)
     outside = {name: value for name, value in kwargs.items() if name in OPTIONS and name not in _OF_TASKS}
     inside = {name: value for name, value in kwargs.items() if name not in outside}
 
@@ -162,9 +167,9 @@ def _load_tasks(
         tasks = [load(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
         return Multitask(_with_limits(tasks), task, chosen=chosen)
 
-    below = 0 if isinstance(wrappers, str) or not wrappers else _num_inside_limit(multitask(num_envs), wrappers)
-    spec = EnvSpec("+".join(ids), lambda num_envs: multitask(num_envs, wrappers[:below] if below else ()))
-    return make(spec, num_envs, clip_action=False, wrappers=wrappers[below:] if below else wrappers, **outside)
+    below = _num_inside_limit(multitask(num_envs), wrappers) if wrappers else 0
+    spec = EnvSpec("+".join(ids), lambda num_envs: multitask(num_envs, wrappers[:below]))
+    return make(spec, num_envs, clip_action=False, wrappers=wrappers[below:], **outside)
 
 
 def _with_limits(tasks: list[Environment]) -> list[Environment]:

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._declared import check_number, check_static, hashable, map_declared
@@ -20,6 +21,9 @@ class Module:
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            rule = "declare its arguments as fields, such as size: int = jaxenv.tree.static(default=5)"
+            raise TypeError(f"{cls.__name__}: an environment is a dataclass without an __init__ of its own: {rule}")
         for name in vars(cls).get("__annotations__", ()):
             default = vars(cls).get(name)
             is_object = dataclasses.is_dataclass(default) and not isinstance(default, type | dataclasses.Field)
@@ -37,6 +41,9 @@ class Module:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(converted, field.name)
             if field.metadata.get("static"):
+                if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+                    rule = "must be known while tracing, since it is part of the program"
+                    raise ValueError(f"{owner}: {field.name} {rule}, got a traced {jnp.result_type(value)}")
                 value = check_static(owner, field, hashable(value))
             object.__setattr__(self, field.name, value)
         self.check()

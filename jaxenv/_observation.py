@@ -12,9 +12,11 @@ from jaxenv.tree import Tree
 
 
 def map_observation(fn: Callable[[Tree], Tree], timestep: TimeStep) -> TimeStep:
-    """Applies ``fn`` to the observation and to ``env_info["final_observation"]`` where it exists.
+    """Applies ``fn`` to the observation and to ``env_info["final_observation"]``, which only ``same_step`` mode has.
 
-    ``timestep`` holds rows ``[B]`` or their specs.
+    Args:
+        fn: maps an observation ``[B, ...]``, or its specs.
+        timestep: rows ``[B]``, or their specs.
     """
     env_info = timestep.env_info
     if "final_observation" in env_info:

@@ -1,7 +1,8 @@
 """Restart strategies: ways of starting the next episode in some lanes of a batch.
 
 ``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask marks a lane. ``compact``
-gathers the marked lanes and starts episodes in those, a block at a time. All three agree in the marked lanes.
+gathers the marked lanes and starts episodes in those, a block at a time. All three agree in the marked lanes. Over a
+mesh of explicit axes ``select`` takes the place of ``compact``.
 """
 
 import dataclasses
@@ -58,7 +59,9 @@ def start_episodes(
     Raises:
         ValueError: at trace time, if ``begin`` and ``step`` of ``env`` return different trees.
     """
-    strategies = {"select": _select, "cond": _merged_cond, "compact": _merged_compact(block)}
+    # JAX refuses to gather lanes over the explicit axes of a mesh.
+    compact = _select if _xla.has_explicit_lanes(mask) else _merged_compact(block)
+    strategies = {"select": _select, "cond": _merged_cond, "compact": compact}
     # Gradients stop at the start of an episode, and must not enter a branch or a loop of unknown length.
     arguments = tree.detach((env, mask, *_xla.vary_like(mask, (state, timestep))))
     if isinstance(strategy, str):

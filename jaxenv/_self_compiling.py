@@ -4,9 +4,10 @@ import contextlib
 import contextvars
 import functools
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 from jaxenv._checks import is_known_array
 
@@ -28,12 +29,28 @@ def self_compiling(function: F) -> F:
 
     @functools.wraps(function)
     def call(env, *args, **kwargs):
-        known = all(map(is_known_array, jax.tree.leaves((env, args, kwargs))))
-        if known and not _one_by_one.get() and env._compiles_itself:
+        leaves = jax.tree.leaves((env, args, kwargs))
+        if all(map(is_known_array, leaves)) and not _one_by_one.get() and env._compiles_itself:
+            if any(map(_is_cut, leaves)):
+                args, kwargs = jax.tree.map(_saturated, (args, kwargs))
             return compiled(env, *args, **kwargs)
         return function(env, *args, **kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def _is_cut(x: Any) -> bool:
+    """Whether ``x`` is NumPy's and JAX would cut its integers to fewer bits, as those of int64."""
+    is_integer = isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu"
+    return is_integer and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype
+
+
+def _saturated(x: Any) -> Any:
+    """``x`` in the dtype of JAX; integers beyond its range become the nearest of it instead of wrapping around."""
+    if not _is_cut(x):
+        return x
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype)
+    return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
 
 
 @contextlib.contextmanager

@@ -59,13 +59,18 @@ def sharded_like(reference: jax.Array, values: T) -> T:
     return jax.tree.map(lambda x: jax.sharding.reshard(x, lanes), values)
 
 
+def has_explicit_lanes(x: jax.Array) -> bool:
+    """Whether the lanes of ``x`` are sharded over axes of a mesh that are explicit."""
+    return bool(any(jax.typeof(x).sharding.spec))
+
+
 def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> jax.Array:
     """``table[index]`` for a constant table, with lanes sharded as those of ``index``.
 
     JAX (0.9 to 0.10) does not derive it for an index over a mesh of explicit axes, as a constant has no mesh.
     """
     sharding = jax.typeof(index).sharding
-    lanes = sharding if any(sharding.spec) else None
+    lanes = sharding if has_explicit_lanes(index) else None
     return jnp.asarray(table).at[index].get(mode=mode, out_sharding=lanes)
 
 

@@ -5,6 +5,7 @@ Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and 
 
 import abc
 import functools
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
@@ -18,6 +19,7 @@ from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
 from jaxenv._self_compiling import self_compiling
+from jaxenv._structure import is_array
 from jaxenv.canvas import check_size
 from jaxenv.random import Clock, Words
 from jaxenv.timestep import TimeStep
@@ -277,9 +279,8 @@ class Environment(Module, abc.ABC):
             raise ValueError(f"{self}: num_envs must be at least 1, got {num_lanes}")
         for declared in declared_leaves(self):
             if declared.per_lane and np.shape(declared.value)[0] != num_lanes:
-                raise ValueError(
-                    f"{self}: {declared.path} holds {np.shape(declared.value)[0]} lanes, the batch has {num_lanes}"
-                )
+                name = re.sub(r"^(env\.)+", "", declared.path)
+                raise ValueError(f"{self}: {name} holds {np.shape(declared.value)[0]} lanes, the batch has {num_lanes}")
 
     # --- other versions of the environment ---------------------------------------------------------------------------
 
@@ -287,8 +288,14 @@ class Environment(Module, abc.ABC):
     def take(self, index: jax.Array) -> Self:
         """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched.
 
-        It reaches all levels of a stack, so a subclass cannot override it.
+        It reaches all levels of a stack, so a subclass cannot override it. Indices out of range mean the nearest lane.
+
+        Raises:
+            ValueError: at trace time, if ``index`` is not ``[K]`` integers.
         """
+        if not (is_array(index) and jnp.ndim(index) == 1 and jnp.issubdtype(jnp.result_type(index), jnp.integer)):
+            got = f"{jnp.result_type(index)}{list(jnp.shape(index))}" if is_array(index) else repr(index)
+            raise ValueError(f"{self}: take: index must be numbers of lanes, integers [K], got {got}")
 
         def gathered(d: Declared):
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import Range, check_integer, check_order, is_concrete, is_integer
+from jaxenv._checks import INT32_MAX, Range, check_integer, check_order, is_concrete, is_integer
 from jaxenv._xla import in_one_kernel, separate_if_one_lane
 
 Shape: TypeAlias = tuple[int, ...]
@@ -193,6 +193,7 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     else:
         if not jnp.issubdtype(jnp.result_type(salt), jnp.integer):
             raise ValueError(f"random.fold_in: salt must be text or integers, got {salt!r}")
+        _check_lanes("random.fold_in", stream, salt=salt)
         word = jnp.asarray(salt).astype(jnp.uint32)
         k0, k1 = threefry2x32(stream.k0, stream.k1, word, np.uint32(_GOLDEN))
     return dataclasses.replace(stream, k0=k0, k1=k1)
@@ -328,16 +329,26 @@ def separate_uniforms(stream: Stream, num: int, low: Any = 0.0, high: Any = 1.0)
 def _interval(owner: str, stream: Stream, shape: Shape, low: Any, high: Any) -> tuple[jax.Array, jax.Array]:
     _check_lanes(owner, stream, low=low, high=high)
     check_order(owner, "low", low, "high", high)
+    if is_concrete(low) and is_concrete(high):
+        with np.errstate(over="ignore", invalid="ignore"):
+            span = np.asarray(high, np.float32) - np.asarray(low, np.float32)
+        if not np.all(np.isfinite(span)):
+            raise ValueError(f"{owner}: high - low must be finite in float32, got low {low} and high {high}")
     low = _align(jnp.asarray(low, jnp.float32), stream, shape)
     return low, _align(jnp.asarray(high, jnp.float32), stream, shape) - low
 
 
 def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
-    """Uniform int32 ``[B, *shape]`` in [low, high); bounds are scalars or one per lane.
+    """Uniform int32 ``[B, *shape]`` in [low, high); bounds are int32 scalars or one per lane.
 
     The bias is below (high - low) / 2**32.
     """
     _check_lanes("random.integers", stream, low=low, high=high)
+    for name, bound in (("low", low), ("high", high)):
+        dtype = np.asarray(bound).dtype if is_concrete(bound) else jnp.result_type(bound)
+        if not jnp.issubdtype(dtype, jnp.integer):
+            raise ValueError(f"random.integers: {name} must be integers, got {bound}")
+        Range(low=-INT32_MAX - 1, high=INT32_MAX).check("random.integers", name, bound)
     check_order("random.integers", "low", low, "high", high, strict=True)
     low = _align(jnp.asarray(low, jnp.int32), stream, shape)
     span = (_align(jnp.asarray(high, jnp.int32), stream, shape) - low).astype(jnp.uint32)
@@ -384,18 +395,25 @@ def permutation(stream: Stream, n: int) -> jax.Array:
 def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> jax.Array:
     """An index drawn in proportion to ``weights`` or to ``exp(logits)``: int32 ``[B]``, one word per lane.
 
-    Give one of the two, ``[B, n]``, or ``[n]`` for all lanes. Weights are non-negative numbers or a mask; where all are
-    0 the index is 0. An index of weight 0, or of a logit of minus infinity, is never drawn.
+    Give one of the two, ``[B, n]``, or ``[n]`` for all lanes, n at least 1. Weights are non-negative numbers with a sum
+    that is finite in float32, or a mask; where all are 0 the index is 0. An index of weight 0, or of a logit of minus
+    infinity, is never drawn.
 
     Raises:
         ValueError: for both or neither, for another number of lanes, and outside of traces for a negative weight, NaN,
-            or a logit of infinity.
+            a logit of infinity, or weights whose sum is not finite.
     """
     if (weights is None) == (logits is None):
         raise ValueError("random.categorical: pass weights or logits, one of the two")
     name, valid, given = ("weights", Range(low=0), weights) if logits is None else ("logits", _LOGITS, logits)
     _check_lanes("random.categorical", stream, 1, **{name: given})
+    if np.shape(given)[-1] == 0:
+        raise ValueError(f"random.categorical: {name} must hold at least one number per lane, got none")
     valid.check("random.categorical", name, given, rank=1)
+    if weights is not None and is_concrete(weights):
+        with np.errstate(over="ignore"):
+            if not np.all(np.isfinite(np.sum(np.asarray(weights, np.float32), axis=-1, dtype=np.float32))):
+                raise ValueError("random.categorical: weights must have a sum that is finite in float32, got infinity")
     numbers = jnp.broadcast_to(jnp.asarray(given, jnp.float32), (*stream.shape, np.shape(given)[-1]))
     weights = numbers if logits is None else jax.nn.softmax(numbers)
     cumulative = jnp.cumsum(weights, axis=-1)

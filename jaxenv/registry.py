@@ -40,6 +40,9 @@ class EnvSpec:
         entry_point = self.entry_point
         if not callable(entry_point) and not (isinstance(entry_point, str) and all(entry_point.partition(":"))):
             raise ValueError(f"EnvSpec: entry_point must be a class, a function or 'module:Class', got {entry_point!r}")
+        _check_entry_point("EnvSpec", entry_point)
+        if not isinstance(self.kwargs, Mapping):
+            raise ValueError(f"EnvSpec: kwargs must be a dict, got {self.kwargs!r}")
         if self.max_episode_steps is not None:
             check_integer("EnvSpec", "max_episode_steps", self.max_episode_steps, 1)
         if self.reward_threshold is not None:
@@ -52,9 +55,15 @@ class EnvSpec:
         if not isinstance(self.entry_point, str):
             return self.entry_point
         module, _, name = self.entry_point.partition(":")
-        found = getattr(importlib.import_module(module), name, None)
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ModuleNotFoundError as missing:
+            if not f"{module}.".startswith(f"{missing.name}."):  # the module is there, what it imports is not
+                raise
+            raise ValueError(f"{self.id}: entry_point must name a module, there is none {missing.name!r}") from None
         if not callable(found):
             raise ValueError(f"{self.id}: entry_point must name a class, {module} has no class {name!r}")
+        _check_entry_point(self.id, found)
         return found
 
     @property
@@ -78,6 +87,8 @@ class EnvSpec:
         cls, given = self.environment, {**self.kwargs, **params}
         self.check_keywords(given)
         if not isinstance(cls, type):
+            if not _takes_num_envs(cls):
+                raise ValueError(f"{self.id}: entry_point must take the argument num_envs, {cls} does not")
             env = cls(num_envs=int(num_envs), **given)
             if not isinstance(env, Environment) or env.num_envs != num_envs:
                 got = f"one of {env.num_envs}" if isinstance(env, Environment) else repr(env)
@@ -149,7 +160,8 @@ def register(
 
     Args:
         id: a new name; ``Name-v0`` by convention.
-        entry_point: a `Task` class, a function that returns an environment, or ``"module:Class"``.
+        entry_point: a `Task` class, a function that takes ``num_envs`` and returns an environment of as many lanes, or
+            ``"module:Class"``.
         max_episode_steps: the time limit that ``make`` applies, ``None`` for no limit.
         reward_threshold: the mean return at which the task counts as solved.
         kwargs: constructor arguments and params that differ from the class's defaults.
@@ -163,7 +175,9 @@ def register(
         raise ValueError(f"register: id must be a name without a colon, got {id!r}")
     if id in _registry and not is_redefinition(_registry[id].entry_point, entry_point):
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
-    _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, dict(kwargs or {}), terminal_limit)
+    given = {} if kwargs is None else kwargs
+    given = dict(given) if isinstance(given, Mapping) else given
+    _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, given, terminal_limit)
     for listener in listeners:
         listener(_registry[id])
     return _registry[id]
@@ -198,8 +212,8 @@ def import_module(name: str) -> None:
         if not f"{name}.".startswith(f"{missing.name}."):  # the module is there, what it imports is not
             raise
         hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
-        message = f"no suite and no module {name!r}; ids of jaxenv itself have no prefix, {hint}"
-        raise ValueError(message) from None
+        message = f"no suite and no module {name!r} on Python's path"
+        raise ValueError(f"{message}; ids of jaxenv itself have no prefix, {hint}") from None
 
 
 def spec(id: str) -> EnvSpec:
@@ -225,6 +239,19 @@ def spec(id: str) -> EnvSpec:
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
         raise ValueError(f"no environment {name!r}, {did_you_mean(name, reversed(ids()), otherwise=every)}")
     return _registry[name]
+
+
+def _check_entry_point(owner: str, entry_point: Any) -> None:
+    """Raises a ``ValueError`` for a class that is no environment of its own."""
+    if isinstance(entry_point, type) and (not issubclass(entry_point, Environment) or issubclass(entry_point, Wrapper)):
+        kind = "the wrapper" if issubclass(entry_point, Wrapper) else "the class"
+        rule = "must be a class of environments, such as a Task, or a function that returns one"
+        raise ValueError(f"{owner}: entry_point {rule}, got {kind} {entry_point.__name__}")
+
+
+def _takes_num_envs(function: Callable) -> bool:
+    parameters = inspect.signature(function).parameters
+    return "num_envs" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _keywords(cls: type) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 import jax
 
-from jaxenv import tree
+from jaxenv import _state_checks, tree
 from jaxenv._checks import check_mask
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import Environment
@@ -28,7 +28,7 @@ def step_where(
         mask: bool ``[B]``, the lanes to step.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if the action does not fit, if a wrapper would
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if action or timestep do not fit, if a wrapper would
             learn from the rows of waiting lanes, or if the lanes are in an engine outside JAX, which steps all of them.
 
     >>> import jax.numpy as jnp, jaxenv
@@ -47,4 +47,7 @@ def step_where(
                 f"step_where: {type(level).__name__} would learn from the rows of waiting lanes: build it with "
                 "frozen=True, or the stack by make(mode='eval')"
             )
-    return tree.where(mask, env._step_lanes(state, action, mask), (state, timestep))
+    stepped = env._step_lanes(state, action, mask)
+    if (fault := _state_checks.difference(env, stepped, state, timestep)) is not None:
+        raise ValueError(f"step_where: {fault}")
+    return tree.where(mask, stepped, (state, timestep))

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _rows_html, tree
+from jaxenv._checks import Range
 from jaxenv._names import missing_attribute
 
 # What other libraries call the fields of a TimeStep: the error says what to write here.
@@ -144,12 +145,18 @@ def _is_unset(value: Any) -> bool:
 
 
 def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    if batch_shape is not None:
-        return tuple(batch_shape)
-    leaves = jax.tree.leaves(observation)
-    if not leaves or jnp.ndim(leaves[0]) == 0:
-        raise ValueError(f"{name}: observation has no batch axis, pass batch_shape")
-    return jnp.shape(leaves[0])[:1]
+    leaves = jax.tree_util.tree_leaves_with_path(observation)
+    if batch_shape is None:
+        if not leaves or jnp.ndim(leaves[0][1]) == 0:
+            raise ValueError(f"{name}: observation has no batch axis, pass batch_shape")
+        batch_shape = jnp.shape(leaves[0][1])[:1]
+    elif not isinstance(batch_shape, tuple | list):
+        raise ValueError(f"{name}: batch_shape must be a tuple such as (4,), got {batch_shape!r}")
+    for path, x in leaves:
+        if jnp.shape(x)[: len(batch_shape)] != tuple(batch_shape):
+            where = f"observation.{tree.path_name(path)}".rstrip(".")
+            raise ValueError(f"{name}: {where} must lead with the batch {tuple(batch_shape)}, got shape {jnp.shape(x)}")
+    return tuple(batch_shape)
 
 
 def restart(
@@ -183,6 +190,10 @@ def restart(
     )
 
 
+# A discount of 0 belongs to a termination.
+_DISCOUNTS = Range(above=0, high=1)
+
+
 def _row(name, step_type, observation, reward, discount, batch_shape, fields) -> TimeStep:
     shape = _batch_shape(name, observation, batch_shape)
     reward = jnp.asarray(reward, jnp.float32)
@@ -204,8 +215,9 @@ def _row(name, step_type, observation, reward, discount, batch_shape, fields) ->
 def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
     """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
 
-    Other fields of `TimeStep` are passed by keyword.
+    Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
     """
+    _DISCOUNTS.check("transition", "discount", discount, rank=len(np.shape(discount)))
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
@@ -219,6 +231,7 @@ def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields)
 
     Its value still bootstraps the previous one.
 
-    ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``, as in `transition`.
+    ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]`` in (0, 1], as in `transition`.
     """
+    _DISCOUNTS.check("truncation", "discount", discount, rank=len(np.shape(discount)))
     return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

@@ -130,6 +130,19 @@ def check_pictures():
         np.testing.assert_array_equal(sharded, env.render(state, 16))
 
 
+def check_explicit_axes():
+    by_lane = NamedSharding(jax.make_mesh((4,), ("lanes",), axis_types=(jax.sharding.AxisType.Explicit,)), P("lanes"))
+    for id, strategy in (("CardGame-v0", "compact"), ("CardGame-v0", "cond"), ("Maze-13x13-v0", None)):
+        env = jaxenv.make(id, LANES, reset_strategy=strategy, max_episode_steps=2)
+        action = env.action_spec().zeros((LANES,))
+        expected = env.reset(jax.random.key(0))
+        found = jax.device_put(expected, by_lane)
+        for _ in range(4):
+            expected, found = (env.step(state, action) for state, _ in (expected, found))
+        assert found[1].reward.sharding.spec[0] == "lanes"
+        assert_equal(jax.device_get(found), jax.device_get(expected))
+
+
 def check_replay():
     env = jaxenv.make("Catch-bsuite", LANES)
 
@@ -151,7 +164,7 @@ def check_replay():
     assert observation.shape[0] == 2 * LANES
 
 
-CHECKS = (check_trajectories, check_evaluate, check_chunked_rollout, check_pictures, check_replay)
+CHECKS = (check_trajectories, check_evaluate, check_chunked_rollout, check_pictures, check_explicit_axes, check_replay)
 
 if __name__ == "__main__":
     assert len(jax.devices()) == 8

@@ -235,6 +235,34 @@ def test_reset_refuses_params_for_a_different_number_of_lanes():
         env.reset(jax.random.key(0), env_id=jnp.arange(3))
 
 
+@pytest.mark.parametrize(
+    ("index", "got"),
+    [
+        (np.array([True, False]), r"bool\[2\]"),
+        (jnp.array(0), r"int32\[\]"),
+        ([0, 1], r"\[0, 1\]"),
+        (np.array([0.0]), r"float32\[1\]"),
+    ],
+)
+def test_take_refuses_what_is_no_number_of_lanes(index, got):
+    env = jaxenv.make("CartPole-v1", num_envs=2, gravity=[1.0, 2.0])
+    with pytest.raises(ValueError, match=rf"take: index must be numbers of lanes, integers \[K\], got {got}"):
+        env.take(index)
+
+
+def test_a_class_with_an_init_of_its_own_is_refused():
+    with pytest.raises(TypeError, match="Sized: an environment is a dataclass without an __init__ of its own: declare"):
+
+        class Sized(Walk):
+            def __init__(self, size):
+                self.size = size
+
+
+def test_a_traced_option_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"Pendulum-v1: max_torque must be known while tracing, .* traced float32"):
+        jax.jit(lambda torque: jaxenv.make("Pendulum-v1", max_torque=torque))(2.0)
+
+
 def test_an_environment_is_frozen_and_compared_by_identity():
     env = Walk()
     with pytest.raises(dataclasses.FrozenInstanceError):

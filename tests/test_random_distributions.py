@@ -206,6 +206,28 @@ NAN = float("nan")
         (lambda s: random.uniform(s, (), 2.0, 1.0), "low must not exceed high, got 2.0 and 1.0"),
         (lambda s: random.separate_uniforms(s, 2, 0, [1, 1, -1]), "low must not exceed high, got 0 and -1 in lane 2"),
         (lambda s: random.integers(s, (), 2, 2), "low must be below high, got 2 and 2"),
+        (lambda s: random.integers(s, (), 0.5, 2), "low must be integers, got 0.5"),
+        (lambda s: random.integers(s, (), 0, 2**31), "high must be in [-2147483648, 2147483647], got 2147483648"),
+        (
+            lambda s: random.integers(s, (), 0, np.array([1, 2, 2**32 - 1], np.uint32)),
+            "high must be in [-2147483648, 2147483647], got 4294967295 in lane 2",
+        ),
+        (
+            lambda s: random.uniform(s, (), -3e38, 3e38),
+            "high - low must be finite in float32, got low -3e+38 and high 3e+38",
+        ),
+        (
+            lambda s: random.separate_uniforms(s, 2, 0.0, np.inf),
+            "high - low must be finite in float32, got low 0.0 and high inf",
+        ),
+        (
+            lambda s: random.categorical(s, weights=np.full(3, 2e38)),
+            "weights must have a sum that is finite in float32, got infinity",
+        ),
+        (
+            lambda s: random.categorical(s, logits=np.zeros((3, 0))),
+            "logits must hold at least one number per lane, got none",
+        ),
     ],
 )
 def test_numbers_that_describe_no_distribution_are_refused(draw_wrongly, message):
@@ -220,6 +242,7 @@ def test_numbers_that_describe_no_distribution_are_refused(draw_wrongly, message
         (lambda s, x: random.separate_uniforms(s, 2, -9, x), "high"),
         (lambda s, x: random.integers(s, (), -9, x), "high"),
         (lambda s, x: random.bernoulli(s, (2,), x), "p"),
+        (lambda s, x: random.fold_in(s, x), "salt"),
         (lambda s, x: random.categorical(s, weights=x[:, None]), "weights"),
         (lambda s, x: random.categorical(s, logits=x[:, None]), "logits"),
     ],

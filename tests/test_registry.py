@@ -8,7 +8,7 @@ import pytest
 import jaxenv
 from jaxenv import registry
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import TimeLimit
+from jaxenv.wrappers import FrameStack, TimeLimit
 from tests.toy_stacks import Double, find
 from tests.toy_stacks import registered as registered
 
@@ -97,6 +97,30 @@ def test_an_id_must_be_text(use, id):
 def test_an_entry_point_must_be_callable_or_name_a_class(entry_point):
     with pytest.raises(ValueError, match="EnvSpec: entry_point must be a class, a function or 'module:Class', got"):
         jaxenv.register("New-v0", entry_point)
+
+
+@pytest.mark.parametrize(("entry_point", "got"), [(dict, "the class dict"), (FrameStack, "the wrapper FrameStack")])
+def test_a_class_that_is_no_environment_of_its_own_is_refused(entry_point, got):
+    with pytest.raises(ValueError, match=f"EnvSpec: entry_point must be a class of environments, .* got {got}"):
+        jaxenv.register("New-v0", entry_point)
+    assert "New-v0" not in jaxenv.ids()
+
+
+def test_a_function_without_num_envs_is_refused():
+    jaxenv.register("New-v0", lambda: Chain())
+    with pytest.raises(ValueError, match="New-v0: entry_point must take the argument num_envs"):
+        jaxenv.make("New-v0")
+
+
+def test_keywords_that_are_no_dict_are_refused():
+    with pytest.raises(ValueError, match=r"EnvSpec: kwargs must be a dict, got \[1\]"):
+        jaxenv.register("New-v0", Chain, kwargs=[1])
+
+
+def test_an_entry_point_without_its_module_is_refused():
+    jaxenv.register("New-v0", "jaxenv.testing.nowhere:Chain")
+    with pytest.raises(ValueError, match=r"New-v0: entry_point must name a module, .* 'jaxenv\.testing\.nowhere'"):
+        jaxenv.make("New-v0")
 
 
 def test_an_entry_point_without_its_class_is_refused():

@@ -80,6 +80,21 @@ def test_without_compilation_the_author_sees_numbers(env):
     assert known == [True]
 
 
+@pytest.mark.parametrize(
+    ("action", "shown", "moves"),
+    [
+        (np.array([2**32, -(2**32), 2**32 + 1], np.int64), [2**31 - 1, -(2**31), 2**31 - 1], [1, 0, 1]),
+        (np.array([2**63, 2**32, 0], np.uint64), [2**31 - 1, 2**31 - 1, 0], [1, 1, 0]),
+        (np.array([0, 1, 1], np.int64), [0, 1, 1], [0, 1, 1]),
+    ],
+)
+def test_wide_integers_of_numpy_saturate_instead_of_wrapping_around(action, shown, moves):
+    env = Chain(num_envs=3)
+    _, timestep = env.step(env.reset(KEY)[0], action)
+    assert timestep.prev_action.tolist() == shown
+    assert timestep.observation.tolist() == moves
+
+
 @pytest.mark.parametrize("action", ["left", ["left"], None, [1, 1, 0], 1.5])
 def test_an_action_that_is_no_array_is_refused_by_name(env, action):
     state, _ = env.reset(KEY)

@@ -170,3 +170,10 @@ def test_flatten_runs_under_jit_and_refuses_what_does_not_fit():
         specs.unflatten(TREE, jitted[:, :7])
     with pytest.raises(ValueError, match=r"flattened: spec must have at least one array, got \{\}"):
         specs.flattened({})
+
+
+def test_a_one_hot_vector_of_all_int32_is_refused():
+    wide = Bounded((), np.int32, -(2**31), 2**31 - 1)
+    with pytest.raises(ValueError, match=r"flatten: .* would have 4294967296 elements, pass one_hot=False"):
+        specs.flattened(wide)
+    assert specs.flattened(wide, one_hot=False).shape == (1,)

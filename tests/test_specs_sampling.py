@@ -30,6 +30,15 @@ def draw(spec, n=20_000, seed=0):
 # --- distributions ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("bound", [0.1, 16777217.0, -1e300])
+def test_samples_of_float64_lie_within_bounds_that_float32_does_not_hold(bound):
+    with jax.enable_x64(True):
+        spec = Bounded((), np.float64, bound, bound)
+        assert spec.contains(spec.sample(jax.random.key(0)))
+        wide = Bounded((4,), np.float64, -1e300, 1e300)
+        assert np.abs(wide.sample(jax.random.key(0))).min() > 1e30
+
+
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
     [

@@ -134,12 +134,17 @@ def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
         jaxenv.make("Pendulum-v1", wrappers="ClipAction")
 
 
-def test_a_wrapper_class_with_arguments_is_refused_with_the_accepted_forms():
-    with pytest.raises(
-        ValueError, match=r"make: wrappers\[0\] must be a wrapper class, a name, \(name, arguments\) or a function"
-    ):
-        jaxenv.make("Pendulum-v1", wrappers=[(jaxenv.wrappers.FrameStack, {"num": 2})])
-    with pytest.raises(ValueError, match=r"\(name, arguments\) or a function, got \('FrameStack', 'num', 2\)"):
+def test_a_wrapper_may_be_named_or_given_as_a_class_with_its_arguments():
+    for wrapper in ("FrameStack", jaxenv.wrappers.FrameStack):
+        env = jaxenv.make("Pendulum-v1", wrappers=[(wrapper, {"num": 2})])
+        assert env.observation_spec().shape == (2, 3)
+        with pytest.raises(ValueError, match=r"make: wrappers\[0\]: the arguments of FrameStack must be a dict, got 2"):
+            jaxenv.make("Pendulum-v1", wrappers=[(wrapper, 2)])
+
+
+def test_what_is_no_wrapper_is_refused_with_the_accepted_forms():
+    rule = r"must be a wrapper class, a name, one of them with its arguments as a dict, or a function, got"
+    with pytest.raises(ValueError, match=rf"make: wrappers\[0\] {rule} \('FrameStack', 'num', 2\)"):
         jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", "num", 2)])
     with pytest.raises(ValueError, match=r"FrameStack: unknown keyword 'number'"):
         jaxenv.make("Pendulum-v1", wrappers=[("FrameStack", {"number": 2})])

@@ -1,5 +1,7 @@
 """``step_where`` steps the marked lanes; the others keep state and row, and their episodes do not depend on waiting."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,6 +71,19 @@ def test_a_mask_that_is_not_one_bool_per_lane_is_refused():
             jaxenv.step_where(env, state, timestep, jnp.zeros(2, jnp.int32), mask)
     with pytest.raises(ValueError, match=r"^step_where: mask must be bool\[2\], got a list$"):
         jaxenv.step_where(env, state, timestep, jnp.zeros(2, jnp.int32), [True, False])
+
+
+def test_a_timestep_of_another_batch_is_refused():
+    env = Chain(num_envs=3)
+    state, timestep = env.reset(jax.random.key(0))
+    action, mask = jnp.zeros(3, jnp.int32), jnp.zeros(3, bool)
+    _, other = Chain(num_envs=1).reset(jax.random.key(0))
+    for wrong, rule in ((other, "must have 3 lanes"), (None, "timestep must be a TimeStep, got None")):
+        with pytest.raises(ValueError, match=f"step_where: .*{rule}"):
+            jaxenv.step_where(env, state, wrong, action, mask)
+    whole = dataclasses.replace(timestep, reward=jnp.zeros(3, jnp.int32))
+    with pytest.raises(ValueError, match=r"step_where: timestep.reward must be float32\[lanes\], got int32"):
+        jaxenv.step_where(env, state, whole, action, mask)
 
 
 def test_statistics_that_would_learn_from_waiting_lanes_are_refused():

@@ -154,11 +154,29 @@ def test_an_unbatched_row_may_have_a_vector_reward():
         (truncation, (np.zeros((3, 1)), 0.0, np.ones((3, 2))), r"truncation: discount has shape \(3, 2\)"),
         (truncation, (np.float32(0), 0.0), "truncation: observation has no batch axis"),
         (restart, ({},), "restart: observation has no batch axis"),
+        (
+            transition,
+            ({"a": np.zeros((3, 2)), "b": np.zeros(4)}, 0.0),
+            r"transition: observation.b must lead with the batch \(3,\), got shape \(4,\)",
+        ),
     ],
 )
 def test_constructors_refuse_shapes_that_are_not_the_batch(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments)
+
+
+@pytest.mark.parametrize("make", [transition, truncation])
+@pytest.mark.parametrize("discount", [0.0, 7.0, np.array([1, 0, 1], np.float32), jnp.array([1.0, -1.0, 1.0])])
+def test_the_discount_of_what_is_no_termination_is_above_0_and_at_most_1(make, discount):
+    with pytest.raises(ValueError, match=rf"{make.__name__}: discount must be in \(0, 1\], got"):
+        make(np.zeros((3, 1)), 0.0, discount)
+    assert make(np.zeros((3, 1)), 0.0, 0.5).discount.tolist() == [0.5] * 3
+
+
+def test_a_batch_shape_that_is_no_tuple_is_refused():
+    with pytest.raises(ValueError, match=r"restart: batch_shape must be a tuple such as \(4,\), got 3"):
+        restart(np.zeros((3, 1)), batch_shape=3)
 
 
 @pytest.mark.parametrize("make", [transition, termination, truncation])

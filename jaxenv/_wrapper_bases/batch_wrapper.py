@@ -69,7 +69,8 @@ class BatchWrapper(Wrapper):
         """Processes a batch of rows: returns the new statistics, the new state per lane and the new rows.
 
         With ``learn=False`` (the wrapper is frozen, or some rows are placeholders) the rows must be transformed by the
-        statistics in ``shared`` without updating them: the returned statistics are ignored.
+        statistics in ``shared`` without updating them: the returned statistics are ignored. A wrapper that changes the
+        observation changes ``env_info["final_observation"]`` in the same way (`jaxenv.wrappers.map_observation`).
         """
 
     def statistics(self, state: Tree) -> Tree:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
+from jaxenv._checks import Range
 from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
 
@@ -60,7 +61,7 @@ class Canvas:
             size: height and width in pixels, or one number for both.
             colour: the colour of the ground.
         """
-        height, width = (size, size) if isinstance(size, int) else size
+        height, width = size if isinstance(size, tuple | list) else (size, size)
         empty = (np.zeros((1, height, width), np.float32),) * 3
         x, y = np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32)
         return cls(lanes, empty, x, y, 1.0).fill(colour).view((0, width), (0, height))
@@ -78,6 +79,7 @@ class Canvas:
     def fill(self, colour: Colour) -> "Canvas":
         """Paints the whole picture."""
         channels = _channels(colour)
+        self._check_lanes(channels[0])
         planes = (_xp.library(c).broadcast_to(c, (len(c), *self.size)) for c in channels)
         return tree.rebuild(self, planes=tuple(planes))
 
@@ -91,6 +93,8 @@ class Canvas:
             y: the lower and the upper end.
             margin: the width of a border around this part, as a fraction of its longer side.
         """
+        if not (x[0] < x[1] and y[0] < y[1]):
+            raise ValueError(f"view: x and y must be ends in increasing order, got {x} and {y}")
         height, width = self.size
         border = 2 * margin * max(x[1] - x[0], y[1] - y[0])
         scale = min(width / (x[1] - x[0] + border), height / (y[1] - y[0] + border))
@@ -193,6 +197,7 @@ class Canvas:
         alpha: Number = 1.0,
     ) -> "Canvas":
         """A line with round ends and corners through points ``(x, y)``."""
+        _check_points("path", points, 2)
         ends = [tuple(map(_number, point)) for point in points]
         pairs = list(zip(ends, ends[1:] + ends[:1] if closed else ends[1:], strict=False))
         lines = [_shapes.segment(self.x - a, self.y - b, c - a, d - b) for (a, b), (c, d) in pairs]
@@ -246,6 +251,7 @@ class Canvas:
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
         """A filled polygon; ``corner`` widens it by a round border."""
+        _check_points("polygon", points, 3)
         corners = [(_number(a), _number(b)) for a, b in points]
         return self._shape(_shapes.polygon(self.x, self.y, corners) - _number(corner), colour, alpha)
 
@@ -278,8 +284,13 @@ class Canvas:
                 What they leave free shows what was painted before. ``None`` paints nothing.
 
         Raises:
-            ValueError: if the grid has more rows or columns of cells than the picture has pixels.
+            ValueError: if the grid has more rows or columns of cells than the picture has pixels, or another shape; for
+                a known index without a painter.
         """
+        if np.ndim(kinds) != 3:
+            raise ValueError(f"tiles: kinds must be [B, R, C], got shape {np.shape(kinds)}")
+        self._check_lanes(kinds)
+        Range(low=0, high=len(painters) - 1).check("tiles", "kinds", kinds, np.ndim(kinds))
         side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
         grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
         words = _once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
@@ -291,8 +302,12 @@ class Canvas:
         """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
 
         Raises:
-            ValueError: if it has more rows or columns than the picture.
+            ValueError: if it has more rows or columns than the picture, or another shape or dtype.
         """
+        if not (np.ndim(pixels) == 3 or (np.ndim(pixels) == 4 and pixels.shape[-1] == 3)) or pixels.dtype != np.uint8:
+            got = f"{getattr(pixels, 'dtype', type(pixels).__name__)}{list(np.shape(pixels))}"
+            raise ValueError(f"picture: pixels must be uint8 [B, R, C, 3] or [B, R, C], got {got}")
+        self._check_lanes(pixels)
         side = _tiles.side("picture", *self.size, *pixels.shape[1:3])
         shown, _, inside = _tiles.enlarged(pixels, side, *self.size)
         shown = shown.astype(np.float32) / np.float32(255)
@@ -361,14 +376,24 @@ class Canvas:
         """Paints where the signed distance to a shape, in units of the world, is negative."""
         return self._cover((0.5 - distance * self.scale).clip(0, 1), colour, alpha)
 
+    def _check_lanes(self, *arrays: Any) -> None:
+        """Raises a ``ValueError`` unless each array leads with the lanes, or with 1 for all lanes."""
+        for array in arrays:
+            if len(array) not in (1, self.lanes):
+                rule = f"numbers that differ between lanes must be [{self.lanes}]"
+                raise ValueError(f"canvas: {rule}, got [{len(array)}]")
+
     def _cover(self, covered: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
         share, channels = covered * _number(alpha), _channels(colour)
-        for lanes in (len(share), len(channels[0])):
-            if lanes not in (1, self.lanes):
-                raise ValueError(f"canvas: numbers that differ between lanes must be [{self.lanes}], got [{lanes}]")
+        self._check_lanes(share, channels[0])
         planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, channels, strict=True))
         return tree.rebuild(self, planes=planes)
+
+
+def _check_points(owner: str, points: Any, least: int) -> None:
+    if len(points) < least:
+        raise ValueError(f"{owner}: points must be at least {least}, got {len(points)}")
 
 
 def check_size(owner: str, size: Any) -> tuple[int, int]:

@@ -109,7 +109,10 @@ def _ids_of(prefix: str) -> list[str]:
     if prefix in SUITES:
         return [f"{prefix}:{id}" for id in importlib.import_module(SUITES[prefix]).ids()]
     import_module(prefix)
-    return [id for id in jaxenv.ids() if f"{jaxenv.spec(id).module}.".startswith(f"{prefix}.")]
+    found = [id for id in jaxenv.ids() if f"{jaxenv.spec(id).module}.".startswith(f"{prefix}.")]
+    if prefix.partition(".")[0] == "jaxenv":
+        return found
+    return [f"{prefix}:{id}" for id in found]  # the commands must import the module first
 
 
 def _entry(id: str) -> dict[str, Any]:

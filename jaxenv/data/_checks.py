@@ -4,11 +4,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import Range, check_choice
+from jaxenv._checks import Range, check_choice, is_known_array
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import StepType, TimeStep
 
 TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 
@@ -16,15 +17,22 @@ TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 def check_mode(
     owner: str, timestep: TimeStep, mode: Any, last: TimeStep | None = None, remedy: str = "pass mode='same_step'"
 ) -> None:
-    """Raises a ``ValueError`` for an unknown mode, and for ``"next_step"`` if the rows were made in ``same_step`` mode.
+    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other one.
 
     Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``. `jaxenv.unroll` may have left it out of
-    the rows, but not of the one after them.
+    the rows, but not of the one after them. Rows made in ``next_step`` mode are known by their FIRST rows, outside of
+    traces: one follows on every LAST row.
     """
     check_choice(owner, "mode", mode, get_args(TrajectoryMode))
     for name, row in (("the rows hold", timestep), ("last holds", last)):
         if mode == "next_step" and row is not None and "final_observation" in row.env_info:
             raise ValueError(f"{owner}: {name} env_info['final_observation'], {remedy}")
+    if mode == "same_step" and is_known_array(timestep.step_type) and np.ndim(timestep.step_type) == 2:
+        step_type = np.asarray(timestep.step_type)
+        ended, first = step_type[:-1] == StepType.LAST, step_type[1:] == StepType.FIRST
+        if ended.any() and first[ended].all():
+            rule = "the rows must be those of same_step mode, got a FIRST row after every LAST row"
+            raise ValueError(f"{owner}: {rule}: leave out final_values and mode for next_step mode")
 
 
 def check_timesteps(owner: str, timestep: Any, last: Any) -> None:

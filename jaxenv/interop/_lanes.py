@@ -6,10 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import tree
 from jaxenv._declared import declared_leaves
+from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.random import Words
+from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
 
@@ -61,6 +64,17 @@ def not_one_number(owner: str, name: str, rank: int, value: Any) -> str:
     """The message about a number of one lane that has an axis of lanes, or other axes than ``rank``."""
     rule = f"have rank {rank}" if rank else "be one number"
     return f"{owner}: {name} must {rule}, got shape {jnp.shape(value)}: jax.vmap over params gives each lane its own"
+
+
+def check_action(owner: str, spec: Tree, action: Tree) -> None:
+    """Raises a ``ValueError`` unless an array has the shape of one lane's action; a batch of lanes is a ``vmap``."""
+    if (fault := mismatch(spec, action, "action")) is not None:
+        raise ValueError(f"{owner}: {fault}, as in the action spec")
+    for (path, s), x in zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), strict=True):
+        if jnp.shape(x) != s.shape:
+            name = f"action {tree.path_name(path)}".rstrip()
+            rule = f"must have the shape {s.shape} of one lane (jax.vmap runs more)"
+            raise ValueError(f"{owner}: {name} {rule}, got {jnp.shape(x)}")
 
 
 def typed(key: Any) -> Any:

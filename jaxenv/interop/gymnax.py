@@ -22,7 +22,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-from jaxenv.interop._lanes import lane_words, not_one_number, one_lane
+from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
 from jaxenv.registry import ids
@@ -252,6 +252,7 @@ class GymnaxEnv:
         spec = self._env.action_spec()
         if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
             action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
+        check_action(str(self), spec, action)
         inner, row = step(self._with(params), *self._lane_and_words(key), state.inner, action)
         if self._gradients:
             return inner, row

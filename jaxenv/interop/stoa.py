@@ -14,7 +14,7 @@ from jaxenv._checks import INT32_MAX
 from jaxenv._library import import_library, outside_traces
 from jaxenv._merging import for_one_lane
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import is_key, lane_words, one_lane, typed
+from jaxenv.interop._lanes import check_action, is_key, lane_words, one_lane, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
@@ -83,6 +83,7 @@ class StoaEnv:
         env, action = self._with(env_params), jax.tree.map(jnp.asarray, action)
         if isinstance(state, StoaState):
             return self._batch_step(env, state, action)
+        check_action(str(self), env.action_spec(), action)
         state, timestep = _step(env, env.clock(state).env_id, state, action)
         return state, _row(timestep)
 

@@ -371,7 +371,15 @@ def _sample(spec: Array, stream: random.Stream, outer: tuple[int, ...]) -> jax.A
         span = ((high - low + 1) & 0xFFFFFFFF).astype(np.uint32)
         offset = jnp.where(span == 0, words, random.high_product(words, span))
         return (offset + (low & 0xFFFFFFFF).astype(np.uint32)).astype(word).astype(spec.dtype)
-    return _sample_floats(stream, words, low.astype(np.float32), high.astype(np.float32)).astype(spec.dtype)
+    # Bounds of float64 may lie beyond the range of float32, and between two of its numbers.
+    sample = _sample_floats(stream, words, *map(_to_float32, (low, high))).astype(spec.dtype)
+    return sample if spec.dtype == np.float32 else jnp.clip(sample, low, high)
+
+
+def _to_float32(bound: np.ndarray) -> np.ndarray:
+    """A bound as float32; a finite one stays finite."""
+    largest = np.finfo(np.float32).max
+    return np.where(np.isfinite(bound), np.clip(bound, -largest, largest), bound).astype(np.float32)
 
 
 def _sample_floats(stream: random.Stream, words: jax.Array, low: np.ndarray, high: np.ndarray) -> jax.Array:

@@ -110,7 +110,16 @@ def _leaf(spec: Array, part: jax.Array, one_hot: bool) -> jax.Array:
 
 
 def _is_choice(spec: Array) -> bool:
-    return isinstance(spec, Bounded) and spec.shape == () and spec.dtype.kind in "iu"
+    """Whether a spec is that of one bounded integer; raises a ``ValueError`` for more values than a vector can hold."""
+    if not (isinstance(spec, Bounded) and spec.shape == () and spec.dtype.kind in "iu"):
+        return False
+    if spec.num_values > _MOST_VALUES:
+        got = f"a one-hot vector of {spec} would have {spec.num_values} elements"
+        raise ValueError(f"flatten: {got}, pass one_hot=False")
+    return True
+
+
+_MOST_VALUES = 2**24
 
 
 def _dtype(leaves: list[Array], dtype: Any) -> np.dtype:

@@ -31,7 +31,8 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
     It checks that
 
     - every field matches ``time_step_spec`` in structure, shape, dtype and bounds (``prev_action`` without bounds),
-      and all values are finite; in ``same_step`` mode this includes ``env_info["final_observation"]``;
+      and all values are finite; in ``same_step`` mode this includes ``env_info["final_observation"]``, which equals the
+      observation on rows other than LAST;
     - step types follow FIRST MID* LAST, and FIRST again; in ``same_step`` mode FIRST (MID or LAST)*;
     - a FIRST row has reward 0, discount 1 and zeros in ``prev_action``, and the discount is 0 only at LAST;
     - episodes end.
@@ -146,6 +147,8 @@ def _faults(env: Environment, spec: TimeStep, rows: TimeStep, before: np.ndarray
     yield from _spec_faults(spec, rows)
     yield from _grammar_faults(rows.step_type, before, same_step=env.autoreset == "same_step")
     yield from _first_faults(rows)
+    if env.autoreset == "same_step" and "final_observation" in rows.env_info:
+        yield from _final_faults(rows)
     zero_inside = (rows.discount == 0) & (rows.step_type != _LAST)
     yield from _broken("discount", rows.discount, ~zero_inside, "may be 0 only at LAST")
 
@@ -189,6 +192,19 @@ def _first_faults(rows: TimeStep) -> Iterator[_Fault]:
             yield from _broken(
                 ".".join(filter(None, [name, tree.path_name(path)])), values, holds, "must be 0 at FIRST"
             )
+
+
+def _final_faults(rows: TimeStep) -> Iterator[_Fault]:
+    """Where the final observation differs from the observation although the episode goes on, up to rounding."""
+    last, final = rows.step_type == _LAST, rows.env_info["final_observation"]
+    pairs = zip(tree.flatten_with_path(final)[0], jax.tree.leaves(rows.observation), strict=True)
+    for (path, values), shown in pairs:
+        same = values == shown
+        if jnp.issubdtype(values.dtype, jnp.inexact):
+            same |= np.isclose(values.astype(np.float64), shown.astype(np.float64), 1e-5, 1e-6, equal_nan=True)
+        name = ".".join(filter(None, ["env_info.final_observation", tree.path_name(path)]))
+        rule = "must equal the observation on rows other than LAST"
+        yield from _broken(name, values, same | tree.expand(last, values.ndim), rule)
 
 
 class _Progress:

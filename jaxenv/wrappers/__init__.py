@@ -1,5 +1,6 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
+from jaxenv._observation import map_observation as map_observation
 from jaxenv._stack_data import from_data as from_data
 from jaxenv._stack_data import register as register
 from jaxenv._stack_data import to_data as to_data

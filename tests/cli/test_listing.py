@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli
+from jaxenv import cli, registry
 from jaxenv.cli import listing
 from tests.cli.commands import printed_json, refusal
 
@@ -90,7 +90,7 @@ def test_words_that_match_nothing_are_refused_with_close_ones(capsys, some_ids):
     assert "one suite or module at a time, got bsuite: navix:" in refusal(capsys, "list", "bsuite:", "navix:")
     assert "did you mean 'Toy text'" in refusal(capsys, "list", "Toytext")
     assert "'grid' matches 2, 'continuous' matches 2" in refusal(capsys, "list", "grid", "continuous")
-    assert "no suite and no module 'gymnx'; " in refusal(capsys, "list", "gymnx:")
+    assert "no suite and no module 'gymnx' on Python's path; " in refusal(capsys, "list", "gymnx:")
 
 
 def test_json_has_family_and_summary(capsys, some_ids):
@@ -167,3 +167,13 @@ def test_the_environments_of_a_module_are_listed_by_its_name(capsys):
         "FrozenLake-v1",
         "FrozenLake8x8-v1",
     ]
+
+
+def test_the_environments_of_a_module_of_the_user_have_its_prefix(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import jaxenv\n\n\nclass Lawn(jaxenv.testing.Chain):\n    pass\n\n\njaxenv.register('Lawn-v0', Lawn)\n"
+    (tmp_path / "garden.py").write_text(text)
+    (row,) = printed_json(capsys, "list", "garden:")
+    assert row["id"] == "garden:Lawn-v0"
+    assert cli.main(["show", row["id"]]) == 0

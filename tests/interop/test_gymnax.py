@@ -339,6 +339,10 @@ def test_options_may_have_the_names_of_gymnax():
 WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): jax.vmap over params gives each lane"
 
 
+def reset_state():
+    return to_gymnax("CartPole-v1").reset(KEYS[0])[1]
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
@@ -363,6 +367,10 @@ WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): 
         (lambda: to_gymnax("CartPole-v1").step(KEYS[0], None, 1, changed(gravity=jnp.ones(3))), WRONG_SHAPE),
         (lambda: to_gymnax("CartPole-v1", gravity=[1.0]), r"params.gravity must be one number, got shape \(1,\)"),
         (lambda: to_gymnax("CartPole-v1", force=1, force_mag=1), "force_mag and force are the same, give one of them"),
+        (
+            lambda: to_gymnax("CartPole-v1").step(KEYS[0], reset_state(), jnp.zeros(3, jnp.int32)),
+            r"action must have the shape \(\) of one lane \(jax.vmap runs more\), got \(3,\)",
+        ),
         (lambda: to_gymnax("CartPole-v1").reset(0), r"got an int32, use jax.random.key\(seed\)"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS), "key must be one key, got 4 keys: jax.vmap"),
     ],

@@ -12,7 +12,7 @@ from jaxenv import random, specs, tree
 from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
 from jaxenv.testing.validate_env import validate_env
-from jaxenv.wrappers import AutoReset, ObservationWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, BatchWrapper, ObservationWrapper, TimeLimit
 
 FIRST, MID, LAST = (np.int32(i) for i in range(3))
 
@@ -210,6 +210,22 @@ def test_the_final_observation_has_the_bounds_of_the_observation():
 
     message = message_of(AutoReset(Beyond(2), "same_step"))
     assert "env_info.final_observation is 1, must lie within the bounds of" in message
+
+
+def test_the_final_observation_is_the_observation_before_the_end():
+    class Doubled(BatchWrapper):
+        owns = frozenset({"observation"})
+
+        def init(self, timestep):
+            return jnp.int32(2)
+
+        def after(self, shared, lanes, timestep, learn):
+            return shared, lanes, dataclasses.replace(timestep, observation=shared * timestep.observation)
+
+    message = message_of(Doubled(AutoReset(Counting([3]), "same_step")))
+    assert message == (
+        " at step 1, lane 0: env_info.final_observation is 1, must equal the observation on rows other than LAST"
+    )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

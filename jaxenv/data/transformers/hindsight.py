@@ -161,9 +161,9 @@ class Hindsight(Transformer):
         if wrong.any():
             row = tuple(np.argwhere(wrong)[0])
             warnings.warn(
-                f"Hindsight: reward must compute the environment's rewards, it differs in {wrong.sum()} of "
-                f"{compared.sum()} rows that keep their goal (which keep their reward): {float(reward[row]):.6g} "
-                f"for {float(timestep.reward[row]):.6g}",
+                f"Hindsight: reward must compute the environment's rewards: on {wrong.sum()} of {compared.sum()} rows "
+                f"that keep their goal it gives another one, such as {float(reward[row]):.6g} for the stored "
+                f"{float(timestep.reward[row]):.6g}",
                 stacklevel=3,
             )
 

@@ -136,4 +136,6 @@ def _floor_plane(right: jax.Array, down: jax.Array, rooms: jax.Array) -> jax.Arr
     upper, lower = jnp.stack([room, right], axis=-1), jnp.stack([down, jnp.zeros_like(down)], axis=-1)
     tiles = jnp.stack([upper, lower], axis=2)  # [B, row of rooms, upper or lower, column of rooms, left or right]
     lanes, max_rooms = right.shape[:2]
-    return jnp.pad(tiles.reshape(lanes, 2 * max_rooms, 2 * max_rooms), ((0, 0), (1, 0), (1, 0)))
+    # One pair of axes at a time, because JAX refuses to merge both over a mesh of explicit axes.
+    rows = tiles.reshape(lanes, max_rooms, 2, 2 * max_rooms).reshape(lanes, 2 * max_rooms, 2 * max_rooms)
+    return jnp.pad(rows, ((0, 0), (1, 0), (1, 0)))

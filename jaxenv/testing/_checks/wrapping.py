@@ -93,7 +93,8 @@ def _without_info(rows: TimeStep, names: set[str]) -> TimeStep:
 def specs_at_boundaries(subject: Subject) -> str:
     """Every level of the stack matches its specs, and observations are within bounds where episodes start and end.
 
-    This includes the final observations of ``same_step`` mode, for every wrapper outside of ``AutoReset``.
+    This includes the final observations of ``same_step`` mode, for every wrapper outside of ``AutoReset``. On rows
+    other than LAST they equal the observations, which a wrapper that changes only the latter would break.
     """
     for level in layers(subject.stack)[:-1]:
         require_rows_match_specs(level, f" of {type(level).__name__}")
@@ -105,9 +106,13 @@ def specs_at_boundaries(subject: Subject) -> str:
         shared = env.autoreset == subject.stack.autoreset
         rollout = subject.rollout if shared else subject.roll(subject.keys[0], subject.actions[0], env)
         boundaries = rollout.ends | (rollout.step_type == StepType.FIRST)
-        shown = {"observation": rollout.rows.observation}
+        shown: dict[str, Tree] = {"observation": rollout.rows.observation}
         if mode == "same_step":
             shown["final_observation"] = rollout.rows.env_info["final_observation"]
+            labels = ("observation in same_step mode", "env_info['final_observation']")
+            kept = rollout.step_type != StepType.LAST
+            both = shown["observation"], shown["final_observation"]
+            require_equal(*both, labels, name="observation", tolerance=subject.rounding, where=kept)
         for name, values in shown.items():
             _require_matches(f"{name} in {mode} mode", env.observation_spec(), values, boundaries)
         count += int(boundaries.sum())

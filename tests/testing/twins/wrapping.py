@@ -8,7 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
-from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper
+from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper, map_observation
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Params, Place, Stepped, Walk
 
@@ -50,6 +50,29 @@ class StackAcrossEpisodes(Stack):
 
     def _advance(self, own, timestep, ticked, clock):
         return self._after(own, timestep, ticked)
+
+
+class DividesObservations(BatchWrapper):
+    """Divides observations by the largest magnitude so far."""
+
+    owns = frozenset({"observation"})
+
+    def init(self, timestep):
+        return jnp.float32(1)
+
+    def after(self, shared, lanes, timestep, learn):
+        largest = jnp.maximum(shared, jnp.abs(timestep.observation).max()) if learn else shared
+        return largest, lanes, self.divided(timestep, largest)
+
+    def divided(self, timestep, largest):
+        return map_observation(lambda x: x / largest, timestep)
+
+
+class DividesObservationOnly(DividesObservations):
+    """Leaves the final observations as they are, within the same bounds."""
+
+    def divided(self, timestep, largest):
+        return dataclasses.replace(timestep, observation=timestep.observation / largest)
 
 
 class DropsParams(AutoReset):
@@ -318,6 +341,11 @@ TWINS: dict[str, Twin] = {
         lambda: ShiftsObservation(AutoReset(Walk(), "same_step")),
         lambda: AutoReset(Walk(), "same_step"),
         ("within_specs", "specs_at_boundaries"),
+    ),
+    "final observation not divided": Twin(
+        lambda: DividesObservationOnly(AutoReset(Walk())),
+        lambda: DividesObservations(AutoReset(Walk())),
+        ("specs_at_boundaries",),
     ),
     "noop_kwargs that change the reward": Twin(
         lambda: ScaledAndShifted(Walk()), lambda: Scaled(Walk()), ("noop_settings",)
