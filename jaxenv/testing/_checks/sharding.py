@@ -51,8 +51,8 @@ def sharding_invariant(subject: Subject) -> str:
             )
             compiled = shard(mesh, chosen).lower(*placed).compile()
             if found := [name for name in _COLLECTIVES if name in compiled.as_text()]:
-                hint = "index each lane's own array by jax.vmap or jnp.take_along_axis, not by the numbers of the lanes"
-                raise Failure(f"the step on {count} devices with {strategy} contains {found[0]}: {hint}")
+                hint = ": index an array of each lane under jax.vmap, not by the lanes" if "all-gather" in found else ""
+                raise Failure(f"the step on {count} devices with {strategy} contains {found[0]}{hint}")
             labels = ("on one device", f"on {count} devices with {strategy}")
             require_equal(expected, to_numpy(compiled(*placed)), labels, tolerance=subject.rounding, first_step=1)
     return f"{' and '.join(map(str, _DEVICES))} devices"

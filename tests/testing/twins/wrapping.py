@@ -53,12 +53,12 @@ class StackAcrossEpisodes(Stack):
 
 
 class DividesObservations(BatchWrapper):
-    """Divides observations by the largest magnitude so far."""
+    """Divides observations by the largest magnitude so far, at least 2."""
 
     owns = frozenset({"observation"})
 
     def init(self, timestep):
-        return jnp.float32(1)
+        return jnp.float32(2)
 
     def after(self, shared, lanes, timestep, learn):
         largest = jnp.maximum(shared, jnp.abs(timestep.observation).max()) if learn else shared
