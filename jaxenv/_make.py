@@ -38,8 +38,8 @@ def make(
         id: a registered id, ``"module:ID"`` to import the module that registers it, or an `EnvSpec` that is not
             registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
-        max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``. The
-            limit counts agent steps.
+        max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
+            lanes with 0 have none. The limit counts agent steps.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
@@ -61,6 +61,9 @@ def make(
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
     env = spec.make(num_envs, **params)
+    if any(isinstance(level, TimeLimit) for level in layers(env)):
+        hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
+        raise ValueError(f"{spec.id}: make adds the time limit, and {env} has one of its own: {hint}")
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
@@ -149,8 +152,6 @@ def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
 
 # Keywords of `make` that apply to each task rather than to the `Multitask`.
 _OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
-# The largest int32: a limit that no episode reaches.
-_NEVER = 2**31 - 1
 
 
 def _load_tasks(
@@ -177,7 +178,7 @@ def _with_limits(tasks: list[Environment]) -> list[Environment]:
     limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
     if not any(limited):
         return tasks
-    return [env if has else TimeLimit(env, _NEVER) for env, has in zip(tasks, limited, strict=True)]
+    return [env if has else TimeLimit(env, stack.NEVER) for env, has in zip(tasks, limited, strict=True)]
 
 
 def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:

@@ -128,6 +128,10 @@ def assemble(
     return env
 
 
+# The largest int32: a limit that no episode reaches.
+NEVER = 2**31 - 1
+
+
 def limit_place(added: Sequence[Wrapper]) -> int:
     """The number of wrappers, innermost first, that stand inside the time limit."""
     places = [place for place, wrapper in enumerate(added) if stands_inside_limit(wrapper)]
@@ -173,13 +177,15 @@ def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
 def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
     if isinstance(limit, bool):
         raise ValueError(f"make: max_episode_steps must be a number of steps, 0 for no limit, got {limit}")
-    if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
-        return env
     if is_integer(limit) and limit < 0:
         raise ValueError(f"make: max_episode_steps must be at least 0, which is no limit, got {limit}")
     if np.ndim(limit) == 1 and np.shape(limit)[0] != env.num_envs:
         rule = f"one number or one per lane [{env.num_envs}]"
         raise ValueError(f"make: max_episode_steps must be {rule}, got {np.shape(limit)[0]} numbers")
+    if limit is None or (is_concrete(limit) and not np.any(np.asarray(limit))):
+        return env
+    if is_concrete(limit) and np.ndim(limit) == 1:
+        limit = np.where(np.asarray(limit) == 0, NEVER, limit)  # lanes without a limit
     try:
         return TimeLimit(env, limit, terminal=terminal)
     except ValueError as fault:

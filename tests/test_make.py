@@ -33,7 +33,7 @@ def test_an_environment_without_a_registered_limit_has_none():
     assert find(jaxenv.make("CardGame-v0", max_episode_steps=3), TimeLimit).duration == 3
 
 
-@pytest.mark.parametrize("given", [-1, 2.5, True, False, [0, 5], "x"])
+@pytest.mark.parametrize("given", [-1, 2.5, True, False, [-1, 5], "x"])
 def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
     with pytest.raises(ValueError, match=r"^make: max_episode_steps(: TimeLimit: duration)? must be "):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=given)
@@ -76,7 +76,7 @@ def test_limits_for_a_different_number_of_lanes_are_refused():
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
 
 
-@pytest.mark.parametrize(("limit", "fault"), [([0, 5], "must be at least 1"), ("ten", "must be a number")])
+@pytest.mark.parametrize(("limit", "fault"), [([-1, 5], "must be at least 1"), ("ten", "must be a number")])
 def test_an_invalid_limit_is_reported_as_max_episode_steps(limit, fault):
     with pytest.raises(ValueError, match=f"^make: max_episode_steps: .*{fault}"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=limit)
@@ -185,6 +185,20 @@ def test_load_without_a_prefix_is_make():
     assert jaxenv.load.batched is True
     env = jaxenv.load("MountainCar-v0", num_envs=2, max_episode_steps=5, wrappers=[Double])
     assert env.describe() == jaxenv.make("MountainCar-v0", 2, max_episode_steps=5, wrappers=[Double]).describe()
+
+
+def test_lanes_with_a_limit_of_0_have_none():
+    limit = find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=[0, 3]), TimeLimit)
+    assert limit.duration.tolist() == [2**31 - 1, 3]
+    assert find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=[0, 0]), TimeLimit) is None
+    with pytest.raises(ValueError, match=r"max_episode_steps must be one number or one per lane \[2\], got 0 numbers"):
+        jaxenv.make("MountainCar-v0", 2, max_episode_steps=[])
+
+
+def test_an_entry_point_with_a_limit_of_its_own_is_refused():
+    limited = registry.EnvSpec("Limited-v0", lambda num_envs: TimeLimit(Chain(num_envs=num_envs), 5))
+    with pytest.raises(ValueError, match=r"Limited-v0: make adds the time limit, and .* has one of its own: register"):
+        jaxenv.make(limited, 2)
 
 
 @pytest.mark.parametrize("id", ["elsewhere:Chain-v0", "elsewhere:module:Chain-v0", ":Chain-v0"])

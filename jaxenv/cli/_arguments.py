@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import jax
 
 from jaxenv import training
+from jaxenv._checks import INT32_MAX
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean
 from jaxenv.training import Trained
@@ -141,16 +142,16 @@ def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]
 # --- their types ------------------------------------------------------------------------------------------------------
 
 
-def integer(minimum: int) -> Callable[[str], int]:
-    """An argument type: an int32 of at least ``minimum``."""
+def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
+    """An argument type: an integer in [minimum, maximum]."""
 
     def integer(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             value = minimum - 1
-        if not minimum <= value < 2**31:
-            raise argparse.ArgumentTypeError(f"must be an integer from {minimum} to {2**31 - 1}, got {text!r}")
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"must be an integer from {minimum} to {maximum}, got {text!r}")
         return value
 
     return integer

@@ -85,8 +85,9 @@ def run(args: argparse.Namespace) -> None:
             episodes = jaxenv.evaluate(env, policy, key, initial_memory=memory, max_steps=max_steps)
             return episodes.summary(jax.random.fold_in(key, 1))
 
+        params = dict(first.config.env_options) | settings
         if not args.json:
-            of = ", ".join([first.config.env_id, *(f"{name}={value}" for name, value in settings.items())])
+            of = ", ".join([first.config.env_id, *(f"{name}={value}" for name, value in params.items())])
             how = "exploring" if explore else "without exploration"
             print(f"{of}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}")
         for trained in _chosen(first, args.seeds == "all"):
@@ -99,9 +100,11 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         given = {"folder": str(args.folder), "id": first.config.env_id, "algorithm": first.algorithm}
         options = {"steps": first.steps, "episodes": args.episodes, "explore": explore, "seed": args.seed}
-        print(json.dumps({**given, **options, "params": settings, "results": found}))
+        print(json.dumps({**given, **options, "params": params, "results": found}))
         return
     print("\n".join(_table(found)))
+    if unfinished := max(one["unfinished"] for one in found):
+        print(f"{unfinished} episodes had not ended after {max_steps:,} steps, the run's max_eval_steps")
 
 
 def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:

@@ -48,7 +48,9 @@ def add(commands) -> None:
         type=integer(1),
         help="steps of every lane (default: until the first episode of every lane has ended, at most 1000)",
     )
-    command.add_argument("--size", metavar="N", type=integer(8), default=256, help="pixels along either side of a lane")
+    command.add_argument(
+        "--size", metavar="N", type=integer(8, 4096), default=256, help="pixels along either side of a lane"
+    )
     command.add_argument("--fps", metavar="N", type=integer(1), default=30, help="steps per second")
     add_seed(command)
     add_env_settings(command)

@@ -81,6 +81,9 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         options = ("id", "num_envs", "num_steps", "seed", "devices", "max_episode_steps", "autoreset", "reset_strategy")
         given = {option: getattr(args, option) for option in options}
+        given["reset_strategy"] = env.reset_strategy  # the one in use
+        if args.max_episode_steps is None and suite_of(args.id) is None:
+            given["max_episode_steps"] = jaxenv.spec(args.id).max_episode_steps
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     count = f"{args.devices} x " if args.devices > 1 else ""

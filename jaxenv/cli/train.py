@@ -164,7 +164,10 @@ def run(args: argparse.Namespace) -> None:
     except BrokenPipeError:
         raise
     except (FloatingPointError, OSError) as error:
-        held = f"; {folder} keeps what it held before" if isinstance(error, FloatingPointError) else ""
+        held = ""
+        if isinstance(error, FloatingPointError):
+            kept = _checkpoints.newest(folder) is not None
+            held = f"; the last checkpoint in {folder} is unchanged" if kept else "; there is no checkpoint yet"
         args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")
     seconds = time.perf_counter() - started
     if args.json:
@@ -273,8 +276,12 @@ def _resumed(folder: pathlib.Path) -> str:
 
 def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
     """What a run says when a signal ends it."""
+    from jaxenv.training import seeds
+
     if _checkpoints.newest(folder) is None:
-        return "jaxenv train: stopped before the first checkpoint"
+        with contextlib.suppress(OSError):
+            seeds.forget(folder)
+        return "jaxenv train: stopped before the first checkpoint; the same command starts again"
     if not can_resume:
         return "jaxenv train: stopped; the folder keeps the policy of the last checkpoint"
     command = shlex.join(["jaxenv", *sys.argv[1:]])

@@ -1,5 +1,6 @@
 """Stacks and keys for adapters whose lanes restart outside the stack."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,16 +20,16 @@ from jaxenv.wrappers import BatchWrapper
 
 def one_lane(
     owner: str,
-    env: Environment | str,
+    env: Environment | str | Sequence[str],
     options: dict[str, Any],
     restarts: str,
     lanes: str = "a batch of keys makes the lanes",
 ) -> Environment:
-    """The stack of one lane, without restarts, of an id or an environment.
+    """The stack of one lane, without restarts, of an id, several ids or an environment.
 
     Args:
         owner: the start of error messages.
-        env: an id, or an environment.
+        env: an id, a sequence of ids, or an environment.
         options: options of `jaxenv.load`, for an id.
         restarts: what starts the next episode, for the error about an environment that does it itself.
         lanes: what makes the lanes, for the error about ``num_envs``.
@@ -37,8 +38,9 @@ def one_lane(
         ValueError: for anything else than an id or an environment, options with an environment, an environment that
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
-    if isinstance(env, str):
-        refuse_outside_jax(owner, env)
+    if isinstance(env, str | list | tuple):
+        for id in [env] if isinstance(env, str) else env:
+            refuse_outside_jax(owner, id)
         refuse_num_envs(owner, options, lanes)
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
@@ -64,6 +66,12 @@ def not_one_number(owner: str, name: str, rank: int, value: Any) -> str:
     """The message about a number of one lane that has an axis of lanes, or other axes than ``rank``."""
     rule = f"have rank {rank}" if rank else "be one number"
     return f"{owner}: {name} must {rule}, got shape {jnp.shape(value)}: jax.vmap over params gives each lane its own"
+
+
+def params_of(env: Environment) -> Any:
+    """The params of the task; ``None`` if it has none, or if there are several tasks."""
+    params = getattr(env, "params", None)
+    return None if isinstance(params, tuple) else params
 
 
 def check_action(owner: str, spec: Tree, action: Tree) -> None:

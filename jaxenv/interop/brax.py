@@ -18,7 +18,7 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import is_key, kind, lane_words, one_lane, typed
+from jaxenv.interop._lanes import is_key, kind, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, NormalizeAction
@@ -101,11 +101,18 @@ class BraxEnv:
 
     @property
     def sys(self) -> Any:
-        """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them."""
-        return self._env.params
+        """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them.
+
+        ``None`` if it has none or there are several tasks.
+        """
+        return params_of(self._env)
 
     @sys.setter
     def sys(self, params: Any) -> None:
+        if type(params) is not type(self.sys):
+            raise ValueError(f"{self}: sys must be like its params {self.sys}, got {params!r}")
+        if params is None:
+            return
         values = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
         self._env = self._env.with_params(**values)
 

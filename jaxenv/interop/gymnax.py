@@ -22,7 +22,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane
+from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
 from jaxenv.registry import ids
@@ -228,7 +228,7 @@ class GymnaxEnv:
     @property
     def _declared(self) -> tuple[Declared, ...]:
         """The declarations of the params, without their values."""
-        params = getattr(self._env, "params", None)
+        params = params_of(self._env)
         declared = [] if params is None else declared_leaves(params)
         return *(dataclasses.replace(d, path=self._gymnax_name(d.path), value=None) for d in declared), _LIMIT
 
@@ -334,8 +334,14 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
         "__annotations__": dict.fromkeys(known, Any),
         "__doc__": "Params under gymnax's names.",
         "replace": replace,
+        # Pickle cannot find a class made at run time by its name.
+        "__reduce__": lambda self: (_restored_params, (declared, [getattr(self, name) for name in known])),
     }
     return tree.struct(type("GymnaxParams", (), members))
+
+
+def _restored_params(declared: tuple[Declared, ...], values: list[Any]) -> Any:
+    return _params_class(declared)(*values)
 
 
 def _check_param(declared: Declared, value: Any) -> None:
@@ -355,7 +361,7 @@ def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _params(env: Environment) -> dict[str, Any]:
     """The params of the environment below all wrappers, by name."""
-    params = getattr(env, "params", None)
+    params = params_of(env)
     return {} if params is None else {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
 
 

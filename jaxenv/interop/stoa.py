@@ -13,8 +13,9 @@ from jaxenv import specs, tree
 from jaxenv._checks import INT32_MAX
 from jaxenv._library import import_library, outside_traces
 from jaxenv._merging import for_one_lane
+from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import check_action, is_key, lane_words, one_lane, typed
+from jaxenv.interop._lanes import check_action, is_key, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
@@ -60,12 +61,15 @@ class StoaEnv:
         self._env = env
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
-            self._action_space = _space(f"to_stoa: {env}: action", env.action_spec())
+            self._action_space = _space(f"to_stoa: {env}: action", jax.tree.map(_countable, env.action_spec()))
 
     @property
     def params(self) -> Any:
-        """The params of the task: what ``env_params`` may replace. ``None`` if it has none."""
-        return getattr(self._env, "params", None)
+        """The params of the task: what ``env_params`` may replace.
+
+        ``None`` if it has none or there are several tasks.
+        """
+        return params_of(self._env)
 
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Tree, Any]:
         """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``.
@@ -80,7 +84,8 @@ class StoaEnv:
 
     def step(self, state: Tree, action: Tree, env_params: Any = None) -> tuple[Tree, Any]:
         """Advances by one step: state and ``stoa.TimeStep``. A batch of lanes starts the next episodes."""
-        env, action = self._with(env_params), jax.tree.map(jnp.asarray, action)
+        env = self._with(env_params)
+        action = _with_flags(env.action_spec(), jax.tree.map(jnp.asarray, action))
         if isinstance(state, StoaState):
             return self._batch_step(env, state, action)
         check_action(str(self), env.action_spec(), action)
@@ -197,6 +202,18 @@ def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: ja
         "is_terminal_step": timestep.is_last(),
     }
     return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
+
+
+def _countable(spec: specs.Array) -> specs.Array:
+    """The spec of an action with integers 0 and 1 in place of flags, of which Stoa has no space to sample from."""
+    return specs.Bounded(spec.shape, np.int32, 0, 1, spec.name) if spec.dtype == np.bool_ else spec
+
+
+def _with_flags(spec: Tree, action: Tree) -> Tree:
+    """An action with flags where the spec has them. An action of another structure passes: ``step`` refuses it."""
+    if mismatch(spec, action, "action") is not None:
+        return action
+    return jax.tree.map(lambda s, a: a != 0 if s.dtype == np.bool_ and a.dtype.kind in "iu" else a, spec, action)
 
 
 def _space(owner: str, spec: Tree) -> Any:

@@ -16,10 +16,12 @@ _MOMENTS = 8  # pictures of a strip
 
 
 def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
-    """The path of a film; raises a ``ValueError`` if its ending is not one of ``FORMATS``."""
+    """The path of a film; raises a ``ValueError`` for an ending not in ``FORMATS`` or a folder that does not exist."""
     path = pathlib.Path(path)
     if path.suffix not in FORMATS:
         raise ValueError(f"{owner}: path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{owner}: path must be in a folder that exists, got {path}")
     return path
 
 

@@ -264,6 +264,7 @@ class _Files:
 
     def __exit__(self, *_: Any) -> None:
         self.checkpoints.close()
+        _processes.by_the_first(lambda: forget(self.folder))
 
     def _claim(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -291,6 +292,19 @@ class _Files:
     def _write(self, run: Run) -> None:
         write_curve(self.folder / CURVE, run)
         draw_curve(self.folder / PICTURE, run, self.settings["env_id"], self.threshold)
+
+
+def forget(folder: pathlib.Path) -> None:
+    """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it."""
+    if not folder.is_dir():
+        return
+    present = [path.name for path in folder.iterdir() if path.name != _checkpoints.FOLDER or any(path.iterdir())]
+    if present != [CONFIG]:
+        return
+    (folder / CONFIG).unlink()
+    for empty in (folder / _checkpoints.FOLDER, folder):
+        if empty.exists():
+            empty.rmdir()
 
 
 def _replace(path: pathlib.Path, write: Callable[[pathlib.Path], Any]) -> None:

@@ -31,11 +31,11 @@ class RandomFirstEpisodeLength(Wrapper):
 
     Args:
         env: any environment without ``AutoReset``.
-        maximum: the largest length, at least 1: one number, or int32 ``[B]`` with one per lane.
+        maximum: the largest length, 1 to 2**31 - 2: one number, or int32 ``[B]`` with one per lane.
         num_episodes: number of episodes per lane to cut, at least 0: one number, or int32 ``[B]``.
 
     Raises:
-        ValueError: for a ``maximum`` below 1, a ``num_episodes`` below 0, or an ``env`` that restarts its lanes.
+        ValueError: for a ``maximum`` out of range, a ``num_episodes`` below 0, or an ``env`` that restarts its lanes.
 
     >>> import jax
     >>> from jaxenv.testing import Chain
@@ -46,7 +46,7 @@ class RandomFirstEpisodeLength(Wrapper):
     [True, True]
     """
 
-    maximum: Any = tree.leaf(dtype=np.int32, low=1)
+    maximum: Any = tree.leaf(dtype=np.int32, low=1, high=2**31 - 2)
     num_episodes: int = tree.leaf(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type"})

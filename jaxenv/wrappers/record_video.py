@@ -2,6 +2,7 @@
 
 import functools
 import os
+import warnings
 from typing import Any, ClassVar
 
 import jax
@@ -94,6 +95,9 @@ class RecordVideo(Wrapper):
         for name, least in (("every", 1), ("lane", 0), ("max_steps", 1), ("fps", 1)):
             if getattr(self, name) is not None:
                 check_integer("RecordVideo", name, getattr(self, name), least)
+        if self.lane >= self.num_envs > 1:
+            lanes = f"the lanes of the environment are 0 to {self.num_envs - 1} unless reset is given env_id"
+            warnings.warn(f"RecordVideo: lane {self.lane} may not exist: {lanes}", stacklevel=4)
         check_choice("RecordVideo", "format", self.format, ("gif", "mp4"))
         if self.autoreset == "same_step":
             raise ValueError(

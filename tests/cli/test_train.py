@@ -176,7 +176,16 @@ def test_a_run_that_diverges_ends_with_code_1_and_one_line(capsys, tmp_path):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "jaxenv train: error: train: seed " in error
-    assert f"is not finite at evaluation 2 of 4: loss error, weights now; {tmp_path} keeps" in error
+    held = f"the last checkpoint in {tmp_path} is unchanged"
+    assert f"is not finite at evaluation 2 of 4: loss error, weights now; {held}" in error
+
+
+def test_a_run_that_diverges_before_its_first_checkpoint_leaves_no_folder_behind(capsys, tmp_path):
+    assert cli.main(run(tmp_path / "new", "--seeds", "4", "--set", "nan_at=1")) == 1
+    assert "is not finite at evaluation 1 of 4: loss error, weights now; there is no checkpoint yet" in (
+        capsys.readouterr().err
+    )
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_full_disk_ends_with_code_1_and_a_closed_pipe_as_in_other_commands(capsys, tmp_path, monkeypatch):
@@ -227,7 +236,15 @@ with drift.registered():
 
 
 def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_path):
-    assert train._stopped(tmp_path, can_resume=True) == "jaxenv train: stopped before the first checkpoint"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    stopped = "jaxenv train: stopped before the first checkpoint; the same command starts again"
+    assert train._stopped(tmp_path / "run", can_resume=True) == stopped
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "config.json").write_text("{}")
+    assert train._stopped(tmp_path, can_resume=True) == stopped
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "notes.txt"]
 
 
 @pytest.mark.parametrize(

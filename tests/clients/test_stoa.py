@@ -192,6 +192,13 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
     wide_space = to_stoa(random_environment(wide, specs.discrete(2))).observation_space()
     assert isinstance(wide_space, stoa.BoundedArraySpace)
     assert wide_space.sample(jax.random.key(0)) >= 0
+    # Stoa has no space of flags that can be sampled: actions 0 and 1 stand for them.
+    flags = to_stoa(random_environment(wide, specs.Array((3,), bool)))
+    assert flags.action_space().num_values.tolist() == [2, 2, 2]
+    state, _ = flags.reset(KEYS[0])
+    assert flags.step(state, flags.action_space().sample(KEYS[0]))[1].reward.shape == ()
+    tasks = to_stoa(["CartPole-v0", "CartPole-v1"])
+    assert tasks.params is None
     pendulum = to_stoa("Pendulum-v1").action_space()
     assert isinstance(pendulum, stoa.BoundedArraySpace)
     assert pendulum.minimum == -2

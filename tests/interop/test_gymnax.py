@@ -1,6 +1,8 @@
 """`to_gymnax`: environments of this library behind gymnax's methods, for its wrappers and trainers."""
 
+import dataclasses
 import functools
+import pickle
 
 import gymnax as gymnax_itself
 import jax
@@ -337,6 +339,28 @@ def test_options_may_have_the_names_of_gymnax():
 
 
 WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): jax.vmap over params gives each lane"
+
+
+def test_several_tasks_have_no_params_but_the_limit():
+    for env in (
+        to_gymnax(["CartPole-v0", "CartPole-v1"]),
+        to_gymnax(jaxenv.load(["CartPole-v0", "CartPole-v1"], autoreset=None)),
+    ):
+        params = env.default_params
+        assert [field.name for field in dataclasses.fields(params)] == ["max_steps_in_episode"]
+        _, state = env.reset(KEYS[0], params)
+        *_, truncated, info = env.step(KEYS[0], state, 0, params.replace(max_steps_in_episode=1))
+        assert truncated
+        assert info["task_id"] in (0, 1)
+    with pytest.raises(ValueError, match=r"leave out num_envs, jax\.vmap over keys makes the lanes, got 4"):
+        to_gymnax(["CartPole-v0", "CartPole-v1"], num_envs=4)
+
+
+def test_params_pickle():
+    params = to_gymnax("CartPole-v1").default_params.replace(gravity=5.0)
+    copy = pickle.loads(pickle.dumps(params))
+    assert type(copy) is type(params)
+    assert (copy.gravity, copy.max_steps_in_episode) == (5, 500)
 
 
 def reset_state():

@@ -259,6 +259,11 @@ def test_wrong_options_are_refused(options, message):
         jax.eval_shape(lambda env: env.step(env.reset(jax.random.key(0))[0], jnp.ones(3, jnp.int32)), make(**options))
 
 
+def test_a_lane_that_may_not_exist_is_warned_about():
+    with pytest.warns(UserWarning, match="RecordVideo: lane 3 may not exist: the lanes of the environment are 0 to 2"):
+        make(lane=3)
+
+
 def test_same_step_restarts_inside_are_refused():
     env = jaxenv.make("CartPole-v1", autoreset="same_step")
     with pytest.raises(ValueError, match="put it inside AutoReset"):

@@ -68,13 +68,22 @@ def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.
     A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
 
     Args:
-        timestep: windows ``[N, L]``; ``step_type`` is read.
+        timestep: windows ``[N, L]``, ``batch.experience.timestep``; ``step_type`` is read. Rows that ``batch.split()``
+            returned lead with time instead.
         mode: the ``AutoReset`` mode in which the rows were made.
+
+    Raises:
+        ValueError: for what is no TimeStep of windows, or another mode.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()
     [[True, True, False, False], [True, False, False, False]]
     """
+    if not isinstance(timestep, TimeStep):
+        raise ValueError(f"episode_mask: timestep must be a TimeStep, got {type(timestep).__name__}")
+    if jnp.ndim(timestep.step_type) != 2:
+        got = f"step_type of shape {jnp.shape(timestep.step_type)}"
+        raise ValueError(f"episode_mask: timestep must hold windows [N, L], got {got}")
     check_mode("episode_mask", timestep, mode)
     step_type = jnp.asarray(timestep.step_type)
     starts = step_type == np.int32(StepType.FIRST)

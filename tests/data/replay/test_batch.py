@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv import data
+from jaxenv import data, rollout
 from jaxenv.data import Replay
 from jaxenv.timestep import TimeStep
 from tests.data.replay.blocks import FIRST, LAST, MID, filled, sample
@@ -50,3 +50,10 @@ def test_the_episode_mask_ends_where_the_next_episode_starts():
     ]
     with pytest.raises(ValueError, match="episode_mask: mode must be"):
         data.episode_mask(rows, "none")
+
+
+def test_the_episode_mask_of_what_holds_no_windows_is_refused():
+    with pytest.raises(ValueError, match="episode_mask: timestep must be a TimeStep, got Experience"):
+        data.episode_mask(rollout.Experience())
+    with pytest.raises(ValueError, match=r"must hold windows \[N, L\], got step_type of shape \(3,\)"):
+        data.episode_mask(TimeStep(step_type=np.zeros(3, np.int32)))
