@@ -144,7 +144,10 @@ def run(args: argparse.Namespace) -> None:
         ):
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
-                print(f"{algorithm} with {origin}, {config.num_rows:,} steps{resumed}", flush=True)
+                steps = f"{config.num_rows:,} steps"
+                if config.num_rows < config.total_steps:
+                    steps += f" (of {config.total_steps:,}, {config.num_evaluations} evaluations after whole updates)"
+                print(f"{algorithm} with {origin}, {steps}{resumed}", flush=True)
                 writers.append(Table(None))
             for progressed, seconds in _timed(runs):
                 count = int(progressed.iterations) - len(curve) // args.seeds

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv import data, tree
+from jaxenv import data, specs, tree
 from jaxenv._checks import check_integer, is_integer
 from jaxenv.environment import Environment
 from jaxenv.training import _algorithms, _checkpoints
@@ -62,7 +62,10 @@ class Trained:
 
     @property
     def policy(self) -> Callable:
-        """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``."""
+        """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``.
+
+        It raises a ``ValueError`` for observations of another environment.
+        """
         return self._policies[0]
 
     @property
@@ -106,7 +109,21 @@ class Trained:
             self.statistics,
         )
         policy, memory = make()
-        return policy, make(explore=True)[0], memory
+        return self._checked(policy), self._checked(make(explore=True)[0]), memory
+
+    def _checked(self, policy: Callable) -> Callable:
+        """The policy, which refuses observations of another shape than the run's when it is traced."""
+        spec = self.make_env().observation_spec()
+
+        def checked(timestep, stream, memory):
+            shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
+            if not specs.contains(spec, shown):
+                got = specs.from_array(timestep.observation, from_dim=1)
+                rule = f"the observation must be that of {self.config.env_id}, as make_env makes it, {spec}"
+                raise ValueError(f"policy of {self.algorithm}: {rule}, got {got}")
+            return policy(timestep, stream, memory)
+
+        return checked
 
 
 def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:

@@ -116,7 +116,7 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
 def test_a_run_prints_its_learner_and_a_line_per_evaluation(capsys, tmp_path):
     assert cli.main(run(tmp_path, "--seeds", "2", "--set", "gamma=0.5", "--total-steps", "401")) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "drift with its default settings, gamma=0.5, 400 steps"  # four evaluations after whole updates
+    assert out[0] == "drift with its default settings, gamma=0.5, 400 steps (of 401, 4 evaluations after whole updates)"
     assert out[1].split() == ["step", "train_return", "eval_return", "worst_seed", "best_seed"]
     assert [line.split()[0] for line in out[2:6]] == ["100", "200", "300", "400"]
     assert out[6].startswith("2 seeds in ")

@@ -80,6 +80,13 @@ def recurrent(tmp_path_factory, drifting, request):
     return jaxenv.training.load(folder)
 
 
+def test_the_policy_of_another_environment_is_refused_by_its_observation(run):
+    trained = jaxenv.training.load(run)
+    env = jaxenv.make("MountainCar-v0", 2)
+    with pytest.raises(ValueError, match=r"policy of ppo: the observation must be .*, got Array\(\(2,\), float32"):
+        jaxenv.evaluate(env, trained.policy, jax.random.key(0), initial_memory=trained.memory)
+
+
 def test_the_memory_of_a_policy_without_recurrence_fits_any_number_of_lanes(run):
     trained = jaxenv.training.load(run)
     for x, y in zip(*(jax.tree.leaves(memory) for memory in (trained.memory, trained.make_memory(7))), strict=True):
@@ -122,7 +129,8 @@ class Parity(jaxenv.Task):
 
 
 def test_films_and_the_terminal_play_recurrent_policies_with_their_memory(recurrent):
-    player = Player(AutoReset(Parity(num_envs=2)), recurrent.policy, 10)
+    policy, _ = drift.make_policy(recurrent.config, Parity(), recurrent.params)
+    player = Player(AutoReset(Parity(num_envs=2)), policy, 10)
     for _ in range(2):  # a second episode restarts the memory
         moments = list(player.episode(jax.random.key(0), recurrent.make_memory(2), lambda: 8))
         assert [moment.reward.tolist() for moment in moments] == [[0, 0], [0, 0], [1, 1], [0, 0]]

@@ -46,11 +46,13 @@ def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[
 def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
     """The integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
 
-    There some entries may describe the next episode on LAST rows, and the row does not say which.
+    What says which task or which params an episode has is left out, since its sum over steps measures nothing. In
+    ``same_step`` mode some entries may describe the next episode on LAST rows, and the row does not say which.
     """
     if "final_observation" in env_info:
         return {}
-    leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(env_info)[0])
+    measured = {name: x for name, x in env_info.items() if name not in ("task_id", "params")}
+    leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(measured)[0])
     return {name: x for name, x in leaves if len(x.shape) == num_axes and _is_number(x.dtype)}
 
 

@@ -29,8 +29,8 @@ class Metrics:
             is the sum of the entry over its steps, with the suffix ``@step`` their mean, with ``@max`` their maximum;
             the metric is the mean over episodes. Values that are not finite are skipped, and an episode without a
             finite one does not count. A key of ``env_info`` may itself end in such a suffix. By default every integer
-            and float entry with one number per lane is measured under its own name; flags, masks and other arrays are
-            measured if they are named.
+            and float entry with one number per lane is measured under its own name; flags, masks, other arrays, and
+            the ``task_id`` and ``params`` of an episode are measured if they are named.
 
     In ``same_step`` mode an entry that comes from `Environment.state_info` describes the next episode on a LAST row, as
     the observation does, so its metric would miss the last state and include the next episode's first. Measure such

@@ -65,6 +65,15 @@ def test_by_default_every_number_per_lane_is_measured_and_no_flag_mask_or_vector
     }
 
 
+def test_the_task_and_the_params_of_an_episode_are_measured_if_they_are_named():
+    rows = of_two_episodes()
+    rows.env_info["task_id"] = rows.env_info["turns"]
+    rows.env_info["params"] = {"length": rows.env_info["cost"]}
+    found = computed(Metrics(), rows).keys()
+    assert not {"task_id", "params.length"} & found
+    assert computed(Metrics(env_info=("params.length@step",)), rows)["params.length@step"] == pytest.approx(2.25)
+
+
 def test_an_entry_of_the_name_of_a_metric_does_not_replace_it():
     for metrics in (Metrics(), Metrics(env_info=("length_mean",))):
         found = computed(metrics, of_two_episodes())
