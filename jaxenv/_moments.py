@@ -118,7 +118,7 @@ def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
     It is 1 where that is 0: numbers that never vary are not divided.
     """
     total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
-    return jnp.sqrt(jnp.where(total > 0, total, np.float32(1)))
+    return jnp.sqrt(jnp.where(total == 0, np.float32(1), total))
 
 
 def summable(x: jax.Array) -> jax.Array:
