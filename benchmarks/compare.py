@@ -21,6 +21,7 @@ HIGHER_IS_BETTER = {
     "steps_per_second": True,
     "rows_per_second": True,
     "words_per_second": True,
+    "frames_per_second": True,
     "compile_seconds": False,
     "microseconds_per_call": False,
     "milliseconds_per_call": False,
@@ -28,10 +29,15 @@ HIGHER_IS_BETTER = {
     "step_bytes_per_lane": False,
     "bytes_per_row": False,
 }
-# Every contestant that is not this library.
+# Every contestant that is not this library, up to a comma ("gymnasium, vector").
 OTHERS = frozenset(
     {*PEERS, *SUITES, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
-    | {"flashbax", "flashbax items", "rlax"}
+    | {"flashbax", "flashbax items", "rlax", "purejaxrl", "gxm", "craftax", "broadcast"}
+    | {"Philox-4x32-7", "Philox-4x32-10", "Threefry-2x32-20"}
+)
+# Numbers of a row that are measured; all others are settings.
+MEASURED = frozenset(
+    {"cached_seconds", "observation_bytes_per_second", "of_broadcast", "rows_compared", "largest_difference"}
 )
 
 
@@ -48,7 +54,7 @@ class Change(NamedTuple):
     @property
     def flagged(self) -> bool:
         """Whether this is a regression of this library."""
-        return self.contestant not in OTHERS and self.worse > 1 + TOLERANCE
+        return self.contestant.partition(",")[0] not in OTHERS and self.worse > 1 + TOLERANCE
 
 
 def changes(old: dict[str, Any], new: dict[str, Any], relative_to: str | None = None) -> list[Change]:
@@ -65,7 +71,8 @@ def _metrics(content: dict[str, Any], relative_to: str | None) -> Iterator[tuple
     # The other parts compile only once, which is too noisy to compare.
     measured = [m for m in HIGHER_IS_BETTER if m != "compile_seconds" or content["benchmark"] == "compile"]
     for row in content["rows"]:
-        settings = " ".join(f"{k}={v}" for k, v in row.items() if isinstance(v, str | int | float))
+        named = ((k, v) for k, v in row.items() if isinstance(v, str | int | float) and k not in MEASURED)
+        settings = " ".join(f"{k}={v}" for k, v in named)
         reference = row["contestants"].get(relative_to, {}) if relative_to else {}
         for name, values in row["contestants"].items():
             for metric in measured:
@@ -111,6 +118,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     if args.old["benchmark"] != args.new["benchmark"]:
         parser.error(f"the files are of different parts: {args.old['benchmark']} and {args.new['benchmark']}")
+    peers = {name for content in (args.old, args.new) for row in content["rows"] for name in row["contestants"]}
+    if args.relative_to is not None and args.relative_to not in peers:
+        parser.error(
+            f"argument --relative-to: no {args.relative_to!r} in the files, they have {', '.join(sorted(peers))}"
+        )
     args.found = changes(args.old, args.new, args.relative_to)
     if not args.found:
         parser.error("the files have no metric in common: run both with the same settings")

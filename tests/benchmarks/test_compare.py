@@ -51,7 +51,7 @@ def test_compare_flags_slowdowns_of_more_than_ten_percent(tmp_path, capsys, chan
     assert ("REGRESSION" in capsys.readouterr().out) == bool(status)
 
 
-@pytest.mark.parametrize("peer", peers.PEERS)
+@pytest.mark.parametrize("peer", [*peers.PEERS, "purejaxrl", "gymnasium, vector", "broadcast", "Philox-4x32-10"])
 def test_compare_never_flags_a_peer(tmp_path, peer):
     before, after = ({**RESULT, "rows": [{"contestants": {peer: {"steps_per_second": rate}}}]} for rate in (1e6, 5e5))
     (change,) = compare.changes(before, after)
@@ -68,6 +68,18 @@ def test_compare_relative_to_a_peer_ignores_the_speed_of_the_machine(tmp_path):
     assert compared(tmp_path, **slower_machine) == 1
     assert compared(tmp_path, "--relative-to", "gymnax", **slower_machine) == 0
     assert compared(tmp_path, "--relative-to", "gymnax", jaxenv=("steps_per_second", 0.8)) == 1
+
+
+def test_what_a_row_measured_is_no_setting_of_it():
+    rows = [{"id": "a", "of_broadcast": x, "contestants": {"jaxenv": {"steps_per_second": x}}} for x in (1.0, 0.5)]
+    (change,) = compare.changes(*({**RESULT, "rows": [row]} for row in rows))
+    assert (change.settings, change.worse) == ("id=a", 2)
+
+
+def test_a_peer_that_is_not_in_the_files_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        compared(tmp_path, "--relative-to", "gymnx")
+    assert "argument --relative-to: no 'gymnx' in the files, they have gymnax, jaxenv" in capsys.readouterr().err
 
 
 def test_compare_writes_every_metric(tmp_path):

@@ -211,7 +211,10 @@ def test_the_first_length_counts_agent_steps():
             lambda e: TerminalOnInfo(paying(), "cost"),
             r"TerminalOnInfo: flag must name a flag in env_info \(life_lost\), got 'cost'",
         ),
-        (lambda e: RandomFirstEpisodeLength(e, 0), "RandomFirstEpisodeLength: maximum must be at least 1, got 0"),
+        (
+            lambda e: RandomFirstEpisodeLength(e, 0),
+            r"RandomFirstEpisodeLength: maximum must be in \[1, 2147483646\], got 0",
+        ),
         (lambda e: RandomFirstEpisodeLength(e, 2.5), "maximum must be int32, got 2.5"),
         (lambda e: RandomFirstEpisodeLength(e, 3, -1), "num_episodes must be at least 0, got -1"),
         (lambda e: RandomFirstEpisodeLength(AutoReset(e), 3), "put RandomFirstEpisodeLength inside AutoReset"),
