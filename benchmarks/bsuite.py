@@ -232,7 +232,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=CHEAPEST_FIRST,
         default=CHEAPEST_FIRST,
         metavar="NAME",
-        help="(default: all)",
+        help="what to train",
     )
     parser.add_argument("--episodes", type=command.positive, metavar="N", help="end runs early (default: bsuite's)")
     parser.add_argument(
@@ -255,6 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for agent in args.agents:
             train(agent, experiment, args.folder / agent, args.episodes)
     rows = [row for agent in args.agents for row in results(agent, args.folder / agent)]
+    if not rows:
+        print(f"jaxenv bench bsuite: {args.folder} holds no logs of {', '.join(args.agents)}", file=sys.stderr)
+        return 2
     status = command.finish("bsuite", args, rows, bsuite_score.report, names=("agent", "experiment"))
     if args.plot:
         bsuite_score.draw(json.loads(args.json.read_text())["rows"] if args.json else rows, args.plot)

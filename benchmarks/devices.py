@@ -6,6 +6,7 @@ each, and as many are compared as there are cores: their percentage is the effic
 """
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -151,7 +152,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="what to run",
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    sharded = args.devices if set(args.what) - {"processes"} else ()
+    for num_envs, devices in itertools.product(args.num_envs, sharded):
+        if num_envs % devices:
+            parser.error(f"argument --num-envs: {num_envs} lanes cannot be divided over {devices} devices (--devices)")
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

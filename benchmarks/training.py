@@ -9,7 +9,7 @@ import json
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -230,7 +230,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ship", action="store_true", help="put the best policies into the library, as baselines")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of the stored results")
     parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results, after any runs")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.table and (args.ids or args.algos or args.ship):
+        parser.error("argument --table: shows all stored results and runs nothing: leave out --ids, --algos and --ship")
+    if not args.table and not list(chosen(args)):
+        every = "; ".join(f"{algorithm}: {', '.join(by_id)}" for algorithm, by_id in presets.PRESETS.items())
+        parser.error(f"no preset of these ids and learners, the presets are {every}")
+    return args
+
+
+def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Ids and learners of the presets to run."""
+    for algorithm, by_id in presets.PRESETS.items():
+        if args.algos is None or algorithm in args.algos:
+            yield from ((id, algorithm) for id in by_id if args.ids is None or id in args.ids)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -239,14 +252,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
     if args.devices > 1:
         jax.config.update("jax_num_cpu_devices", args.devices)  # of no effect on other accelerators
-    if not args.table:
-        for algorithm, by_id in presets.PRESETS.items():
-            for id in by_id:
-                if (args.ids is None or id in args.ids) and (args.algos is None or algorithm in args.algos):
-                    print(f"{id}, {algorithm} ...", file=sys.stderr)
-                    run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
-                    if args.ship:
-                        ship(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
+    for id, algorithm in () if args.table else chosen(args):
+        print(f"{id}, {algorithm} ...", file=sys.stderr)
+        run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
+        if args.ship:
+            ship(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)
     results = load_results()
     print(table(results))
     if args.plot:
