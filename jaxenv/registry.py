@@ -43,6 +43,7 @@ class EnvSpec:
         _check_entry_point("EnvSpec", entry_point)
         if not isinstance(self.kwargs, Mapping):
             raise ValueError(f"EnvSpec: kwargs must be a dict, got {self.kwargs!r}")
+        object.__setattr__(self, "kwargs", dict(self.kwargs))
         if self.max_episode_steps is not None:
             check_integer("EnvSpec", "max_episode_steps", self.max_episode_steps, 1)
         if self.reward_threshold is not None:
@@ -58,7 +59,7 @@ class EnvSpec:
         try:
             found = getattr(importlib.import_module(module), name, None)
         except ModuleNotFoundError as missing:
-            if not f"{module}.".startswith(f"{missing.name}."):  # the module is there, what it imports is not
+            if not _is_absent(module, missing):
                 raise
             raise ValueError(f"{self.id}: entry_point must name a module, there is none {missing.name!r}") from None
         if not callable(found):
@@ -176,7 +177,6 @@ def register(
     if id in _registry and not is_redefinition(_registry[id].entry_point, entry_point):
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     given = {} if kwargs is None else kwargs
-    given = dict(given) if isinstance(given, Mapping) else given
     _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, given, terminal_limit)
     for listener in listeners:
         listener(_registry[id])
@@ -209,7 +209,7 @@ def import_module(name: str) -> None:
             raise ModuleNotFoundError(name=name)
         importlib.import_module(name)
     except ModuleNotFoundError as missing:
-        if not f"{name}.".startswith(f"{missing.name}."):  # the module is there, what it imports is not
+        if not _is_absent(name, missing):
             raise
         hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
         message = f"no suite and no module {name!r} on Python's path"
@@ -239,6 +239,11 @@ def spec(id: str) -> EnvSpec:
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
         raise ValueError(f"no environment {name!r}, {did_you_mean(name, reversed(ids()), otherwise=every)}")
     return _registry[name]
+
+
+def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:
+    """Whether the module itself, or a package around it, was not found, as opposed to something that it imports."""
+    return f"{module}.".startswith(f"{missing.name}.")
 
 
 def _check_entry_point(owner: str, entry_point: Any) -> None:

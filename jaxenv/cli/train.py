@@ -282,8 +282,7 @@ def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
     from jaxenv.training import seeds
 
     if _checkpoints.newest(folder) is None:
-        with contextlib.suppress(OSError):
-            seeds.forget(folder)
+        seeds.forget(folder)
         return "jaxenv train: stopped before the first checkpoint; the same command starts again"
     if not can_resume:
         return "jaxenv train: stopped; the folder keeps the policy of the last checkpoint"

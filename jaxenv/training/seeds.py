@@ -264,7 +264,8 @@ class _Files:
 
     def __exit__(self, *_: Any) -> None:
         self.checkpoints.close()
-        _processes.by_the_first(lambda: forget(self.folder))
+        if jax.process_index() == 0:  # waits for nobody, since a process that failed alone is here alone
+            forget(self.folder)
 
     def _claim(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -296,15 +297,12 @@ class _Files:
 
 def forget(folder: pathlib.Path) -> None:
     """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it."""
-    if not folder.is_dir():
-        return
-    present = [path.name for path in folder.iterdir() if path.name != _checkpoints.FOLDER or any(path.iterdir())]
-    if present != [CONFIG]:
-        return
-    (folder / CONFIG).unlink()
-    for empty in (folder / _checkpoints.FOLDER, folder):
-        if empty.exists():
-            empty.rmdir()
+    with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
+        (folder / _checkpoints.FOLDER).rmdir()  # if it is empty
+    with contextlib.suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [CONFIG]:
+            (folder / CONFIG).unlink()
+            folder.rmdir()
 
 
 def _replace(path: pathlib.Path, write: Callable[[pathlib.Path], Any]) -> None:

@@ -101,19 +101,16 @@ class Trained:
     @functools.cached_property
     def _policies(self) -> tuple[Callable, Callable, Any]:
         """Both policies, and their memory for one lane."""
+        env = self.make_env()
         make = functools.partial(
-            _algorithms.module("load", self.algorithm).make_policy,
-            self.config,
-            self.make_env(),
-            self.params,
-            self.statistics,
+            _algorithms.module("load", self.algorithm).make_policy, self.config, env, self.params, self.statistics
         )
+        checked = functools.partial(self._checked, env.observation_spec())
         policy, memory = make()
-        return self._checked(policy), self._checked(make(explore=True)[0]), memory
+        return checked(policy), checked(make(explore=True)[0]), memory
 
-    def _checked(self, policy: Callable) -> Callable:
-        """The policy, which refuses observations of another shape than the run's when it is traced."""
-        spec = self.make_env().observation_spec()
+    def _checked(self, spec: Any, policy: Callable) -> Callable:
+        """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
         def checked(timestep, stream, memory):
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
