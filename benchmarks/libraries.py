@@ -343,7 +343,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 rows.append(compare(id, args.options, num_envs, args.num_steps, args.repeats))
             except (ImportError, Unavailable, ValueError) as error:
-                notes.append(f"note: {id}: {one_line(error)}")
-    print(*notes, sep="\n", end="", file=sys.stderr)
+                notes.append(f"note: {id}, {num_envs} lanes: {one_line(error)}")
+    for note in notes:
+        print(note, file=sys.stderr)
     names = ("id", "options", "num_envs", "num_steps")
     return command.finish("libraries", args, rows, report, names=names, repeats=args.repeats, policy="random")

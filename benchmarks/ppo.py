@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import jaxenv
 from benchmarks import command, measure, training
 from benchmarks.peers import Unavailable
 from jaxenv._library import default_types
@@ -184,15 +185,23 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
 
 
+def _id(text: str) -> str:
+    """Checks that an id is registered and has one integer as action, as purejaxrl's ppo.py does."""
+    spec = jaxenv.make(command.id(text), 1).action_spec()
+    if not isinstance(spec, jaxenv.specs.Bounded) or not spec.is_discrete or spec.shape:
+        raise argparse.ArgumentTypeError(f"must have one integer as action, as purejaxrl's PPO, got {text!r}")
+    return text
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("ppo", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="environments (default: five rows)")
+    parser.add_argument("--ids", nargs="+", type=_id, metavar="ID", help="environments (default: five rows)")
     parser.add_sizes(
         num_envs=[64],
         num_steps=400_000,
         repeats=3,
-        steps="environment steps of a run, over all lanes, rounded down to whole updates",
+        steps="environment steps of a run, over all lanes, rounded down to tens of updates, at least ten",
     )
     return parser.parse_args(arguments)
 

@@ -22,6 +22,7 @@ import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import rollout
 from benchmarks.peers import Unavailable
+from jaxenv.cli._arguments import one_line
 
 DEFAULT_IDS = (
     "CartPole-v1",
@@ -312,6 +313,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{id} ...", file=sys.stderr)
         try:
             rows.append(compare(id, args.num_envs, args.sizes, args.num_steps, args.repeats, peers))
-        except Unavailable as error:
-            rows.append({"id": id, "contestants": {}, "notes": [str(error)]})
+        except (Unavailable, ValueError) as error:  # a task may need larger pictures
+            rows.append({"id": id, "contestants": {}, "notes": [f"{id}: {one_line(error)}"]})
     return command.finish("render", args, rows, report, repeats=args.repeats, num_frames=args.num_steps)

@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, rollout
 from jaxenv import ids, load, random, specs, tree
+from jaxenv.cli._arguments import one_line
 from jaxenv.environment import Environment
 from jaxenv.task import Task, Transition
 from jaxenv.wrappers import AutoReset, TimeLimit
@@ -126,12 +127,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="fractions of the lanes that end at a step",
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if not args.resets and not args.ids:
+        parser.error("nothing to run: both --resets and --ids are empty")
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+    args, rows, failed = parse(arguments), [], False
     for cost in args.resets:
         for num_envs in args.num_envs:
             for fraction in args.fractions:
@@ -142,6 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
+            try:
+                env = _out_of_phase(id, num_envs)
+            except (ImportError, ValueError) as error:
+                print(f"error: {one_line(error)}", file=sys.stderr)
+                failed = True
+                break
             num_steps = args.num_steps or default_num_steps(id, num_envs)
-            rows.append(compare({"id": id}, _out_of_phase(id, num_envs), num_steps, args.repeats))
-    return command.finish("resets", args, rows, report, repeats=args.repeats, rounds=ROUNDS)
+            rows.append(compare({"id": id}, env, num_steps, args.repeats))
+    return command.finish("resets", args, rows, report, repeats=args.repeats, rounds=ROUNDS) or int(failed)

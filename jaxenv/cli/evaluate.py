@@ -57,7 +57,11 @@ def add(commands) -> None:
     which = command.add_mutually_exclusive_group()
     add_policy(which)
     which.add_argument(
-        "--seeds", choices=("best", "all"), default="best", help="the seed with the best last evaluation, or all"
+        "--seeds",
+        metavar="best|all",
+        type=_which_seeds,
+        default="best",
+        help="the seed with the best last evaluation, or all",
     )
     command.add_argument(
         "--explore", action="store_true", help="explore as in training (default: as the run's evaluations)"
@@ -67,6 +71,13 @@ def add(commands) -> None:
     add_env_settings(command)
     add_time_limit(command)
     command.set_defaults(run=run, parser=command)
+
+
+def _which_seeds(text: str) -> str:
+    if text not in ("best", "all"):
+        hint = f"; --policy-seed {text} evaluates that of one seed" if text.isdecimal() else ""
+        raise argparse.ArgumentTypeError(f"must be best or all, got {text!r}{hint}")
+    return text
 
 
 def run(args: argparse.Namespace) -> None:

@@ -32,7 +32,12 @@ def add(commands) -> None:
         "jaxenv render --run runs/CartPole-v1 --env gravity=20 --out heavy.gif",
         formatter_class=Help,
     )
-    command.add_argument("id", metavar="ID", nargs="?", help="an environment from `jaxenv list`; with --run, that one")
+    command.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="an environment from `jaxenv list`, or baseline:ID[:LEARNER]; with --run, that of the run",
+    )
     command.add_argument(
         "--run",
         metavar="DIR",
@@ -62,6 +67,8 @@ def run(args: argparse.Namespace) -> None:
     """Records the film and prints its path."""
     if args.id is None and args.folder is None:
         args.parser.error("an ID is required, or --run DIR")
+    if args.folder is None and args.id.startswith("baseline:"):
+        args.folder, args.id = args.id, None
     settings = settings_of(args)
     played: dict[str, Any] = {}
     shown = ""

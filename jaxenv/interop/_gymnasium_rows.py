@@ -1,6 +1,7 @@
 """What the adapters for Gymnasium show of a TimeStep, and NumPy observations in the types of a space."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -109,13 +110,11 @@ def caster(space: Any, spec: Tree) -> Callable[[Tree], Tree] | None:
     dtypes = [leaf.dtype for leaf in leaf_spaces(space)]
     if all(dtype == leaf.dtype for dtype, leaf in zip(dtypes, jax.tree.leaves(spec), strict=True)):
         return None
-    structure = tree.structure(spec)
+    return functools.partial(_cast, tree.structure(spec).unflatten(dtypes))
 
-    def cast(observation: Tree) -> Tree:
-        leaves = zip(jax.tree.leaves(observation), dtypes, strict=True)
-        return structure.unflatten([x.astype(dtype, copy=False) for x, dtype in leaves])
 
-    return cast
+def _cast(dtypes: Tree, observation: Tree) -> Tree:
+    return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, observation)
 
 
 def leaf_spaces(space: Any) -> list[Any]:

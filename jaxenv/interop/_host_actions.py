@@ -29,9 +29,12 @@ class HostActions:
     """
 
     def __init__(self, spec: Tree, num_lanes: int | None, owner: str):
-        self._spec, self._owner = spec, owner
+        self._spec, self._num_lanes, self._owner = spec, num_lanes, owner
         leaves, self._structure = tree.flatten_with_path(spec)
         self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
+
+    def __reduce__(self):
+        return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
 
     def __call__(self, action: Tree) -> Tree:
         """The cast actions, with the axis of the lanes.

@@ -38,6 +38,7 @@ class Stepper:
 
     def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool, owner: str):
         env.check_lanes(env.num_envs)
+        self._arguments = env, shown, numpy, owner
         self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
         leaves, structure = tree.flatten(env)
         constants = tuple(map(_constant, leaves))
@@ -51,6 +52,17 @@ class Stepper:
         self._is_outside_jax = env.unwrapped._is_outside_jax
         self._key: Any = None
         self._starts = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._is_outside_jax and self.started:
+            raise TypeError(f"{self._owner}: the state of {self._arguments[0]} is in its engine and cannot be copied")
+        # Programs are left out: a copy has those of its arguments.
+        names = ("_arguments", "_state", "_row", "_key", "_starts")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(*state["_arguments"])  # type: ignore[misc]
+        self.__dict__.update(state)
 
     @property
     def started(self) -> bool:

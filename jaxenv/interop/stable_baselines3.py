@@ -66,6 +66,13 @@ def _vec_env_class() -> type:
     return type("LanesVecEnv", (_Lanes, library.VecEnv), {"__module__": __name__})
 
 
+def _copied(state: dict[str, Any]) -> Any:
+    """A copy of a ``LanesVecEnv`` from its attributes."""
+    copied: Any = object.__new__(_vec_env_class())
+    copied.__dict__.update(state)
+    return copied
+
+
 class _Row(NamedTuple):
     observation: Tree
     reward: Any
@@ -100,8 +107,11 @@ class _Lanes:
             _space(spec, f"{_OWNER}: {env}: {name}")
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         )
-        self._cast = caster(observation_space, env.observation_spec()) or (lambda observation: observation)
+        self._cast = caster(observation_space, env.observation_spec()) or _unchanged
         super().__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
+
+    def __reduce__(self):
+        return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
 
     def reset(self) -> Tree:
         self._check_open()
@@ -124,7 +134,9 @@ class _Lanes:
         self._action = self._actions(actions)
 
     def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict]]:
-        row = self._stepper.step(self._action)
+        if self._action is None:
+            raise ValueError(f"{_OWNER}: call step_async before step_wait")
+        row, self._action = self._stepper.step(self._action), None
         infos = _by_lane({**row.info, "TimeLimit.truncated": row.truncated}, self.num_envs)
         lanes = np.flatnonzero(row.ended)
         finals = _rows(jax.tree.map(lambda x: x[lanes], self._cast(row.final_observation)))
@@ -175,6 +187,10 @@ def _space(spec: Tree, owner: str) -> Any:
         if np.any(getattr(leaf, "start", 0)):
             raise ValueError(f"{owner}: integers must start at 0 for stable-baselines3, got {leaf}")
     return space
+
+
+def _unchanged(observation: Tree) -> Tree:
+    return observation
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict]:

@@ -20,6 +20,8 @@ from benchmarks import measure, suite
         ("throughput", ["--json", "no/such/folder/a.json"], "it must be a file in an existing folder"),
         ("scaling", ["--plot", "plot.jpg"], "must end with .png, got 'plot.jpg'"),
         ("resets", ["--fractions", "1.5"], "must be a number from 0 to 1, got '1.5'"),
+        ("resets", ["--resets", "--ids"], "nothing to run: both --resets and --ids are empty"),
+        ("ppo", ["--ids", "Pendulum-v1"], "must have one integer as action, as purejaxrl's PPO, got 'Pendulum-v1'"),
         ("devices", ["--num-envs", "4", "--devices", "1", "3"], "4 lanes cannot be divided over 3 devices"),
         ("training", ["--ids", "Swimmer-misc"], "no preset of these ids and learners, the presets are "),
         ("training", ["--table", "--ids", "CartPole-v1"], "leave out --ids, --algos and --ship"),
@@ -35,6 +37,19 @@ def test_invalid_arguments_exit_with_status_2_and_a_one_line_message(capsys, par
     assert text.startswith(f"jaxenv bench {part}: ")
     assert message in text
     assert text.count("\n") == 1
+
+
+def test_an_id_that_its_suite_refuses_ends_the_resets_with_one_line(capsys):
+    assert program.main(["resets", "--resets", "--ids", "gymnax:Nope-v0", "--num-envs", "4"]) == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "Nope-v0" in errors[0]
+
+
+def test_an_id_that_needs_larger_pictures_is_a_note(capsys):
+    argv = ["render", "--no-peers", "--ids", "MiniGrid-FourRooms-v0", "--sizes", "8", "--num-envs", "1"]
+    assert program.main([*argv, "--num-steps", "1", "--repeats", "1"]) == 0
+    assert "note: MiniGrid-FourRooms-v0: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("part", program.PARTS)

@@ -15,3 +15,11 @@ def test_an_environment_may_have_a_size_besides_that_of_its_picture(capsys, tmp_
     assert str(file) in capsys.readouterr().out
     with Image.open(file) as image:
         assert min(image.size) > picture
+
+
+def test_a_baseline_is_rendered_by_its_name(capsys, tmp_path):
+    file = tmp_path / "catch.png"
+    argv = ["render", "baseline:Catch-bsuite", "--num-steps", "2", "--size", "32", "--out", str(file)]
+    assert cli.main(argv) == 0
+    assert "Catch-bsuite, seed" in capsys.readouterr().out
+    assert file.is_file()

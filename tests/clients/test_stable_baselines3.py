@@ -1,5 +1,7 @@
 """`to_stable_baselines3`, next to stable-baselines3's own vector environments, and its PPO."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -202,3 +204,18 @@ def test_options_and_a_closed_environment_are_refused():
     for use in (envs.reset, lambda: envs.step(RIGHT)):
         with pytest.raises(ValueError, match="to_stable_baselines3: the environment is closed, make a new one"):
             use()
+
+
+def test_a_pickled_copy_continues_from_the_same_state():
+    envs = cart_pole()
+    played(envs, 3)
+    twin = pickle.loads(pickle.dumps(envs))
+    for found, expected in zip(twin.step(RIGHT)[:3], envs.step(RIGHT)[:3], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_step_needs_its_actions():
+    envs = cart_pole()
+    played(envs, 1)
+    with pytest.raises(ValueError, match=r"^to_stable_baselines3: call step_async before step_wait$"):
+        envs.step_wait()
