@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._checks import INT32_MAX, Range, is_concrete, is_integer, is_real
+from jaxenv._typed_keys import is_key
 from jaxenv.tree import number_dtype, rebuild
 
 T = TypeVar("T")
@@ -84,9 +85,15 @@ def hashable(value: Any) -> Any:
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
+# A value of each type that is checked, and what an error calls it.
+_OF_TYPE: dict[Any, Any] = {bool: False, int: 0, float: 0.0, str: ""}
+_KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}
+
+
 def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
-    value = check_option(owner, field.name, value, field.default)
+    required = field.default is dataclasses.MISSING
+    value = check_option(owner, field.name, value, _OF_TYPE.get(field.type) if required else field.default)
     limits: Range = field.metadata.get("range", Range())
     if (limits or field.type is float) and not is_real(value):
         raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")
@@ -106,8 +113,7 @@ def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
         return value
     if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
         return value
-    kind = "a number" if isinstance(default, float) else f"of type {type(default).__name__}"
-    raise ValueError(f"{owner}: {name} must be {kind}, got {value!r}")
+    raise ValueError(f"{owner}: {name} must be {_KINDS[type(default)]}, got {value!r}")
 
 
 def check_number(owner: str, declared: Declared) -> Any:
@@ -121,7 +127,7 @@ def check_number(owner: str, declared: Declared) -> Any:
     argument = declared.path.split(".")[-1]
     name = f"{owner}: {argument}"
     if dtype is None:
-        if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
+        if not (isinstance(value, jax.Array) and is_key(value)):
             raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {value!r}")
         return value
     if is_concrete(value):

@@ -54,12 +54,12 @@ def from_data(data: Mapping[str, Any]) -> Environment:
         ValueError: for data of another form, an unknown id or wrapper, or a value that an environment or wrapper
             refuses.
     """
-    if isinstance(data, Mapping) and set(data) != set(_FIELDS):
+    if not isinstance(data, Mapping):
+        raise ValueError(f"from_data: data must be a dict of {', '.join(_FIELDS)}, got {data!r}")
+    if set(data) != set(_FIELDS):
         wrong = {"missing": [n for n in _FIELDS if n not in data], "unknown": [n for n in data if n not in _FIELDS]}
         found = " and ".join(f"{kind} {', '.join(map(repr, names))}" for kind, names in wrong.items() if names)
         raise ValueError(f"from_data: data must be a dict of {', '.join(_FIELDS)}: {found}")
-    if not isinstance(data, Mapping):
-        raise ValueError(f"from_data: data must be a dict of {', '.join(_FIELDS)}, got {data!r}")
     if not isinstance(data["id"], str) or not isinstance(data["params"], Mapping):
         raise ValueError(f"from_data: id must be text and params a dict, got {data['id']!r} and {data['params']!r}")
     if "num_envs" in data["params"]:

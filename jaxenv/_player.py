@@ -51,13 +51,14 @@ def player(frames: np.ndarray, fps: float, width: int | None = None) -> str:
     """A player of ``frames``, uint8 ``[T, H, W, 3]``; one frame is a picture without controls.
 
     Args:
-        frames: the frames; at most ``MAX_FRAMES`` of them are shown, evenly spaced.
+        frames: the frames; at most ``MAX_FRAMES`` of them are shown, evenly spaced but for the last one.
         fps: frames per second, counting those that are left out.
         width: the width on the page, to which small frames are enlarged; by default one pixel each.
     """
     count, native = len(frames), frames.shape[2]
-    stride = -(-count // MAX_FRAMES)
-    first, *rest = (base64.b64encode(png).decode() for png in pngs(frames[::stride]))
+    stride = max(-(-(count - 1) // (MAX_FRAMES - 1)), 1)
+    chosen = [*range(0, count - 1, stride), count - 1]
+    first, *rest = (base64.b64encode(png).decode() for png in pngs(frames[chosen]))
     width = native if width is None else width
     crisp = ";image-rendering:pixelated" if width > native else ""
     picture = f'<img alt="frame 0" width="{width}" style="width:{width}px{crisp}" src="data:image/png;base64,{first}">'

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from jaxenv._typed_keys import is_key
+
 T = TypeVar("T")
 
 
@@ -24,7 +26,7 @@ def gathered(values: T) -> T:
 def _gathered(x: Any) -> Any:
     if not isinstance(x, jax.Array) or x.is_fully_addressable:
         return x
-    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if is_key(x):
         return jax.random.wrap_key_data(_gathered(jax.random.key_data(x)), impl=jax.random.key_impl(x))
     return jnp.asarray(multihost_utils.process_allgather(x, tiled=True))
 
@@ -35,7 +37,7 @@ def spread(values: T) -> T:
 
 
 def _spread(x: Any) -> jax.Array:
-    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if is_key(x):
         return jax.random.wrap_key_data(_spread(jax.random.key_data(x)), impl=jax.random.key_impl(x))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())

@@ -10,6 +10,7 @@ from jaxenv import tree
 from jaxenv._checks import is_known_array
 from jaxenv._html import BLUE, GOLD, GREY, PURPLE, RED, badge, code, head, note, page, section, table, text
 from jaxenv._player import player
+from jaxenv._typed_keys import is_key
 from jaxenv.tree import Tree
 
 _MAX_ROWS = 8  # of a table of lanes
@@ -89,10 +90,6 @@ def _readable(x: Any) -> bool:
     return not isinstance(x, jax.Array) or (x.is_fully_addressable and not x.is_deleted())
 
 
-def _is_key(x: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended)
-
-
 def _fields(rows: Any) -> str:
     """Shapes and dtypes of all leaves, with the range of their values."""
     cells = []
@@ -104,12 +101,13 @@ def _fields(rows: Any) -> str:
 
 def _range(x: Any) -> str:
     """The smallest and the largest value of an array of numbers, and whether there are others."""
-    if not _readable(x) or not 0 < np.size(x) <= _MAX_SIZE or _is_key(x):
+    if not _readable(x) or not 0 < np.size(x) <= _MAX_SIZE or is_key(x):
         return ""
     if jnp.issubdtype(jnp.result_type(x), jnp.bool_):
         return f"{100 * np.asarray(x).mean():.3g}% true"
     values = np.asarray(x)
-    finite = values[np.isfinite(values.astype(np.float32))]
+    # NumPy has no test for the small floats of other libraries.
+    finite = values[np.isfinite(values if values.dtype.kind in "iufc" else values.astype(np.float32))]
     others = f", {values.size - finite.size} not finite" if finite.size < values.size else ""
     if not finite.size:
         return others[2:]
@@ -148,7 +146,7 @@ def _lanes(timestep: Any) -> str:
 def _few(value: Tree, batched: bool) -> Any:
     """The only array of a tree, if it has few numbers per lane; else ``None``."""
     leaves = jax.tree.leaves(value)
-    if len(leaves) != 1 or not _readable(leaves[0]) or _is_key(leaves[0]) or np.ndim(leaves[0]) < batched:
+    if len(leaves) != 1 or not _readable(leaves[0]) or is_key(leaves[0]) or np.ndim(leaves[0]) < batched:
         return None
     return leaves[0] if np.prod(np.shape(leaves[0])[batched:]) <= _MAX_NUMBERS else None
 
@@ -191,12 +189,14 @@ def _trajectory(timestep: Any) -> list[str]:
 
 def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Returns of the episodes that start and end in a trajectory, ``[N]`` (or ``[N, R]``)."""
-    total = np.cumsum(reward, axis=0, dtype=np.float64)
     # The rewards of an episode follow its FIRST row, or the LAST row before it, in same_step mode.
     lane, row = np.nonzero(step_type.T != 1)
     whole = (lane[1:] == lane[:-1]) & (step_type[row[1:], lane[1:]] == 2)
-    lane, start, end = lane[1:][whole], row[:-1][whole], row[1:][whole]
-    return total[end, lane] - total[start, lane]
+    first, end = (lane[1:] * len(reward) + np.stack([row[:-1], row[1:]]) + 1)[:, whole]
+    # Lane after lane, with a row of zeros: each other sum is that of the rows between two episodes.
+    rewards = np.moveaxis(reward, 0, 1).reshape(-1, *reward.shape[2:]).astype(np.float64)
+    rewards = np.concatenate([rewards, np.zeros_like(rewards[:1])])
+    return np.add.reduceat(rewards, np.stack([first, end], axis=-1).reshape(-1))[::2] if len(first) else rewards[:0]
 
 
 def _timeline(step_type: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> str:
@@ -240,7 +240,7 @@ def _timeline(step_type: np.ndarray, terminated: np.ndarray, truncated: np.ndarr
 def _is_images(x: Any) -> bool:
     """Whether an array looks like pictures of at least 5 x 5 pixels.
 
-    They are ``[T, B, H, W]``, ``[T, B, H, W, C]``, or ``[T, B, C, H, W]`` with at most 4 channels.
+    They are ``[T, B, H, W]``, ``[T, B, H, W, C]``, or ``[T, B, C, H, W]`` with at most 4 channels or square pictures.
     """
     if not _readable(x) or np.ndim(x) not in (4, 5) or not np.size(x):
         return False
@@ -250,7 +250,7 @@ def _is_images(x: Any) -> bool:
 
 
 def _channels_first(x: Any) -> bool:
-    return np.ndim(x) == 5 and x.shape[2] <= 4
+    return np.ndim(x) == 5 and (x.shape[2] <= 4 or x.shape[2] < x.shape[3] == x.shape[4])
 
 
 def _film(x: Any) -> str:

@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
 
 from jaxenv._checks import is_concrete
 from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper, layers
 
@@ -161,8 +161,7 @@ def plain(name: str, value: Any) -> Any:
         return {key: plain(name, x) for key, x in value.items()}
     if isinstance(value, tuple | list):
         return [plain(name, x) for x in value]
-    is_key = isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
-    if is_concrete(value) and not is_key and np.asarray(value).dtype.kind in "biuf":
+    if is_concrete(value) and not is_key(value) and np.asarray(value).dtype.kind in "biuf":
         return np.asarray(value).tolist()
     raise ValueError(f"{name} is not plain data: {value!r}")
 

@@ -217,12 +217,14 @@ class Screen:
         if self._open:
             return
         self._open = True
-        with contextlib.suppress(ImportError, OSError, ValueError):  # Windows; a keyboard that is no terminal
+        with contextlib.suppress(ImportError):  # Windows
             import termios
             import tty
 
-            self._old_mode = termios.tcgetattr(self._keyboard.fileno())
-            tty.setcbreak(self._keyboard.fileno())
+            # A keyboard that is no terminal, or a standard input that was closed.
+            with contextlib.suppress(AttributeError, OSError, ValueError, termios.error):
+                self._old_mode = termios.tcgetattr(self._keyboard.fileno())
+                tty.setcbreak(self._keyboard.fileno())
         self._shown = (0, 0), []
         self._write(_ENTER)
 

@@ -230,6 +230,21 @@ class Composed(Task):
         return self.env.reset_strategy
 
     @property
+    def rounding(self):
+        return self.env.rounding
+
+    @property
+    def play_fps(self):
+        return self.env.play_fps
+
+    @property
+    def action_names(self):
+        return self.env.action_names if self.actions is None else ()
+
+    def draw(self, state, canvas):
+        return self.env.draw(state, canvas)
+
+    @property
     def can_diverge(self):
         """True also if the elements map actions to continuous actions of the dynamics."""
         return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))

@@ -90,7 +90,7 @@ class Environment(Module, abc.ABC):
             ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
                 keys or wrong lane numbers outside of traces.
         """
-        random.check_typed(key)
+        random.check_typed(key, "reset: key")
         if env_id is None:
             random.check_lane_keys(key, self.num_envs)
         else:
@@ -394,6 +394,12 @@ def check_environment(owner: str, env: Any) -> None:
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
     raise ValueError(f"{owner}: env must be an environment, got {got}")
+
+
+def check_devices(owner: str, env: Environment, devices: int) -> None:
+    """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
+    if devices > 1 and env.unwrapped._is_outside_jax:
+        raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 
 @self_compiling

@@ -23,6 +23,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._checks import INT32_MAX, Range, check_integer, check_order, is_concrete, is_integer
+from jaxenv._typed_keys import is_key
 from jaxenv._xla import in_one_kernel, separate_if_one_lane
 
 Shape: TypeAlias = tuple[int, ...]
@@ -83,7 +84,7 @@ class Clock:
 
 def check_typed(key: Any, name: str = "key") -> None:
     """Raises a ``ValueError`` unless ``key`` is a typed key or a batch of them."""
-    if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+    if not is_key(key):
         what = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
         what = f"a {type(key).__name__}, stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else what
         raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
@@ -107,7 +108,8 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     """
     check_typed(key)
     if key.ndim and key.shape != env_id.shape:
-        raise ValueError(f"key must be one key or one per lane: got {list(key.shape)} keys for {env_id.shape[0]} lanes")
+        lanes = env_id.shape[0]
+        raise ValueError(f"key must be one key or one for each of {lanes} lanes, got keys of shape {key.shape}")
     words = _folded_words(key, env_id) if key.ndim == 0 else _two_words(key)
     return _fold_static(words, salt) if salt else words
 
@@ -186,6 +188,9 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
 
     A Python ``int`` or ``str`` costs two integer operations per word; an integer array (``()`` or one per lane) costs
     one block of the generator.
+
+    Raises:
+        ValueError: for a salt of another kind, or an array of another number of lanes.
     """
     _check_stream(stream)
     if isinstance(salt, str | int | np.integer):
@@ -243,7 +248,11 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
 
 
 def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
-    """Random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator."""
+    """Random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator.
+
+    Raises:
+        ValueError: for a shape that is no tuple of lengths.
+    """
     _check_shape(shape)
     if shape == ():
         return _block(stream, 0)[0]
@@ -257,7 +266,11 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
-    """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``."""
+    """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``.
+
+    Raises:
+        ValueError: if ``num`` is not an integer of at least 0.
+    """
     check_integer("random.separate_bits", "num", num, 0)
     # A block has two words, which XLA:CPU would compute in two kernels.
     return in_one_kernel(_separate_bits, stream, num) if num > 1 else _separate_bits(stream, num)
@@ -277,7 +290,7 @@ def _check_shape(shape: Any) -> None:
 def _check_stream(stream: Any) -> None:
     if not isinstance(stream, Stream):
         got = type(stream).__name__
-        raise ValueError(f"random: draws need a Stream, got {got}; random.stream(key) makes one from a JAX key")
+        raise ValueError(f"random: stream must be a Stream, got {got}: random.stream(key) makes one from a JAX key")
 
 
 def _block(stream: Stream, number: Any) -> Words:
@@ -315,13 +328,17 @@ def uniform(stream: Stream, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) 
     """Uniform float32 ``[B, *shape]`` in [low, high), on a grid of 2**24 points; bounds are scalars or one per lane.
 
     As with every affine map in float32, the last point may round to ``high``. Equal bounds give the bound.
+
+    Raises:
+        ValueError: for bounds of another number of lanes, and outside of traces for ``low`` above ``high``, NaN, or a
+            difference that is not finite in float32.
     """
     low, span = _interval("random.uniform", stream, shape, low, high)
     return low + unit(bits(stream, shape)) * span
 
 
 def separate_uniforms(stream: Stream, num: int, low: Any = 0.0, high: Any = 1.0) -> tuple[jax.Array, ...]:
-    """The numbers of ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``."""
+    """The numbers of ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``; it raises as `uniform` does."""
     low, span = _interval("random.separate_uniforms", stream, (), low, high)
     return tuple(low + unit(word) * span for word in separate_bits(stream, num))
 
@@ -342,6 +359,10 @@ def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
     """Uniform int32 ``[B, *shape]`` in [low, high); bounds are int32 scalars or one per lane.
 
     The bias is below (high - low) / 2**32.
+
+    Raises:
+        ValueError: for bounds that are not integers or of another number of lanes, and outside of traces unless ``low``
+            is below ``high`` and both fit int32.
     """
     _check_lanes("random.integers", stream, low=low, high=high)
     for name, bound in (("low", low), ("high", high)):
@@ -364,7 +385,11 @@ def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
-    """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``."""
+    """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``.
+
+    Raises:
+        ValueError: for another number of lanes, and outside of traces for ``p`` outside of [0, 1].
+    """
     _check_lanes("random.bernoulli", stream, p=p)
     Range(0, 1).check("random.bernoulli", "p", p)
     p = _align(jnp.asarray(p, jnp.float32), stream, shape)
@@ -385,7 +410,11 @@ def exponential(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def permutation(stream: Stream, n: int) -> jax.Array:
-    """A uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``."""
+    """A uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``.
+
+    Raises:
+        ValueError: if ``n`` is not an integer of at least 0.
+    """
     check_integer("random.permutation", "n", n, 0)
     words = bits(stream, (n,))
     index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), words.shape)

@@ -148,7 +148,7 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
     leaves = jax.tree_util.tree_leaves_with_path(observation)
     if batch_shape is None:
         if not leaves or jnp.ndim(leaves[0][1]) == 0:
-            raise ValueError(f"{name}: observation has no batch axis, pass batch_shape")
+            raise ValueError(f"{name}: observation must have a batch axis unless batch_shape is given")
         batch_shape = jnp.shape(leaves[0][1])[:1]
     elif not isinstance(batch_shape, tuple | list):
         raise ValueError(f"{name}: batch_shape must be a tuple such as (4,), got {batch_shape!r}")
@@ -200,9 +200,9 @@ def _row(name, step_type, observation, reward, discount, batch_shape, fields) ->
     discount = jnp.asarray(discount, jnp.float32)
     # A scalar applies to every lane. A reward may have more axes than the batch, a discount may not.
     if reward.ndim and reward.shape[: len(shape)] != shape:
-        raise ValueError(f"{name}: reward has shape {reward.shape}, the batch is {shape}")
+        raise ValueError(f"{name}: reward must lead with the batch {shape}, got shape {reward.shape}")
     if discount.ndim and discount.shape != shape:
-        raise ValueError(f"{name}: discount has shape {discount.shape}, the batch is {shape}")
+        raise ValueError(f"{name}: discount must have the shape {shape} of the batch, got {discount.shape}")
     return TimeStep(
         step_type=jnp.full(shape, np.int32(step_type)),
         reward=jnp.broadcast_to(reward, shape + reward.shape[len(shape) :]),

@@ -153,7 +153,7 @@ class Ranged(Chain):
         ({"share": (0.5, 0.5)}, "share must be one number, got (0.5, 0.5)"),
         ({"size": 1}, "size must be at least 2, got 1"),
         ({"size": 2**31}, "size must be at most 2147483647, got 2147483648"),
-        ({"size": 2.5}, "size must be of type int, got 2.5"),
+        ({"size": 2.5}, "size must be an integer, got 2.5"),
         ({"loose": (1.0, 2.0)}, "loose must be one number, got (1.0, 2.0)"),
     ],
 )

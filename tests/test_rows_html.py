@@ -59,6 +59,7 @@ def test_fields_show_shapes_and_ranges():
     at = shown.index("env_info.energy")
     assert shown[at : at + 4] == ["env_info.energy", "float32", "(4,)", "-2 to 1.5, 2 not finite"]
     assert "25% true" in shown
+    assert "1e+300" in words(rows([1] * 4, observation=np.full(4, 1e300)))
     assert "key<fry>" in shown
 
 
@@ -77,6 +78,12 @@ def test_a_trajectory_counts_its_ends_and_averages_whole_episodes():
 def test_in_same_step_mode_an_episode_starts_with_the_row_after_the_last_one():
     trajectory = rows([[0], [1], [2], [1], [2], [1]], reward=[[0.0], [1], [1], [10], [10], [7]])
     assert "Mean return of the 2 that also started here: 11." in " ".join(words(trajectory))
+
+
+@pytest.mark.parametrize("other", [np.nan, np.inf, 1e30])
+def test_the_rewards_of_another_episode_do_not_change_a_return(other):
+    trajectory = rows([[1], [2], [0], [1], [2]], reward=[[other], [1.0], [0], [1], [1]])
+    assert "Mean return of the 1 that also started here: 2." in " ".join(words(trajectory))
 
 
 def test_vector_rewards_have_a_mean_each():
@@ -132,6 +139,7 @@ def test_what_holds_no_numbers_shows_its_shapes():
         ((6, 2, 5, 6), np.uint8, 192),
         ((6, 2, 5, 6, 3), np.float32, 192),
         ((6, 2, 4, 8, 8), np.uint8, 160),
+        ((6, 2, 5, 8, 8), np.uint8, 160),
         ((6, 2, 10, 20, 10), bool, 320),
         ((6, 2, 4, 3), np.float32, None),
         ((6, 2, 10, 10), np.int32, None),

@@ -122,3 +122,17 @@ def test_keys_have_names(terminal):
         os.write(outer, b"a\x1b[D\x1bOA q\x1b")
         assert [screen.key(1.0) for _ in range(6)] == ["a", "left", "up", "space", "q", "escape"]
         assert screen.key() is None
+
+
+@pytest.mark.parametrize("keyboard", ["a file", "closed", None])
+def test_without_a_keyboard_the_screen_shows_pictures_and_no_keys(terminal, keyboard):
+    outer, output = terminal
+    stdin = None if keyboard is None else open(os.devnull)  # noqa: SIM115
+    if keyboard == "closed":
+        stdin.close()
+    with Screen(output, stdin) as screen:
+        screen.show("hello")
+        assert screen.key() is None
+    assert "hello" in written(outer)
+    if stdin is not None:
+        stdin.close()

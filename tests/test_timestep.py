@@ -143,17 +143,37 @@ def test_an_unbatched_row_may_have_a_vector_reward():
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (transition, (np.zeros((3, 1)), np.zeros(2)), r"transition: reward has shape \(2,\), the batch is \(3,\)"),
-        (transition, (np.zeros((3, 1)), np.zeros(1)), r"transition: reward has shape \(1,\), the batch is \(3,\)"),
-        (termination, (np.zeros((3, 1)), np.zeros((2, 3))), r"termination: reward has shape \(2, 3\)"),
+        (
+            transition,
+            (np.zeros((3, 1)), np.zeros(2)),
+            r"transition: reward must lead with the batch \(3,\), got shape \(2,\)",
+        ),
+        (
+            transition,
+            (np.zeros((3, 1)), np.zeros(1)),
+            r"transition: reward must lead with the batch \(3,\), got shape \(1,\)",
+        ),
+        (
+            termination,
+            (np.zeros((3, 1)), np.zeros((2, 3))),
+            r"termination: reward must lead with the batch \(3,\), got shape \(2, 3\)",
+        ),
         (
             transition,
             (np.zeros((3, 1)), 0.0, np.ones(2)),
-            r"transition: discount has shape \(2,\), the batch is \(3,\)",
+            r"transition: discount must have the shape \(3,\) of the batch, got \(2,\)",
         ),
-        (truncation, (np.zeros((3, 1)), 0.0, np.ones((3, 2))), r"truncation: discount has shape \(3, 2\)"),
-        (truncation, (np.float32(0), 0.0), "truncation: observation has no batch axis"),
-        (restart, ({},), "restart: observation has no batch axis"),
+        (
+            truncation,
+            (np.zeros((3, 1)), 0.0, np.ones((3, 2))),
+            r"truncation: discount must have the shape \(3,\) of the batch, got \(3, 2\)",
+        ),
+        (
+            truncation,
+            (np.float32(0), 0.0),
+            "truncation: observation must have a batch axis unless batch_shape is given",
+        ),
+        (restart, ({},), "restart: observation must have a batch axis unless batch_shape is given"),
         (
             transition,
             ({"a": np.zeros((3, 2)), "b": np.zeros(4)}, 0.0),

@@ -120,7 +120,7 @@ class Canvas:
         return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
     def zoom(self, factor: Number) -> "Canvas":
-        """Shows ``factor`` times as much of the world around the origin, where a length may differ between lanes.
+        """Zooms out by ``factor``, one number or one per lane, around the origin.
 
         Text and numbers need a new `view` first.
         """

@@ -26,8 +26,8 @@ def enlarged(cells: Any, side: int, height: int, width: int) -> tuple[Any, np.nd
     """Cells ``[B, R, C, ...]`` as squares in the middle of a picture ``[B, H, W, ...]``.
 
     Returns:
-        The picture, where the edges of the grid go on outside of it; for each pixel its number within its square, int32
-        ``[1, H, W]``; and whether it lies in the grid, bool ``[1, H, W]``.
+        The picture, which repeats the outermost cells outside the grid; for each pixel its number within its square,
+        int32 ``[1, H, W]``; and whether it lies in the grid, bool ``[1, H, W]``.
     """
     (row, down, in_rows), (column, across, in_columns) = (
         _places(pixels, count, side) for pixels, count in ((height, cells.shape[1]), (width, cells.shape[2]))

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import Help, Parser, integer, one_line
+from jaxenv.cli._arguments import Help, Parser, add_seed, one_line
 from jaxenv.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
@@ -34,7 +34,7 @@ def add(commands) -> None:
     command.add_argument(
         "--properties", metavar="NAME", nargs="+", default=[], help="names of properties (default: all)"
     )
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
+    add_seed(command)
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON array with one object per environment")
     form.add_argument("--markdown", action="store_true", help="print a table of environments and one of properties")

@@ -121,6 +121,10 @@ def _picture(env: Environment, wanted: bool | None) -> list[str]:
     depth = colour_depth() or (24 if wanted else 0)
     if not depth or wanted is False:
         return []
+    try:
+        "\u2580".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        raise ValueError(f"--picture: stdout must have half blocks, as UTF-8, got {sys.stdout.encoding}") from None
     columns, lines = shutil.get_terminal_size((80, 24))
     size = max(min(fit(columns, max(lines - 4, 8))[0], _PICTURE), 8)
     state, _ = env.reset(jax.random.key(0))

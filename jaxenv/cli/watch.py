@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import pathlib
 import time
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from jaxenv.cli._arguments import (
     add_policy,
     add_seed,
     add_time_limit,
+    cut,
     integer,
     load_policy,
     one_line,
@@ -61,7 +63,8 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Plays episodes until the user quits, and prints the mean return."""
-    depth = _terminal.colour_depth()
+    # The user asked for a picture, so NO_COLOR does not apply.
+    depth = _terminal.colour_depth(environ={**os.environ, "NO_COLOR": ""})
     if not depth:
         args.parser.error(
             "this needs a terminal with colours (COLORTERM=truecolor); a film needs none: "
@@ -178,14 +181,14 @@ def frame(trained: Trained, moment: Moment, layout: Layout, episode: int, depth:
     """The whole screen as text."""
     steps = f"{trained.steps:,} of {trained.config.total_steps:,} steps"
     title = f"{trained.config.env_id}  seed {trained.seed}, trained for {steps}, return {trained.eval_return:.5g}"
-    lines = ["\x1b[1m" + _cut(title, layout.width) + "\x1b[0m"]
+    lines = ["\x1b[1m" + cut(title, layout.width) + "\x1b[0m"]
     for first in range(0, layout.lanes, layout.columns):
         lanes = range(first, min(first + layout.columns, layout.lanes))
         pictures = [_terminal.half_blocks(np.asarray(moment.picture[lane]), depth).split("\n") for lane in lanes]
         lines += [(" " * _GAP).join(parts) for parts in zip(*pictures, strict=True)]
         lines.append((" " * _GAP).join(_caption(moment, lane, layout.side) for lane in lanes))
     lines.append(
-        "\x1b[2m" + _cut(f"episode {episode + 1}   q quit  space pause  n next  +- speed", layout.width) + "\x1b[0m"
+        "\x1b[2m" + cut(f"episode {episode + 1}   q quit  space pause  n next  +- speed", layout.width) + "\x1b[0m"
     )
     return "\n".join(lines)
 
@@ -198,9 +201,5 @@ def _caption(moment: Moment, lane: int, width: int) -> str:
         f"{step}  {total:.5g}",
     )
     text = next((form for form in forms if len(form) <= width), forms[-1])
-    padded = _cut(text, width).ljust(width)
+    padded = cut(text, width).ljust(width)
     return f"\x1b[2m{padded}\x1b[0m" if moment.over[lane] else padded
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "\u2026"

@@ -1,5 +1,6 @@
 """Checks of arguments that functions of trajectories share: rows, auto-reset modes, coefficients, keys."""
 
+import contextlib
 from typing import Any, Literal, TypeAlias, get_args
 
 import jax
@@ -90,12 +91,10 @@ def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Ar
 
 def as_number(owner: str, name: str, value: Any) -> jax.Array:
     """Numbers as float32; raises a ``ValueError`` for anything else."""
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         if not isinstance(value, bool | None):
             return jnp.asarray(value, jnp.float32)
-        raise TypeError
-    except (TypeError, ValueError):
-        raise ValueError(f"{owner}: {name} must be a number, got {value!r}") from None
+    raise ValueError(f"{owner}: {name} must be a number, got {value!r}")
 
 
 def single_stream(owner: str, key: Any) -> random.Stream:

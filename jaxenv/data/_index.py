@@ -11,6 +11,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
+from jaxenv._typed_keys import is_key
 
 # A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
 Leaf = list[Any]
@@ -52,6 +53,9 @@ def leaves_for(path: str | os.PathLike, index: dict[str, Any], like: Any, partia
     expected = [_describe(key_path, x) for key_path, x in targets]
     numbered = list(enumerate(index["leaves"]))
     if partial:
+        names = [leaf[0] for _, leaf in numbered]
+        if twice := [name for name, _, _ in expected if names.count(name) > 1]:
+            raise ValueError(f"restore: {path} holds several leaves named {twice[0]!r}: restore all of it, not a part")
         places = {leaf[0]: (number, leaf) for number, leaf in numbered}
         numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
     _compare(f"{path}{_origin(index)}", [leaf[:3] for _, leaf in numbered], expected)
@@ -66,11 +70,6 @@ def warn_of_another_version(path: str | os.PathLike, index: dict[str, Any]) -> N
     """Warns if another version of this library wrote the checkpoint; called by `restore`."""
     if origin := _origin(index):
         warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=3)
-
-
-def is_key(x: Any) -> bool:
-    """Whether an array holds typed keys."""
-    return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def is_numpy(x: Any) -> bool:

@@ -1,5 +1,7 @@
 """Shuffled indices without a sort, which on a CPU would take as long as a gradient step on the shuffled rows."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ _ROUNDS = 10
 _LEAST = 256  # a permutation of fewer entries is cheap to sort, and has too few bits to mix
 
 
+@functools.partial(jax.jit, static_argnums=1, inline=True)  # outside of traces the loop is compiled once
 def shuffled(stream: random.Stream, n: int) -> jax.Array:
     """The indices 0 .. n - 1 in pseudo-random order, int32 ``[n]``, for a stream of shape ``()``.
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._typed_keys import is_key
 from jaxenv.data import _index, checkpointer
 
 T = TypeVar("T")
@@ -176,7 +177,7 @@ def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list,
         raise ValueError(f"{damaged} is missing") from None
     except Exception as fault:  # of the archive, its compression, the header or the data
         raise ValueError(f"{damaged} cannot be read: {fault}") from None
-    stored = jax.eval_shape(jax.random.key_data, like) if _index.is_key(like) else like
+    stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     dtype = _stored_dtype(stored.dtype)
     if (bits.dtype, bits.shape) != (dtype, stored.shape):
         raise ValueError(
@@ -184,14 +185,14 @@ def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list,
         )
     if _index.is_numpy(like):
         return bits.view(like.dtype)
-    array: Any = bits.view(like.dtype) if not _index.is_key(like) else _as_key(bits, key_impl)
+    array: Any = bits.view(like.dtype) if not is_key(like) else _as_key(bits, key_impl)
     if array is None or array.dtype != like.dtype:
         raise ValueError(f"{damaged} must be {like.dtype}, the file names the implementation {key_impl!r}")
     return jax.device_put(array, getattr(like, "sharding", None))
 
 
 def _as_numpy(x: Any) -> np.ndarray:
-    x = np.asarray(jax.random.key_data(x) if _index.is_key(x) else x)
+    x = np.asarray(jax.random.key_data(x) if is_key(x) else x)
     return x.view(_stored_dtype(x.dtype))
 
 

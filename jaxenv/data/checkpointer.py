@@ -12,6 +12,7 @@ import numpy as np
 from jaxenv import _source, tree
 from jaxenv._checks import check_integer
 from jaxenv._library import outside_traces
+from jaxenv._typed_keys import is_key
 from jaxenv.data import _index
 
 T = TypeVar("T")
@@ -216,7 +217,7 @@ def _reader(handler: str) -> Any:
 
 def _stored(x: Any) -> Any:
     """An array as Orbax takes it: numbers, either over the devices of all processes or of NumPy."""
-    x = jax.random.key_data(x) if _index.is_key(x) else x
+    x = jax.random.key_data(x) if is_key(x) else x
     alone = not isinstance(x, jax.Array) or (jax.process_count() > 1 and x.is_fully_addressable)
     return np.asarray(x) if alone else x
 
@@ -238,7 +239,7 @@ def _restore_args(ocp: ModuleType, like: Any) -> Any:
 def _leaf(step: pathlib.Path, found: Any, leaf: _index.Leaf, like: Any) -> Any:
     """A leaf as ``like`` has it; raises a ``ValueError`` that names it if it is not what the index says."""
     name, _, _, key_impl = leaf
-    stored = jax.eval_shape(jax.random.key_data, like) if _index.is_key(like) else like
+    stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     if found is None:  # nothing is stored of arrays without elements
         found = np.zeros(stored.shape, stored.dtype)
     if (found.dtype, found.shape) != (stored.dtype, stored.shape):
@@ -248,5 +249,5 @@ def _leaf(step: pathlib.Path, found: Any, leaf: _index.Leaf, like: Any) -> Any:
         return found
     if not isinstance(found, jax.Array):
         found = jax.device_put(found)
-    array: Any = jax.random.wrap_key_data(found, impl=key_impl) if _index.is_key(like) else found
+    array: Any = jax.random.wrap_key_data(found, impl=key_impl) if is_key(like) else found
     return array if _sharding(like) is not None else jax.device_put(array, getattr(like, "sharding", None))

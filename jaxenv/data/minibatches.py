@@ -28,7 +28,9 @@ def minibatches(
             example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.
 
     Raises:
-        ValueError: if N cannot be split equally; the message names the nearest number of minibatches that is possible.
+        ValueError: if N cannot be split equally, where the message names the nearest number of minibatches that is
+            possible; for leaves of different N, a batch of keys, or both or neither of ``num_minibatches`` and
+            ``size``.
 
     >>> import jax
     >>> batch = {"reward": jax.numpy.zeros(264)}

@@ -26,6 +26,7 @@ should exclude them by that mask.
 Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -79,7 +80,8 @@ def discounted_return(
     for ``values`` it is the discounted sum of the rewards in the rows.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both.
+        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+            that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -109,18 +111,12 @@ def n_step_return(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: if ``n`` is not an integer of at least 1, or for shapes other than those of the module's table.
+        ValueError: if ``n`` is not an integer of at least 1, for shapes other than those of the module's table, a
+            coefficient out of range, or rows that were made in the other restart mode.
     """
     check_integer("n_step_return", "n", n, 1)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
-    end = jnp.asarray(values, x.value.dtype)[-1:]
-
-    def add_step(_, returns):
-        later = jnp.concatenate([returns[1:], end])
-        target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
-        return jnp.where(x.valid, target, x.value)
-
-    return jax.lax.fori_loop(0, min(int(n), x.value.shape[0]), add_step, x.value)
+    return _n_steps(x, jnp.asarray(values, x.value.dtype)[-1:], min(int(n), x.value.shape[0]))
 
 
 def td_lambda(
@@ -140,7 +136,8 @@ def td_lambda(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both.
+        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+            that were made in the other restart mode.
     """
     return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
 
@@ -162,7 +159,8 @@ def gae(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both.
+        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+            that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
@@ -217,7 +215,8 @@ def vtrace(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both.
+        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+            that were made in the other restart mode.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
     if jnp.shape(log_rhos) != jnp.shape(timestep.step_type):
@@ -243,6 +242,8 @@ def vtrace(
 
 def _bar(name: str, value: Any) -> jax.Array:
     number = as_number("vtrace", name, value)
+    if number.shape:
+        raise ValueError(f"vtrace: {name} must be one number, got shape {number.shape}")
     if is_concrete(value) and not np.all(np.asarray(value) >= 0):
         raise ValueError(f"vtrace: {name} must be at least 0, got {value}")
     return number
@@ -261,7 +262,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
     check_rows(owner, timestep, last)
     mode: TrajectoryMode = "next_step" if final_values is None else "same_step"
     check_mode(owner, timestep, mode, last, "pass final_values=..., the values of it")
-    reward, discount = (next_rows(getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
+    reward, discount = (next_rows(owner, getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
     for name, x in (("values", values), ("final_values", final_values)):
         if x is not None and jnp.shape(x) != shape:
@@ -270,7 +271,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
     next_value = values[1:]
     valid = transition_mask(timestep, last, mode)
     # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
-    continues = valid & (next_rows(timestep.step_type, last.step_type) != np.int32(StepType.LAST))
+    continues = valid & (next_rows(owner, timestep.step_type, last.step_type) != np.int32(StepType.LAST))
     valid, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (valid, continues, discount, ~continues))
     if final_values is not None:
         next_value = jnp.where(ends, jnp.asarray(final_values, reward.dtype)[1:], next_value)
@@ -278,6 +279,23 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
     return _Transitions(valid, continues, values[:-1], reward, decay, next_value)
 
 
+# Outside of traces a loop would be compiled at every call, since its body is a new function each time.
+_compiled_once = functools.partial(jax.jit, inline=True)
+
+
+@functools.partial(_compiled_once, static_argnums=2)
+def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
+    """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
+
+    def add_step(_, returns):
+        later = jnp.concatenate([returns[1:], end])
+        target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
+        return jnp.where(x.valid, target, x.value)
+
+    return jax.lax.fori_loop(0, n, add_step, x.value)
+
+
+@_compiled_once
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.

@@ -70,7 +70,7 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode =
         observation=rows.observation,
         action=experience.action,
         policy_info=experience.policy_info,
-        next_step_type=next_rows(rows.step_type, last.step_type),
-        reward=next_rows(rows.reward, last.reward),
-        discount=next_rows(rows.discount, last.discount),
+        next_step_type=next_rows("to_trajectory", rows.step_type, last.step_type),
+        reward=next_rows("to_trajectory", rows.reward, last.reward),
+        discount=next_rows("to_trajectory", rows.discount, last.discount),
     )

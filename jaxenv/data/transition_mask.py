@@ -26,14 +26,18 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
             ``"same_step"`` if LAST rows already show the first observation of the next episode.
 
     Raises:
-        ValueError: for an unknown mode, or ``"next_step"`` where the rows or ``last`` hold
-            ``env_info["final_observation"]``.
+        ValueError: for an unknown mode, ``"next_step"`` where the rows or ``last`` hold
+            ``env_info["final_observation"]``, or ``env_info["abnormal"]`` in only one of them.
     """
     check_timesteps("transition_mask", timestep, last)
     check_mode("transition_mask", timestep, mode, last)
-    mask = next_rows(timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
+    mask = next_rows("transition_mask", timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
     if mode == "next_step":
         mask &= timestep.step_type != np.int32(StepType.LAST)
-    if "abnormal" in timestep.env_info:
-        mask &= ~next_rows(timestep.env_info["abnormal"], last.env_info["abnormal"])
+    kept, after = ("abnormal" in row.env_info for row in (timestep, last))
+    if kept != after:
+        lacks, remedy = ("last", "") if kept else ("the rows", ": keep env_info.abnormal in unroll(fields=...)")
+        raise ValueError(f"transition_mask: env_info['abnormal'] must be in both, {lacks} must have it{remedy}")
+    if kept:
+        mask &= ~next_rows("transition_mask", timestep.env_info["abnormal"], last.env_info["abnormal"])
     return mask

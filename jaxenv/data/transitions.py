@@ -1,5 +1,6 @@
 """Trajectories as transitions over one or several steps."""
 
+import functools
 from typing import Any
 
 import jax
@@ -100,13 +101,7 @@ def to_n_step_transitions(
     next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
     start = (one.reward, one.discount, _xla.vary_like(rate, row))
-
-    def add_step(_, window):
-        reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
-        longer = (one.reward + tree.expand(rate, reward.ndim) * reward, rate * discount, end)
-        return tree.where(continues, longer, start)
-
-    reward, discount, end = jax.lax.fori_loop(1, min(int(n), max(num_rows, 1)), add_step, start)
+    reward, discount, end = _windows(start, rate, continues, min(int(n), max(num_rows, 1)))
 
     def at_end(x):
         return jnp.take_along_axis(x, tree.expand(end, x.ndim), axis=0, mode="clip")
@@ -120,6 +115,18 @@ def to_n_step_transitions(
     )
 
 
+@functools.partial(jax.jit, static_argnums=3, inline=True)  # outside of traces the loop is compiled once
+def _windows(start: tuple, rate: jax.Array, continues: jax.Array, n: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
+
+    def add_step(_, window):
+        reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
+        longer = (start[0] + tree.expand(rate, reward.ndim) * reward, rate * discount, end)
+        return tree.where(continues, longer, start)
+
+    return jax.lax.fori_loop(1, n, add_step, start)
+
+
 def _one_step(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> Transitions:
     rows = rows_of(owner, experience, last, mode)
     if mode == "same_step":
@@ -127,17 +134,17 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
             raise ValueError(
                 f"{owner}: mode 'same_step' needs env_info['final_observation'], keep it in unroll(fields=...)"
             )
-        next_observation = next_rows(rows.env_info["final_observation"], last.env_info["final_observation"])
+        next_observation = next_rows(owner, rows.env_info["final_observation"], last.env_info["final_observation"])
     else:
-        next_observation = next_rows(rows.observation, last.observation)
+        next_observation = next_rows(owner, rows.observation, last.observation)
     return Transitions(
         step_type=rows.step_type,
         observation=rows.observation,
         action=experience.action,
         policy_info=experience.policy_info,
-        reward=next_rows(rows.reward, last.reward),
-        discount=next_rows(rows.discount, last.discount),
-        next_step_type=next_rows(rows.step_type, last.step_type),
+        reward=next_rows(owner, rows.reward, last.reward),
+        discount=next_rows(owner, rows.discount, last.discount),
+        next_step_type=next_rows(owner, rows.step_type, last.step_type),
         next_observation=next_observation,
         valid=transition_mask(rows, last, mode),
     )

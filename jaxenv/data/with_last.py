@@ -23,16 +23,16 @@ def with_last(timestep: T, last: T) -> T:
     >>> with_last(jnp.array([[1, 2], [3, 4]]), jnp.array([5, 6])).tolist()
     [[1, 2], [3, 4], [5, 6]]
     """
-    return _join(timestep, last, lambda x, end: jnp.concatenate([x, end[None]]))
+    return _join("with_last", timestep, last, lambda x, end: jnp.concatenate([x, end[None]]))
 
 
-def next_rows(timestep: T, last: T) -> T:
+def next_rows(owner: str, timestep: T, last: T) -> T:
     """Shifts the rows by one, with ``last`` at the end: index t of the leaves ``[T, B, ...]`` holds row t + 1."""
     # Not a slice of `with_last`: the compiler would write all of it to memory before it takes the slice.
-    return _join(timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
+    return _join(owner, timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
 
 
-def _join(timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.Array], jax.Array]) -> T:
+def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.Array], jax.Array]) -> T:
     last_leaves = dict(tree.flatten_with_path(last)[0])
 
     def join(path, x):
@@ -40,7 +40,7 @@ def _join(timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.Array], jax.
         if end is None or jnp.shape(end) != jnp.shape(x)[1:]:
             problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"
             raise ValueError(
-                f"with_last: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
+                f"{owner}: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
             )
         return join_leaf(x, end)
 

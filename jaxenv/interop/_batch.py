@@ -36,6 +36,8 @@ def batch(
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
     ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
+    Both get a typed key of their own at every call. It depends on the key of the lane, the episode and the step, not on
+    the number of lanes.
 
     Args:
         reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
@@ -47,9 +49,6 @@ def batch(
         num_envs: number of lanes that ``reset(key)`` makes.
         name: the name of the environment.
         **options: options of `jaxenv.make`: ``max_episode_steps``, ``autoreset``, ``wrappers`` and others.
-
-    Both functions get a typed key of their own at every call. It depends on the key of the lane, the episode and the
-    step, not on the number of lanes.
 
     Raises:
         ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a

@@ -10,9 +10,10 @@ from jaxenv import specs, tree
 from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
 
-# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space.
-_KINDS = {"b": "biu", "i": "iu", "u": "iu"}
-_NAMES = {"b": "a bool or an integer", "i": "an integer", "u": "an integer"}
+# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space, and as a
+# float from stable-baselines3.
+_KINDS = {"b": "biuf", "i": "iu", "u": "iu"}
+_NAMES = {"b": "a bool or 0 or 1", "i": "an integer", "u": "an integer"}
 _UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
@@ -57,6 +58,8 @@ class _Leaf:
         self._spec, self._name, self._dtype, self._single = spec, name, spec.dtype, num_lanes is None
         self._shape = spec.shape if num_lanes is None else (num_lanes, *spec.shape)
         self._kinds = _KINDS.get(spec.dtype.kind, "f")
+        # Arrays of JAX are not read, so that a float between 0 and 1 would become True.
+        self._kinds_of_jax = self._kinds if self._kinds == "f" else self._kinds.replace("f", "")
         self._range: tuple[Any, Any] | None = None
         self._highest: int | None = None  # the only bound to check of integers that are seen as unsigned
         if spec.dtype.kind == "b":
@@ -69,24 +72,24 @@ class _Leaf:
 
     def __call__(self, action: Any) -> Any:
         if isinstance(action, jax.Array) and not self._single:
-            self._check_type(action)
+            self._check_type(action, self._kinds_of_jax)
         else:
             try:
                 action = np.asarray(action)
             except ValueError:  # rows of different lengths
                 raise ValueError(f"{self._name} must have shape {self._shape}, got {action!r}") from None
-            self._check_type(action)
+            self._check_type(action, self._kinds)
             if self._range is not None:
                 self._check_range(action)
         action = action if action.dtype == self._dtype else action.astype(self._dtype)
         return action[None] if self._single else action
 
-    def _check_type(self, action: Any) -> None:
+    def _check_type(self, action: Any, kinds: str) -> None:
         if action.shape != self._shape:
             lanes = "" if self._single else f" (one {self._spec} per lane)"
             raise ValueError(f"{self._name} must have shape {self._shape}{lanes}, got {action.shape}")
-        if action.dtype.kind not in self._kinds and not (
-            self._kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16
+        if action.dtype.kind not in kinds and not (
+            kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16
         ):
             kind = _NAMES.get(self._dtype.kind, "a float")
             cast = f": cast it, as in action.astype(np.{self._dtype})" if action.dtype.kind in "biuf" else ""
@@ -94,10 +97,16 @@ class _Leaf:
 
     def _check_range(self, action: np.ndarray) -> None:
         # A negative number is a large one without a sign, so that one pass over the array suffices.
-        if self._highest is not None and action.view(_UNSIGNED[action.itemsize]).max(initial=0) <= self._highest:
+        exact = action.dtype.kind != "f"
+        if (
+            self._highest is not None
+            and exact
+            and action.view(_UNSIGNED[action.itemsize]).max(initial=0) <= self._highest
+        ):
             return
         low, high = self._range  # type: ignore[misc]
-        outside = np.argwhere((action < low) | (action > high))
+        fits = (action >= low) & (action <= high) & (exact or action == np.floor(action))  # NaN does not fit
+        outside = np.argwhere(~fits)
         if len(outside):
             at = tuple(outside[0].tolist())
             element, lane = (at, "") if self._single else (at[1:], f" in lane {at[0]}")

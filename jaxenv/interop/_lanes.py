@@ -10,6 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._declared import declared_leaves
 from jaxenv._structure import mismatch
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.random import Words
@@ -90,11 +91,6 @@ def typed(key: Any) -> Any:
     if getattr(key, "dtype", None) == np.uint32 and key.ndim:
         return jax.random.wrap_key_data(key)
     return key
-
-
-def is_key(key: Any) -> bool:
-    """Whether ``key`` is a typed key or a batch of them."""
-    return hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
 
 
 def kind(value: Any) -> str:

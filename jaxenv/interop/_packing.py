@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._typed_keys import is_key
 from jaxenv.tree import Tree
 
 # The largest tree that is packed, in bytes. XLA:CPU runs a program whose arrays have at most 512 bytes on the calling
@@ -25,7 +26,7 @@ class Packing:
     def __init__(self, shapes: Tree):
         self._structure: Any = jax.tree.structure(shapes)
         leaves = jax.tree.leaves(shapes)
-        plain = all(not jnp.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
+        plain = not any(map(is_key, leaves))
         self._flat = plain and sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) <= _LARGEST
         self._sizes = sorted({leaf.dtype.itemsize for leaf in leaves}) if self._flat else []
         # Of each leaf: its array, its first element there, its shape and its dtype.

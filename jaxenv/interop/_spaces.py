@@ -14,8 +14,8 @@ from jaxenv.tree import Tree
 def space_of(spec: Tree, spaces: ModuleType, owner: str) -> Any:
     """Converts a tree of specs to a space.
 
-    Bounded integers become ``Discrete``. Where the library has ``MultiDiscrete`` and ``MultiBinary``, vectors of
-    bounded integers and of bools become those. All others are a ``Box``.
+    Bounded signed integers become ``Discrete``. Where the library has ``MultiDiscrete`` and ``MultiBinary``, vectors of
+    bounded signed integers and of bools become those. All others are a ``Box``.
 
     Args:
         spec: a spec, or a dict, tuple or list of them, nested as wanted.

@@ -1,6 +1,7 @@
 """Compiled reset and step of a batch for programs that call them from Python; `host` and the adapters build on it."""
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._checks import check_mask, is_integer
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import is_key
 from jaxenv.interop._packing import Packing
 from jaxenv.reset_where import reset_where
 from jaxenv.timestep import TimeStep
@@ -37,6 +38,9 @@ class Stepper:
     """
 
     def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool, owner: str):
+        if _first_process() != os.getpid():
+            rule = "JAX does not run in a forked process, start it in another way, as by AsyncVectorEnv(..., context="
+            raise RuntimeError(f"{owner}: {rule}'forkserver')")
         env.check_lanes(env.num_envs)
         self._arguments = env, shown, numpy, owner
         self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
@@ -141,6 +145,12 @@ def check_seed(owner: str, seed: Any) -> None:
         raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {got}")
 
 
+@functools.cache
+def _first_process() -> int:
+    """The process that made the first stepper. Forked ones inherit the number, and JAX's threads do not survive."""
+    return os.getpid()
+
+
 class _Programs(NamedTuple):
     start: Any
     restart: Any
@@ -162,7 +172,7 @@ class _Constant(NamedTuple):
 
 def _constant(leaf: Any) -> _Constant | None:
     """A leaf of an environment as a constant; ``None`` if it stays an argument."""
-    if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.extended):
+    if is_key(leaf):
         return None
     array = np.asarray(jnp.asarray(leaf))
     if array.nbytes > _LARGEST_CONSTANT or array.dtype.kind == "V":  # bfloat16 has no name that NumPy knows

@@ -17,8 +17,9 @@ from jaxenv import specs, tree
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import is_key, kind, lane_words, one_lane, params_of, typed
+from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, NormalizeAction

@@ -1,7 +1,7 @@
 """Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
 
 import functools
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +45,8 @@ def to_stable_baselines3(
 
     Raises:
         ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, for vector rewards, or for specs that are no spaces, or none that
-            stable-baselines3 knows.
+        ValueError: for another autoreset mode, for vector rewards, for specs that are no spaces, for actions or
+            integers that stable-baselines3 does not know.
     """
     vec_env = _vec_env_class()
     refuse_outside_jax(_OWNER, env_or_id)
@@ -97,7 +97,7 @@ class _Lanes:
     _options: Any
     _reset_seeds: Any
     _get_indices: Any
-    metadata: ClassVar[dict[str, Any]] = RENDERING
+    metadata: dict[str, Any]
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         self._env, self._action, self._closed, self.render_mode = env, None, False, render_mode
@@ -108,7 +108,9 @@ class _Lanes:
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         )
         self._cast = caster(observation_space, env.observation_spec()) or _unchanged
+        _check_action_space(action_space, f"{_OWNER}: {env}: action")
         super().__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
+        self.metadata = RENDERING
 
     def __reduce__(self):
         return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
@@ -187,6 +189,14 @@ def _space(spec: Tree, owner: str) -> Any:
         if np.any(getattr(leaf, "start", 0)):
             raise ValueError(f"{owner}: integers must start at 0 for stable-baselines3, got {leaf}")
     return space
+
+
+def _check_action_space(space: Any, owner: str) -> None:
+    spaces = import_library("gymnasium.spaces", "pip install gymnasium")
+    of_integers = isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+    if not (of_integers or (isinstance(space, spaces.Box) and space.dtype.kind == "f")):
+        rule = "must be floats, one signed integer, or a vector of signed integers or bools for stable-baselines3"
+        raise ValueError(f"{owner} {rule}, got {space}: ActionWrappers such as FlattenAction change it")
 
 
 def _unchanged(observation: Tree) -> Tree:

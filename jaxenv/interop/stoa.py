@@ -14,8 +14,9 @@ from jaxenv._checks import INT32_MAX
 from jaxenv._library import import_library, outside_traces
 from jaxenv._merging import for_one_lane
 from jaxenv._structure import mismatch
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.interop._lanes import check_action, is_key, lane_words, one_lane, params_of, typed
+from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset

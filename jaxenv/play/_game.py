@@ -74,10 +74,10 @@ class Game:
         """The picture of the state, uint8 ``[size, size, 3]``."""
         return np.asarray(self._env.render(self._state, size)[0])
 
-    def observation(self) -> str:
-        """The observation as text, for an environment without a picture."""
+    def observation(self, columns: int = 75) -> str:
+        """The observation as text in lines of at most so many columns, for an environment without a picture."""
         lane = jax.tree.map(lambda x: np.asarray(x)[0], self._timestep.observation)
-        with np.printoptions(precision=3, suppress=True, threshold=400):
+        with np.printoptions(precision=3, suppress=True, threshold=400, linewidth=columns):
             return "\n".join(str(x) for x in jax.tree.leaves(lane))
 
     @property

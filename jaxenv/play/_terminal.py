@@ -70,10 +70,10 @@ def frame(game: Game, size: tuple[int, int], depth: int, held: Control | None, f
     beside, below = _panel(game, held, fps), _footer(game, held, fps, columns)
     pixels = fit(columns, lines - len(below))[1]
     aside = fit(columns - _PANEL - 2, lines)[1]
-    if aside <= pixels:
+    if aside <= pixels or len(beside) > lines:
         return "\n".join([*_picture(game, min(pixels, _LARGEST), depth), *below])
     picture = _picture(game, min(aside, _LARGEST), depth)
-    width = min(aside, _LARGEST) if game.has_picture else aside
+    width = min(aside, _LARGEST) // 2 * 2
     texts = [*beside, *[""] * (len(picture) - len(beside))]
     blank = " " * width
     picture += [blank] * (len(texts) - len(picture))
@@ -85,7 +85,7 @@ def _picture(game: Game, pixels: int, depth: int) -> list[str]:
     pixels = pixels // 2 * 2
     if game.has_picture:
         return half_blocks(game.picture(max(pixels, 8)), depth).split("\n")
-    return [line[:pixels].ljust(pixels) for line in game.observation().split("\n")[: pixels // 2]]
+    return [line[:pixels].ljust(pixels) for line in game.observation(pixels).split("\n")[: pixels // 2]]
 
 
 def _panel(game: Game, held: Control | None, fps: int) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from jaxenv._checks import check_integer, check_real, is_real
+from jaxenv._checks import check_choice, check_integer, check_real, is_real
 from jaxenv._library import import_library
 from jaxenv._names import did_you_mean
 from jaxenv.plot import _style
@@ -64,8 +64,7 @@ def curves(
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     ['PPO, 2 seeds', 'solved at 195']
     """
-    if average not in _AVERAGES:
-        raise ValueError(f"plot.curves: average must be 'mean' or 'iqm', got {average!r}")
+    check_choice("plot.curves", "average", average, tuple(_AVERAGES))
     if not (is_real(level) and 0 < level < 1):
         raise ValueError(f"plot.curves: level must be in (0, 1), got {level!r}")
     if threshold is not None:
@@ -88,7 +87,7 @@ def curves(
                 axis.plot(steps, returns, color=colour, alpha=0.3, linewidth=0.8)
         seeds_of = f"{count} seed{'s' * (count > 1)}"
         alone = f"{_AVERAGES[average]} of {seeds_of}, {100 * level:g}% interval" if count > 1 else seeds_of
-        label = f"{name}, {seeds_of}" if name else alone
+        label = _plain(f"{name}, {seeds_of}") if name else alone
         marker = "o" if len(steps) <= 30 else ""
         axis.plot(steps, centre, color=colour, linewidth=2, marker=marker, markersize=4, label=label)
     if threshold is not None:
@@ -98,6 +97,11 @@ def curves(
     axis.xaxis.set_major_formatter(import_library("matplotlib.ticker", _style.INSTALL).EngFormatter(sep=""))
     _style.legend(axis)
     return figure
+
+
+def _plain(label: str) -> str:
+    """A label as it is written: Matplotlib hides those that start with an underscore, and reads dollars as formulas."""
+    return "\u200b" * label.startswith("_") + label.replace("$", r"\$")
 
 
 _LABELS = {"eval_return": "mean return without exploration", "train_return": "mean return"}

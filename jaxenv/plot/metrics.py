@@ -54,7 +54,7 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     for panel, (name, draw) in zip(axes, panels, strict=True):
         draw(panel)
         panel.set_title(name, fontsize=10)
-    if title and axis is None:
+    if title:
         figure.suptitle(title, color=_style.ink(axes[0]))
     return figure
 

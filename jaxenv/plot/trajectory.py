@@ -7,9 +7,10 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import is_concrete, is_integer
+from jaxenv._checks import is_concrete, is_integer, is_known_array
 from jaxenv._library import import_library
 from jaxenv._names import did_you_mean
+from jaxenv._typed_keys import is_key
 from jaxenv.plot import _style
 from jaxenv.tree import Tree
 
@@ -140,9 +141,10 @@ def _components(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _chosen_lanes(lanes: Any, count: int) -> list[int]:
+    lanes = np.asarray(lanes).tolist() if is_known_array(lanes) else lanes
     chosen = [lanes] if is_integer(lanes) else lanes
     rule = f"lanes must be one number of the {count} lanes or a sequence of them"
-    if not isinstance(chosen, Sequence | np.ndarray) or not len(chosen):
+    if not isinstance(chosen, Sequence) or not len(chosen):
         raise ValueError(f"plot.trajectory: {rule}, got {lanes!r}")
     for lane in chosen:
         if not (is_integer(lane) and -count <= lane < count):
@@ -158,6 +160,8 @@ def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tup
         raise ValueError(f"plot.trajectory: spec must be that of the observation, got {len(specs)} for {len(leaves)}")
     known: dict[str, tuple[str, np.ndarray]] = {}
     for (path, leaf), of in zip(leaves, specs, strict=True):
+        if is_key(leaf):
+            continue
         name = tree.path_name(path)
         label, parts = getattr(of, "name", "") or name or "observation", _components(_concrete(leaf))
         for i, values in enumerate(parts):
@@ -165,7 +169,9 @@ def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tup
             known[name if single and name else f"{name}.{i}".strip(".")] = (label if single else f"{label} {i}", values)
     if chosen is None:
         return list(known.values()) if len(known) <= _MOST else []
-    return [_find(known, which) for which in ([chosen] if isinstance(chosen, str) or is_integer(chosen) else chosen)]
+    chosen = np.asarray(chosen).tolist() if is_known_array(chosen) else chosen
+    several = isinstance(chosen, Sequence) and not isinstance(chosen, str)
+    return [_find(known, which) for which in (chosen if several else [chosen])]
 
 
 def _find(known: dict[str, tuple[str, np.ndarray]], which: int | str) -> tuple[str, np.ndarray]:

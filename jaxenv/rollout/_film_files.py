@@ -1,5 +1,6 @@
 """The files that films are written to: GIF, MP4, or a strip of moments."""
 
+import contextlib
 import itertools
 import pathlib
 import warnings
@@ -47,7 +48,8 @@ def _write_gif(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
     # Flat colours need no dithering, which would flicker and triple the size.
     pages = (image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames)
     first = next(pages)
-    first.save(path, save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
+    with _replacing(path) as temporary:
+        first.save(temporary, save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
 
 
 def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
@@ -56,15 +58,13 @@ def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
     size = (first.shape[1], first.shape[0])
     # ffmpeg takes a relative name for a protocol if it has a colon, and its failures raise nothing here.
     path = path.resolve()
-    temporary = path.with_name(f".{path.name}")
-    temporary.touch()
-    writer = ffmpeg.write_frames(str(temporary), size, fps=fps, quality=8, macro_block_size=2)
-    with warnings.catch_warnings():
-        # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it does
-        # not have. This child makes one system call, setpgrp, and becomes ffmpeg.
-        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-        writer.send(None)  # starts ffmpeg
-    try:
+    with _replacing(path) as temporary:
+        writer = ffmpeg.write_frames(str(temporary), size, fps=fps, quality=8, macro_block_size=2)
+        with warnings.catch_warnings():
+            # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it
+            # does not have. This child makes one system call, setpgrp, and becomes ffmpeg.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            writer.send(None)  # starts ffmpeg
         try:
             for frame in itertools.chain([first], frames):
                 writer.send(np.ascontiguousarray(frame))
@@ -72,9 +72,6 @@ def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
             writer.close()
         if not temporary.stat().st_size:
             raise OSError(f"ffmpeg could not write {path}")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
@@ -89,4 +86,17 @@ def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part
         for column, moment in enumerate(chosen):
             top, left = row * (height + GAP), column * (width + GAP)
             strip[top : top + height, left : left + width] = frames[moment][part]
-    image.fromarray(strip).save(path)
+    with _replacing(path) as temporary:
+        image.fromarray(strip).save(temporary)
+
+
+@contextlib.contextmanager
+def _replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """An empty file next to ``path`` that takes its place at the end, and disappears if there was an error."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.touch()
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -96,7 +96,7 @@ def moments(
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
         total = jnp.where(starts | timestep.is_first(), 0, shown.total) + reward
         new = Moment(env.render(state, size), env.clock(state).step, total, shown.over)
-        if num_steps is None:
+        if num_steps is None or env.autoreset is None:
             new = tree.rebuild(tree.where(shown.over, shown, new), over=shown.over | timestep.is_last())
         return (of_loop, new), new
 
@@ -112,7 +112,7 @@ def moments(
             moment = jax.tree.map(lambda x, t=t: x[t], chunk)
             yield moment
             remaining -= 1
-            if moment.over.all():
+            if num_steps is None and moment.over.all():
                 return
 
 
@@ -122,7 +122,7 @@ class Lanes:
     def __init__(self, size: tuple[int, int], count: int, captions: bool):
         self.size = size
         height, width = size
-        self._columns = math.ceil(math.sqrt(count * height / width))
+        self._columns = min(math.ceil(math.sqrt(count * height / width)), count)
         self._letter = max(min(height // 16, round(width / 17)), 5) if captions else 0
         self._cell = (height + (2 * self._letter if captions else 0), width)
         self._grid = (math.ceil(count / self._columns), self._columns)
@@ -149,7 +149,12 @@ class Lanes:
 
     def _caption(self, frame: np.ndarray, moment: Moment, lane: int, top: int, left: int) -> None:
         margin = self._letter // 2
-        step, total = f"{moment.step[lane]}", f"{moment.total[lane]:.4g}"
-        right = left + self._cell[1] - margin - text_width(total, self._letter)
+        room = self._cell[1] - 2 * margin
+        step, total = f"{moment.step[lane]}", moment.total[lane]
+        # In a narrow picture the return has fewer digits, or stands alone; a number that does not fit is left out.
+        returns = [f"{total:.{digits}g}" for digits in (4, 3, 2)]
+        pairs = [*((step, text) for text in returns), *(("", text) for text in returns), (step, "")]
+        fitting = (pair for pair in pairs if text_width(" ".join(filter(None, pair)), self._letter) <= room)
+        step, shown = next(fitting, ("", ""))
         write(frame, step, left + margin, top, self._letter, INK)
-        write(frame, total, right, top, self._letter, INK)
+        write(frame, shown, left + margin + room - text_width(shown, self._letter), top, self._letter, INK)

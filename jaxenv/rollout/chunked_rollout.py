@@ -16,14 +16,13 @@ from jax.sharding import PartitionSpec as P
 from jaxenv import tree
 from jaxenv._checks import check_integer
 from jaxenv._wrapper_bases.batch_wrapper import summed_over
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_devices, check_environment
 from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout._policy import random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
-from jaxenv.suites._host import check_devices
 from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
@@ -60,7 +59,7 @@ class ChunkedRollout:
         num_steps: rows per lane.
         key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
         policy: as in `jaxenv.unroll`; random by default.
-        metrics: what to measure. In ``same_step`` mode it cannot name entries of `Environment.state_info`, because
+        metrics: what to measure. In ``same_step`` mode it cannot name entries of `Task.state_info`, because
             LAST rows show those of the next episode; by default they are not measured there.
         chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
             possible.
@@ -95,6 +94,7 @@ class ChunkedRollout:
         initial_memory: Any = (),
         devices: int = 1,
     ):
+        check_environment("ChunkedRollout", env)
         check_integer("ChunkedRollout", "num_steps", num_steps, 1)
         check_integer("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
         metrics = Metrics() if metrics is None else metrics

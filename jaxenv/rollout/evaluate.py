@@ -105,7 +105,7 @@ class Evaluation:
             "length_mean": of_at_least(1, _moments.of(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
         }
         if key is not None:
-            random.check_typed(key)
+            random.check_one("summary", key)
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
                 summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxenv import _html, _player
+from jaxenv._checks import check_integer
 from jaxenv.environment import Environment
 from jaxenv.rollout._film_files import check_path, write_film
 from jaxenv.rollout._frames import Part
@@ -28,6 +29,9 @@ class Film:
         fps: frames per second.
         parts: the rows and columns of a frame that show each lane, for `save` as a strip; ``()`` for the whole frame.
 
+    Raises:
+        ValueError: for frames of another shape or dtype, none of them, or ``fps`` below 1.
+
     >>> Film(np.zeros((5, 48, 64, 3), np.uint8))
     Film(5 frames, 48 x 64 pixels, 30 fps)
     """
@@ -35,6 +39,14 @@ class Film:
     frames: np.ndarray
     fps: int = 30
     parts: tuple[Part, ...] = ()
+
+    def __post_init__(self):
+        shape, dtype = np.shape(self.frames), getattr(self.frames, "dtype", None)
+        if len(shape) != 4 or shape[-1] != 3 or not all(shape) or dtype != np.uint8:
+            raise ValueError(
+                f"Film: frames must be uint8 [T, H, W, 3] with at least one frame, got {dtype}{list(shape)}"
+            )
+        check_integer("Film", "fps", self.fps, 1)
 
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Writes the film and returns the path.
@@ -44,7 +56,7 @@ class Film:
                 with a row for each lane.
 
         Raises:
-            ValueError: for another kind of file.
+            ValueError: for another kind of file, or a folder that does not exist.
             ImportError: if the library that writes the file is not installed.
         """
         path = check_path("Film", path)
@@ -77,7 +89,7 @@ def film(
     """Plays a policy and returns a film of all lanes ``[B]``, with the step and the return of each.
 
     In a notebook, ``jaxenv.film(env, policy)`` as the last line of a cell shows it. All frames are held in memory;
-    `jaxenv.record` takes the same arguments and writes a file frame by frame.
+    `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
 
     Args:
         env: an environment that has pictures. Its ``num_envs`` lanes are shown together.

@@ -47,8 +47,8 @@ def record(
         The path of the file.
 
     Raises:
-        ValueError: for an environment without pictures or with ``same_step`` restarts, another kind of file, or a
-            number out of range.
+        ValueError: for an environment without pictures or with ``same_step`` restarts, another kind of file, a folder
+            that does not exist, or a number out of range.
         ImportError: if the library that writes the file is not installed.
 
     >>> import tempfile, jaxenv

@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, SupportsInt, TextIO
 
 from jaxenv import _source
 from jaxenv.rollout.metrics import to_host
@@ -52,12 +52,12 @@ class Table(Writer):
         self._file = file
         self._names: tuple[str, ...] = ()
 
-    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Prints one line. Raises a ``ValueError`` if a column is not among the metrics."""
         row = _flatten(metrics, self._columns, "Table")
         file = sys.stdout if self._file is None else self._file
         widths = [13, *(max(10, len(name)) for name in row)]
-        lines = [[f"{step:,}", *map(_text, row.values())]]
+        lines = [[f"{int(step):,}", *map(_text, row.values())]]
         if tuple(row) != self._names:
             lines.insert(0, ["step", *row])
             self._names = tuple(row)
@@ -88,12 +88,12 @@ class CSV(Writer):
         self._file: TextIO | None = None
         self._names: list[str] = []
 
-    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Writes one line."""
         flat = _flatten(metrics)
         if "step" in flat:
             raise ValueError("CSV: no metric may be named 'step', the name of the first column")
-        row = {"step": step, **flat}
+        row = {"step": int(step), **flat}
         if self._file is None:
             self._file = self._open(row)
         self._check(row)
@@ -153,12 +153,12 @@ class TensorBoard(Writer):
         self._writer = SummaryWriter(str(path))
         self._counts = dict.fromkeys(against, 0)
 
-    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Adds a point to the curves of every metric that has a value.
 
         Raises a ``ValueError`` if a name of ``against`` is not that of a count among the metrics.
         """
-        flat = _flatten(metrics)
+        flat, at = _flatten(metrics), int(step)
         counts = {"calls": 1, **flat}
         for name in self._counts:
             if not isinstance(counts.get(name), int):
@@ -166,7 +166,7 @@ class TensorBoard(Writer):
             self._counts[name] += counts[name]
         for name, value in flat.items():
             if value is not None:
-                self._writer.add_scalar(name, value, step)
+                self._writer.add_scalar(name, value, at)
                 for count, total in self._counts.items():
                     if count != name:
                         self._writer.add_scalar(f"{name}_vs_{count}", value, total)
@@ -194,9 +194,9 @@ class WandB(Writer):
             raise ImportError("WandB needs wandb, which is not installed: pip install wandb") from missing
         self._run = wandb.init(project=project, **options)
 
-    def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
+    def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Logs every metric that has a value. Steps must not decrease, as wandb requires."""
-        self._run.log({name: value for name, value in _flatten(metrics).items() if value is not None}, step=step)
+        self._run.log({name: value for name, value in _flatten(metrics).items() if value is not None}, step=int(step))
 
     def close(self) -> None:
         self._run.finish()

@@ -23,7 +23,7 @@ class Engine(abc.ABC):
 
     It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
     seed and of its actions since the reset, and their number. A step is refused unless its tickets are those of the
-    engine: otherwise the lanes are in another state than the one that is meant. After a failure all workers are gone,
+    engine: otherwise the lanes are not in the caller's state. After a failure all workers are gone,
     and the next reset starts new ones. Copies and unpickled engines start workers of their own.
 
     Args:
@@ -153,7 +153,7 @@ class Engine(abc.ABC):
         return _batch(self.specs[0], observation), _batch(self.specs[2], info)
 
     def _check_newest(self, what: str, ticket: np.ndarray) -> None:
-        """Raises a `HostEnvironmentError` unless the lanes are in the state that is meant."""
+        """Raises a `HostEnvironmentError` unless the lanes are in the caller's state."""
         if not self._running:
             raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
         if np.array_equal(ticket, self._ticket):

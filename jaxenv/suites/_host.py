@@ -24,7 +24,7 @@ _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts a
 
 @tree.struct
 class Lanes:
-    """What JAX holds of the lanes: which state of the engine is meant.
+    """What JAX holds of the lanes: the number of a state of the engine.
 
     Attributes:
         ticket: uint32 ``[B, 2]``, by which the engine recognises the state.
@@ -218,12 +218,6 @@ class HostEnvironment(Environment):
 
     def __repr__(self) -> str:
         return f"<{self}>"
-
-
-def check_devices(owner: str, env: Environment, devices: int) -> None:
-    """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
-    if devices > 1 and env.unwrapped._is_outside_jax:
-        raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 
 def _to_bytes(leaves: list[jax.Array]) -> jax.Array:

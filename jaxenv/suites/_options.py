@@ -13,6 +13,7 @@ import numpy as np
 from jaxenv._declared import check_option
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean, unknown_keyword
+from jaxenv._typed_keys import is_key
 
 
 def check_known(suite: str, id: str, known: Iterable[str]) -> None:
@@ -80,7 +81,7 @@ class _FrozenKey:
 
 def freeze(value: Any) -> Any:
     """A constructor argument in hashable form."""
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if is_key(value):
         return _FrozenKey(tuple(np.asarray(jax.random.key_data(value)).tolist()), str(jax.random.key_impl(value)))
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = np.asarray(value).tolist()

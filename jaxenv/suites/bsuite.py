@@ -41,7 +41,7 @@ class Experiment:
 _LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, *range(30, 101, 10))
 _SIZES = range(10, 51, 2)
 _SCALES = {"noise_scale": (0.1, 0.3, 1.0, 3.0, 10.0), "reward_scale": (0.001, 0.03, 1.0, 30.0, 1000.0)}
-_ALIKE: tuple[dict[str, Any], ...] = ({},) * 20  # bsuite's differ in their seed, which is drawn anew for every run
+_ALIKE: tuple[dict[str, Any], ...] = ({},) * 20  # bsuite's differ in their seed, which it redraws in every run
 
 
 def _swept(**settings: Any) -> tuple[dict[str, Any], ...]:

@@ -88,7 +88,9 @@ class XMiniGridSingle(Single):
         self.owner = f"xminigrid:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id.startswith("MiniGrid-Empty-"):
-            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), f"all episodes of {id} start alike")
+            self.opt_outs = dict.fromkeys(
+                ("lanes_differ", "episodes_differ"), f"all episodes of {id} start in the same state"
+            )
         else:
             self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
         sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}

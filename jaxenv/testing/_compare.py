@@ -8,17 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._typed_keys import is_key
 from jaxenv.testing.report import Failure
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 # The tolerance for one step in two compilations, which may round differently.
 ROUNDING = 1e-5
-
-
-def is_key(x: Any) -> bool:
-    """Whether an array holds typed JAX keys."""
-    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def to_numpy(values: Tree) -> Tree:

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import is_key
 from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import is_key, to_numpy
+from jaxenv.testing._compare import to_numpy
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 

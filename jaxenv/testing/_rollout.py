@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._self_compiling import one_by_one
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import is_key, take_steps
+from jaxenv.testing._compare import take_steps
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers

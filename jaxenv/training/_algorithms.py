@@ -8,6 +8,7 @@ import importlib
 from typing import Any
 
 from jaxenv import specs
+from jaxenv._checks import check_choice
 from jaxenv.training.config import RunConfig
 
 MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "jaxenv.training.sac"}
@@ -15,8 +16,7 @@ MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "j
 
 def module(owner: str, name: str) -> Any:
     """The module of a learner. Raises a ``ValueError`` for another name, an ``ImportError`` without its libraries."""
-    if name not in MODULES:
-        raise ValueError(f"{owner}: algorithm must be {' or '.join(map(repr, MODULES))}, got {name!r}")
+    check_choice(owner, "algorithm", name, tuple(MODULES))
     return importlib.import_module(MODULES[name])
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 
 from jaxenv import _processes, data
+from jaxenv._checks import check_choice
 from jaxenv.data import checkpointer
 
 R = TypeVar("R")
@@ -32,8 +33,8 @@ def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
     Raises:
         ValueError: for an unknown format, or another one than that of the folder.
     """
-    if name is not None and name not in FORMATS:
-        raise ValueError(f"train: checkpoint_format must be 'npz' or 'orbax', got {name!r}")
+    if name is not None:
+        check_choice("train", "checkpoint_format", name, FORMATS)
     present = "npz" if (folder / FILE).exists() else "orbax" if (folder / FOLDER).exists() else None
     if None not in (name, present) and name != present:
         raise ValueError(f"train: {folder} holds checkpoints of the format {present!r}, not {name!r}")

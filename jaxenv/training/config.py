@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv._checks import Range, check_choice, check_real, is_concrete
+from jaxenv._checks import Range, check_choice, check_integer, check_real, is_concrete
 from jaxenv._declared import check_option
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
@@ -57,7 +57,7 @@ class RunConfig:
 
     # Numbers that `with_arrays` replaces: jitted code reads them, and shapes do not depend on them.
     hyperparameters: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma")
-    # Fields of type int that may be 0, and those of type float that must be above 0 or at most 1.
+    # Fields of type int that may be 0; fields of type float that must be above 0, lie in [0, 1], or may be negative.
     _or_zero: ClassVar[tuple[str, ...]] = ()
     _positive: ClassVar[tuple[str, ...]] = ()
     _fractions: ClassVar[tuple[str, ...]] = ("gamma",)
@@ -68,9 +68,8 @@ class RunConfig:
             name = field.name
             value = check_option(self.owner, name, getattr(self, name), field.default)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
-            if field.type is int and not (0 if name in self._or_zero else 1) <= value < 2**31:
-                least = 0 if name in self._or_zero else 1
-                raise ValueError(f"{self.owner}: {name} must be at least {least} and below 2**31, got {value!r}")
+            if field.type is int:
+                check_integer(self.owner, name, value, 0 if name in self._or_zero else 1)
             if field.type is float:
                 self._check_number(name, value)
         object.__setattr__(self, "env_options", self._pairs(self.env_options))

@@ -206,6 +206,9 @@ def make_train(
         ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
         dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
         traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
+
+    Raises:
+        ValueError: unless the action is one integer, or for stacks that do not fit.
     """
     init, iteration = make_iteration(config, env, eval_env, mesh)
 
@@ -253,7 +256,7 @@ def make_iteration(
         return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key)
+        random.check_typed(key, "train: key")
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = lanes.reset(env, env_key)
         params = network.init(network_key, see(timestep).observation[0])
@@ -332,8 +335,8 @@ def make_iteration(
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
         each = weight * (optax.huber_loss(error) if config.loss == "huber" else 0.5 * error**2)
-        share = lanes.weights(transitions.valid)
-        mean = Losses(*(jnp.sum(share * x) for x in (each, q_value, jnp.abs(error))))
+        fraction = lanes.weights(transitions.valid)
+        mean = Losses(*(jnp.sum(fraction * x) for x in (each, q_value, jnp.abs(error))))
         return mean.loss, (mean, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:

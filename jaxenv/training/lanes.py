@@ -13,10 +13,9 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.data.replay.replay_state import ReplayState
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_devices
 from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout.metrics import Totals
-from jaxenv.suites._host import check_devices
 from jaxenv.timestep import TimeStep
 from jaxenv.training.config import RunConfig
 

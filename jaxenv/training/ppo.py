@@ -166,6 +166,9 @@ def make_train(
         ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
         dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
         traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
+
+    Raises:
+        ValueError: for actions that are a tree of arrays, or stacks that do not fit.
     """
     init, iteration = make_iteration(config, env, eval_env, mesh)
 
@@ -208,7 +211,7 @@ def make_iteration(
         return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key)
+        random.check_typed(key, "train: key")
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = lanes.reset(env, env_key)
         memory = network.start(num_envs)

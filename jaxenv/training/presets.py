@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jaxenv._checks import check_choice
 from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms
 
@@ -238,8 +239,8 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP
     >>> short = dataclasses.replace(config, total_steps=50_000)  # doctest: +SKIP
     """
-    if algorithm is not None and algorithm not in PRESETS:
-        raise ValueError(f"preset: algorithm must be {' or '.join(map(repr, PRESETS))}, got {algorithm!r}")
+    if algorithm is not None:
+        check_choice("preset", "algorithm", algorithm, tuple(PRESETS))
     among = PRESETS if algorithm is None else {algorithm: PRESETS[algorithm]}
     for name, by_id in among.items():
         if env_id in by_id:

@@ -244,7 +244,7 @@ def make_iteration(
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key)
+        random.check_typed(key, "train: key")
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
         env_state, timestep = lanes.reset(env, env_key)
         noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)

@@ -29,7 +29,7 @@ class MaskedActions(LaneWrapper):
     Owns ``prev_action``, the agent's action, and ``env_info["action_was_illegal"]``.
 
     Args:
-        env: an environment whose action is one bounded integer of n values, and whose `Environment.state_info` holds an
+        env: an environment whose action is one bounded integer of n values, and whose `Task.state_info` holds an
             ``action_mask``, bool ``[n]`` for one lane.
         replacement: ``"random"`` draws uniformly from the legal actions; ``"first"`` takes the lowest legal action and
             needs no random numbers.

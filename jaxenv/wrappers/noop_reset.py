@@ -38,7 +38,7 @@ class NoopReset(Wrapper):
     [1]
     """
 
-    maximum: int = tree.static()
+    maximum: int = tree.static(low=1)
     noop: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
@@ -47,8 +47,6 @@ class NoopReset(Wrapper):
     reset_strategy = "compact"
 
     def check(self):
-        if isinstance(self.maximum, bool) or not isinstance(self.maximum, int | np.integer) or self.maximum < 1:
-            raise ValueError(f"NoopReset: maximum must be an integer of at least 1, got {self.maximum!r}")
         spec = self.action_spec()
         try:
             specs.validate(spec, self._noop())

@@ -41,18 +41,11 @@ class RandomCrop(Leafwise, LaneWrapper):
     (8, 8, 4)
     """
 
-    width: int = tree.static()
-    height: int = tree.static()
+    width: int = tree.static(low=1)
+    height: int = tree.static(low=1)
     shared: bool = tree.static(default=True)
 
     kind: ClassVar[str] = "an image with three axes"
-
-    def check(self):
-        for name in ("width", "height"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ValueError(f"RandomCrop: {name} must be an integer of at least 1, got {value!r}")
-        super().check()
 
     def applies(self, spec):
         return spec.ndim == 3

@@ -107,3 +107,12 @@ def test_an_environment_of_a_module_in_the_working_directory(tmp_path):
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("hover_tasks:Hover-v0")
     assert "TimeLimit(duration=7)" in shown.stdout
+
+
+def test_a_picture_needs_an_encoding_that_has_it():
+    argv = [sys.executable, "-m", "jaxenv", "show", "Catch-bsuite", "--picture"]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 2
+    assert found.stderr.endswith("--picture: stdout must have half blocks, as UTF-8, got ascii\n")
+    assert found.stderr.count("\n") == 1

@@ -2,6 +2,7 @@
 
 import pickle
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,7 +19,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 import jaxenv
 import jaxenv.interop.gymnasium
 from docs.examples import stable_baselines3_ppo
-from jaxenv.interop import to_gymnasium, to_stable_baselines3
+from jaxenv import specs
+from jaxenv.interop import batch, to_gymnasium, to_stable_baselines3
 from jaxenv.testing import Counting, every_kind
 from jaxenv.wrappers import AutoReset, TimeLimit
 
@@ -219,3 +221,37 @@ def test_a_step_needs_its_actions():
     played(envs, 1)
     with pytest.raises(ValueError, match=r"^to_stable_baselines3: call step_async before step_wait$"):
         envs.step_wait()
+
+
+def test_ppo_acts_on_vectors_of_bools():
+    env = batch(
+        lambda key: (jnp.zeros(()), jnp.zeros(1)),
+        lambda state, action, key: (state + 1, state[None], jnp.mean(action.astype(jnp.float32)), state > 3),
+        action=specs.Bounded((2,), np.bool_, False, True),
+        num_envs=2,
+        autoreset="same_step",
+    )
+    PPO("MlpPolicy", to_stable_baselines3(env), n_steps=8, batch_size=8, device="cpu").learn(16)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"x": specs.discrete(2)},
+        specs.Bounded((), np.bool_, False, True),
+        specs.Bounded((), np.uint8, 0, 3),
+        specs.Bounded((2, 2), np.int32, 0, 2),
+    ],
+)
+def test_actions_that_its_policies_do_not_know_are_refused(action):
+    def step(state, action, key):
+        return state, state[None], 0.0, False
+
+    env = batch(lambda key: (jnp.zeros(()), jnp.zeros(1)), step, action=action, autoreset="same_step")
+    with pytest.raises(ValueError, match=r"action must be floats, one signed integer, or a vector of .* FlattenAction"):
+        to_stable_baselines3(env)
+
+
+def test_metadata_tell_how_to_draw():
+    envs = to_stable_baselines3("CartPole-v1", 2, render_mode="rgb_array")
+    assert envs.metadata == {"render_modes": ["rgb_array"], "render_fps": 30}

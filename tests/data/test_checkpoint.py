@@ -256,3 +256,11 @@ def test_a_truncated_file_is_reported_as_one(tmp_path):
     (tmp_path / "run.npz").write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match=r"run\.npz is not a checkpoint of data\.save, or it is truncated$"):
         data.restore(tmp_path / "run.npz", {"a": np.zeros(100)})
+
+
+def test_a_part_whose_name_is_not_unique_is_refused(tmp_path):
+    saved = {"a.b": jnp.array([1.0]), "a": {"b": jnp.array([2.0])}}
+    data.save(tmp_path / "a.npz", saved)
+    assert data.restore(tmp_path / "a.npz", saved)["a"]["b"] == 2
+    with pytest.raises(ValueError, match=r"holds several leaves named 'a\.b': restore all of it, not a part"):
+        data.restore(tmp_path / "a.npz", {"a": {"b": jnp.zeros(1)}}, partial=True)

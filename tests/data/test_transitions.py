@@ -99,6 +99,18 @@ def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():
     assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]
 
 
+@pytest.mark.parametrize(("whose", "lacks"), [("rows", "the rows must have it: keep"), ("last", "last must have it$")])
+def test_marks_of_abnormal_rows_in_only_some_of_them_are_refused(whose, lacks):
+    experience, last = rows_of([FIRST, MID, MID], abnormal=[False, True, False])
+    if whose == "rows":
+        timestep = dataclasses.replace(experience.timestep, env_info=())
+        experience = dataclasses.replace(experience, timestep=timestep)
+    else:
+        last = dataclasses.replace(last, env_info={})
+    with pytest.raises(ValueError, match=rf"env_info\['abnormal'\] must be in both, {lacks}"):
+        data.to_transitions(experience, last)
+
+
 def test_an_abnormal_row_after_the_rows_invalidates_the_final_transition():
     experience, last = rows_of([FIRST, MID, LAST], [False, False, True])
     assert lane(data.to_transitions(experience, last).valid, 0) == [True, False]

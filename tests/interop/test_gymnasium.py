@@ -1,5 +1,6 @@
 """Single environments, spaces and ids for Gymnasium."""
 
+import os
 import re
 import warnings
 
@@ -249,3 +250,12 @@ def test_integers_that_do_not_fit_in_32_bits_need_x64(high):
 def test_spaces_whose_samples_are_no_arrays_are_refused():
     with pytest.raises(ValueError, match="to_spec: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or"):
         to_spec(spaces.Dict({"a": spaces.Text(3)}))
+
+
+def test_a_forked_process_is_refused_instead_of_hanging(monkeypatch):
+    to_gymnasium("CartPole-v1")
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # a fork is another process, with the memory of its parent
+    with pytest.raises(
+        RuntimeError, match=r"^to_gymnasium: JAX does not run in a forked process, .*context='forkserver'"
+    ):
+        to_gymnasium("CartPole-v1")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.interop import host
+from jaxenv.interop import batch, host
 from jaxenv.testing import Counting
 from tests.rows import assert_equal
 
@@ -135,3 +135,33 @@ def test_a_closed_environment_says_so():
     for call in (hosted.reset, lambda: hosted.step(np.zeros(2, int))):
         with pytest.raises(ValueError, match="host: the environment is closed, make a new one"):
             call()
+
+
+def pushed_buttons():
+    """Two bools per lane, which the observation shows."""
+    zeros = jnp.zeros(2, bool)
+    return host(
+        batch(
+            lambda key: (zeros, zeros),
+            lambda state, action, key: (action, action, 0.0, False),
+            action=jaxenv.specs.Bounded((2,), np.bool_, False, True),
+            num_envs=2,
+        )
+    )
+
+
+def test_bools_may_come_as_floats_of_zero_and_one():
+    hosted = pushed_buttons()
+    hosted.reset()
+    buttons = np.array([[0.0, 1.0], [1.0, 0.0]], np.float32)
+    assert hosted.step(buttons).observation.tolist() == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("wrong", [0.5, -1.0, 2.0, np.nan])
+def test_other_floats_are_no_bools(wrong):
+    hosted = pushed_buttons()
+    hosted.reset()
+    with pytest.raises(ValueError, match=rf"^host: action\[1\] must be in 0 .. 1, got {wrong} in lane 0"):
+        hosted.step(np.array([[0.0, wrong], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"^host: action must be a bool or 0 or 1, got float32"):
+        hosted.step(jnp.ones((2, 2)))

@@ -9,9 +9,11 @@ import sys
 import termios
 import time
 
+import jax.numpy as jnp
 import pytest
 
 import jaxenv
+from jaxenv.interop import batch
 from jaxenv.play import _terminal
 from jaxenv.play._controls import controls
 from jaxenv.play._game import Game
@@ -86,6 +88,28 @@ def test_the_table_of_keys_names_every_action(lake, monkeypatch):
     lines = _terminal._panel(lake, None, 0)
     for line in ("space 0  nothing", "← a 1    left", "f 5      fire", "q        quit"):
         assert line in lines
+
+
+@pytest.mark.parametrize("size", [(81, 24), (131, 40), (200, 60)])
+def test_the_text_next_to_an_observation_starts_in_one_column(size):
+    wide = jnp.arange(400, dtype=jnp.float32).reshape(1, 20, 20) * 1.098
+    env = batch(lambda key: (wide[0], wide[0]), lambda s, a, k: (s, s, 0.0, False), action=jaxenv.specs.discrete(3))
+    game = Game(env)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", _terminal.frame(game, size, 24, None, 0)).split("\n")
+    starts = {line.index(text) for line in lines for text in ("batch", "r  ", "q  ") if f"  {text}" in line}
+    assert len(starts) == 1
+    numbers = re.findall(r"\d+\.\d*", " ".join(line[: min(starts)] for line in lines))
+    written = {f"{x:.3f}".rstrip("0") for x in wide.reshape(-1).tolist()}
+    assert {number.rstrip("0") for number in numbers} <= written  # none is cut
+
+
+def test_the_keys_that_do_not_fit_next_to_the_picture_are_below_it(plain_pictures):
+    task = batch(
+        lambda k: (0.0, jnp.zeros(2)), lambda s, a, k: (s, jnp.zeros(2), 0.0, False), action=jaxenv.specs.discrete(20)
+    )
+    lines = _terminal.frame(Game(task), (100, 24), 24, None, 0).split("\n")
+    assert len(lines) <= 24
+    assert "q quit" in lines[-1]
 
 
 PROGRAM = """

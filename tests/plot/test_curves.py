@@ -1,6 +1,7 @@
 """Learning curves: what is read, the interval over seeds, and what is refused."""
 
 import csv
+import io
 import sys
 
 import numpy as np
@@ -102,6 +103,14 @@ def test_axes_and_figures_of_the_user_are_drawn_on():
     empty = Figure()
     assert plot.curves((STEPS, RETURNS), figure=empty) is empty
     assert len(empty.axes) == 1
+
+
+def test_names_are_shown_as_they_are_written():
+    named = {"_ours": (STEPS, RETURNS), r"cost $5 \x $6": (STEPS, RETURNS)}
+    figure = plot.curves(named)
+    figure.savefig(io.BytesIO())
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert [label.replace("\u200b", "").replace(r"\$", "$") for label in labels] == [f"{n}, 2 seeds" for n in named]
 
 
 @pytest.mark.parametrize(

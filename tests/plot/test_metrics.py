@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from jaxenv import plot
 from jaxenv.rollout import Count, Evaluation, Statistic
@@ -77,3 +78,10 @@ def test_traced_metrics_are_refused():
     for traced in ({"return_mean": jnp.zeros(())}, evaluation()):
         with pytest.raises(ValueError, match="plot outside of jit"):
             jax.eval_shape(plot.metrics, traced)
+
+
+def test_a_title_is_shown_on_axes_of_the_user_too():
+    figure = Figure()
+    axes = figure.subplots(1, 2)
+    plot.metrics({"terminated": 1, "return_mean": 2.0}, title="mine", axis=axes)
+    assert figure.get_suptitle() == "mine"

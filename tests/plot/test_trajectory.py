@@ -1,6 +1,9 @@
 """Plots of trajectories: lines, gaps, marks, names, and what is refused."""
 
+import dataclasses
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -66,6 +69,12 @@ def test_a_large_observation_and_a_vector_reward_have_panels_of_their_own():
     assert len(plot.trajectory(rows, observations=[8]).axes) == 3
 
 
+def test_lanes_and_observations_may_be_arrays_and_keys_are_left_out():
+    assert len(plot.trajectory(ROWS, lanes=jnp.arange(2), observations=np.array(1)).axes) == 2
+    keys = jax.random.split(jax.random.key(0), ROWS.step_type.shape)
+    assert len(plot.trajectory(dataclasses.replace(ROWS, observation=keys)).axes) == 1
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
@@ -75,6 +84,9 @@ def test_a_large_observation_and_a_vector_reward_have_panels_of_their_own():
         (ROWS, {"lanes": [0, 2]}, "lanes must be one number of the 2 lanes or a sequence of them, got 2"),
         (ROWS, {"lanes": []}, r"or a sequence of them, got \[\]"),
         (ROWS, {"lanes": slice(2)}, "or a sequence of them, got slice"),
+        (ROWS, {"lanes": np.array(3)}, "sequence of them, got 3"),
+        (ROWS, {"observations": 1.5}, "among the 3 numbers, got 1.5"),
+        (ROWS, {"observations": True}, "among the 3 numbers, got True"),
         (ROWS, {"observations": "positon"}, "got 'positon': did you mean 'position'"),
         (ROWS, {"observations": 3}, r"among the 3 numbers, got 3: they are position, speed.0, speed.1"),
         (ROWS, {"spec": specs.Array((), np.float32)}, "spec must be that of the observation, got 1 for 2"),

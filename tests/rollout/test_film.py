@@ -1,5 +1,6 @@
 """Films as objects: their frames, files and players."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
@@ -62,3 +63,28 @@ def test_what_does_not_fit_is_refused(env, film):
         jaxenv.film(jaxenv.make("CartPole-v1", autoreset="same_step"))
     with pytest.raises(ValueError, match=r"Film: path must end in \.gif, \.mp4 or \.png, got 'film.webm'"):
         film.save("film.webm")
+
+
+@pytest.mark.parametrize(
+    ("frames", "fps", "rule"),
+    [
+        (np.zeros((0, 8, 8, 3), np.uint8), 30, r"frames must be uint8 \[T, H, W, 3\] .*, got uint8\[0, 8, 8, 3\]"),
+        (np.zeros((2, 8, 8), np.uint8), 30, r"frames must be .*, got uint8\[2, 8, 8\]"),
+        (np.zeros((2, 8, 8, 3), np.float32), 30, r"frames must be .*, got float32\[2, 8, 8, 3\]"),
+        (np.zeros((2, 8, 8, 3), np.uint8), 0, "fps must be at least 1, got 0"),
+    ],
+)
+def test_frames_that_are_no_film_are_refused(frames, fps, rule):
+    with pytest.raises(ValueError, match=f"^Film: {rule}"):
+        Film(frames, fps)
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.png"])
+def test_a_film_that_fails_leaves_the_file_before_it(env, tmp_path, name):
+    path = tmp_path / name
+    jaxenv.record(env, push_right, path, size=8, max_steps=3)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="shape"):
+        jaxenv.record(env, lambda timestep, stream: jnp.zeros((1, 3), jnp.int32), path, size=8, max_steps=3)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

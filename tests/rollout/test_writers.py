@@ -5,10 +5,11 @@ import io
 import sys
 import types
 
+import jax
 import numpy as np
 import pytest
 
-from jaxenv.rollout import CSV, Table, TensorBoard, WandB
+from jaxenv.rollout import CSV, Count, Table, TensorBoard, WandB
 
 FIRST = {"episodes": 12, "return_mean": 21.523456, "length_mean": None}
 SECOND = {"episodes": 1234567, "return_mean": -0.000123456, "length_mean": 3.0}
@@ -205,3 +206,13 @@ def test_wandb_without_its_library_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ImportError, match="WandB needs wandb, which is not installed: pip install wandb"):
         WandB("project")
+
+
+def test_a_step_may_be_an_exact_count_or_an_array(tmp_path, capsys):
+    path = tmp_path / "metrics.csv"
+    with CSV(path) as csv:
+        for step in (Count.of(np.uint32(3)), jax.numpy.int32(4), 5):
+            csv(step, {"a": 1.0})
+    assert path.read_text().splitlines() == ["step,a", "3,1.0", "4,1.0", "5,1.0"]
+    Table(["a"])(Count.of(np.uint32(3000)), {"a": 1.0})
+    assert capsys.readouterr().out.splitlines()[1].split() == ["3,000", "1"]

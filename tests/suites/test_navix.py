@@ -130,7 +130,7 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
     [
         ("Navix-Empty-5x5", {}, "navix: no environment 'Navix-Empty-5x5', did you mean 'Navix-Empty-5x5-v0'"),
         ("Navix-Empty-5x5-v0", {"steps": 5}, "navix:Navix-Empty-5x5-v0: unknown keyword 'steps'"),
-        ("Navix-Empty-5x5-v0", {"max_steps": 5.5}, "max_steps must be of type int, got 5.5"),
+        ("Navix-Empty-5x5-v0", {"max_steps": 5.5}, "max_steps must be an integer, got 5.5"),
         ("Navix-Empty-5x5-v0", {"max_steps": 0}, "navix:Navix-Empty-5x5-v0: max_steps must be at least 1, got 0"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
     [
         ("MiniGrid-Empty", {}, "xminigrid: no environment 'MiniGrid-Empty', did you mean"),
         ("MiniGrid-Empty-5x5", {"view": 5}, "xminigrid:MiniGrid-Empty-5x5: unknown keyword 'view'"),
-        ("MiniGrid-Empty-5x5", {"view_size": 5.5}, "view_size must be of type int, got 5.5"),
+        ("MiniGrid-Empty-5x5", {"view_size": 5.5}, "view_size must be an integer, got 5.5"),
         ("MiniGrid-Empty-5x5", {"max_steps": 0}, "xminigrid:MiniGrid-Empty-5x5: max_steps must be at least 1, got 0"),
     ],
 )

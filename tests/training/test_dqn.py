@@ -433,7 +433,7 @@ def test_hyperparameters_are_those_of_the_learner():
     ("options", "message"),
     [
         ({"loss": "log"}, "loss must be 'huber' or 'squared', got 'log'"),
-        ({"num_gradient_steps": 0}, "num_gradient_steps must be at least 1 .*, got 0"),
+        ({"num_gradient_steps": 0}, "num_gradient_steps must be at least 1, got 0"),
         ({"epsilon_end": 1.5}, r"epsilon_end must be in \[0, 1\], got 1.5"),
         ({"exploration_fraction": 0.0}, "exploration_fraction must be above 0, got 0.0"),
         ({"priority_exponent": -1.0}, "priority_exponent must be a number of at least 0, got -1.0"),

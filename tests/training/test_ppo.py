@@ -273,7 +273,9 @@ def test_learning_rates_under_vmap_train_as_separate_runs():
 
 def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
     train = ppo.make_train(ppo.Config(), AutoReset(mock_012(16)), AutoReset(mock_012(100)))
-    with pytest.raises(ValueError, match=r"^key must be a typed key from jax\.random\.key\(seed\), got int32\[\]"):
+    with pytest.raises(
+        ValueError, match=r"^train: key must be a typed key from jax\.random\.key\(seed\), got int32\[\]"
+    ):
         jax.eval_shape(train, 0)
 
 

@@ -161,7 +161,7 @@ def test_the_first_delayed_actions_are_zeros_clipped_to_the_bounds():
 def test_a_negative_delay_is_refused():
     with pytest.raises(ValueError, match="ActionDelay: delay must be at least 0, got -1"):
         ActionDelay(counting(), -1)
-    with pytest.raises(ValueError, match=r"delay must be of type int, got 1\.5"):
+    with pytest.raises(ValueError, match=r"delay must be an integer, got 1\.5"):
         ActionDelay(counting(), 1.5)
 
 

@@ -203,7 +203,7 @@ class Seen(BatchWrapper):
     ("env", "num", "message"),
     [
         (counting, 0, "num must be at least 1, got 0"),
-        (counting, 2.0, "num must be of type int, got 2.0"),
+        (counting, 2.0, "num must be an integer, got 2.0"),
         (lambda: AutoReset(counting()), 2, "AutoReset inside would start .* put {} inside AutoReset"),
         (lambda: AutoReset(counting(), "same_step"), 2, "put {} inside AutoReset"),
         (lambda: Seen(counting()), 2, "Seen carries state of the whole batch, put it outside {}"),

@@ -337,7 +337,7 @@ def made(spec):
             lambda: NormalizeAction(made(specs.Array((), np.float32))),
             "NormalizeAction: the action must have continuous",
         ),
-        (lambda: NormalizeAction(made(box(0, 1)), clip=1), "clip must be of type bool, got 1"),
+        (lambda: NormalizeAction(made(box(0, 1)), clip=1), "clip must be True or False, got 1"),
         (lambda: DiscreteActions(made(MIXED), [[0]]), "DiscreteActions: the action must be one array, got"),
         (lambda: DiscreteActions(made(box(0, 1, (2,))), [[0, 1], [1]]), "the actions in table differ in shape"),
         (

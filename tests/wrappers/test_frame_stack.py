@@ -225,7 +225,7 @@ def test_auto_reset_does_not_carry_the_frames_twice():
     ("build", "message"),
     [
         (lambda e: FrameStack(e, 0), "FrameStack: num must be at least 1, got 0"),
-        (lambda e: FrameStack(e, 2.5), "FrameStack.*: num must be of type int, got 2.5"),
+        (lambda e: FrameStack(e, 2.5), "FrameStack.*: num must be an integer, got 2.5"),
         (lambda e: FrameStack(e, 2, padding="none"), "FrameStack: padding must be 'reset' or 'zero', got 'none'"),
         (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis must be one of the 1 axes of Bounded\(\(7,\).*, got 1"),
         (lambda e: FrameStack(e, 2, axis=0.5), "FrameStack: axis must be None or an integer, got 0.5"),

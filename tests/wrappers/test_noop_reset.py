@@ -128,8 +128,8 @@ def test_gradients_propagate_through_no_ops():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: NoopReset(Chain(5), 0), "NoopReset: maximum must be an integer of at least 1, got 0"),
-        (lambda: NoopReset(Chain(5), 2.5), "NoopReset: maximum must be an integer of at least 1, got 2.5"),
+        (lambda: NoopReset(Chain(5), 0), "NoopReset: maximum must be at least 1, got 0"),
+        (lambda: NoopReset(Chain(5), 2.5), "NoopReset: maximum must be an integer, got 2.5"),
         (lambda: NoopReset(Chain(5), 2, 7), r"NoopReset: noop must be an action of Bounded\(\(\), int32.*, got 7"),
         (lambda: NoopReset(Chain(5), 2, 0.5), "NoopReset: noop must be an action of .* its dtype is float64"),
         (lambda: NoopReset(Chain(5), 2, (0, 0)), "NoopReset: noop must be an action of .* its shape is"),

@@ -179,7 +179,7 @@ def test_noise_is_added_to_named_fields_only_and_removes_their_bounds():
             "TimeAwareObservation: key must be new to the observation, got 'x'",
         ),
         (lambda e: DelayObservation(e, -1), "DelayObservation: delay must be at least 0, got -1"),
-        (lambda e: DelayObservation(e, 1.5), "DelayObservation.*: delay must be of type int, got 1.5"),
+        (lambda e: DelayObservation(e, 1.5), "DelayObservation.*: delay must be an integer, got 1.5"),
         (lambda e: NoisyObservation(e, -0.1), r"NoisyObservation: scale must be at least 0, got -0.1"),
         (lambda e: NoisyObservation(e, fields=("n",)), "NoisyObservation: n must be an array of floats, got"),
         (lambda e: NoisyObservation(counting()), "NoisyObservation: observation must hold an array of floats"),

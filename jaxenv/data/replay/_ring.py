@@ -8,6 +8,7 @@ A leaf of the ring is an array, or `Bits`.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -90,13 +91,14 @@ def _write(write_buffer: Callable, ring: Any, rows: Any) -> Any:
 
 def write(ring: Any, rows: Any, slot: jax.Array) -> Any:
     """Writes rows ``[T, B, ...]`` of all lanes to distinct slots ``[T]``."""
+    return _write(lambda buffer, x: _write_buffer(buffer, x, slot), ring, rows)
 
-    def write_buffer(buffer, x):
-        page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
-        other = _write_row if x.shape[0] == 1 else _scatter
-        return jax.lax.platform_dependent(buffer, x, page, offset, cpu=_write_one_by_one, default=other)
 
-    return _write(write_buffer, ring, rows)
+@functools.partial(jax.jit, inline=True)  # outside of traces the loop is compiled once
+def _write_buffer(buffer: jax.Array, rows: jax.Array, slot: jax.Array) -> jax.Array:
+    page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
+    other = _write_row if rows.shape[0] == 1 else _scatter
+    return jax.lax.platform_dependent(buffer, rows, page, offset, cpu=_write_one_by_one, default=other)
 
 
 def _write_one_by_one(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:

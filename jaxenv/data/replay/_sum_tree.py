@@ -4,6 +4,8 @@ A million leaves need seven levels. A draw reads one node, half a cache line, pe
 above the leaves that changed; adding differences instead would let them drift.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,6 +78,7 @@ class SumTree:
         sums = jnp.asarray(self.sums).at[leaf].set(np.float32(0), mode="drop").at[leaf].max(value, mode="drop")
         return tree.rebuild(self, sums=sums)._with_sums_above(leaf)
 
+    @functools.partial(jax.jit, static_argnums=2, inline=True)  # outside of traces the loop is compiled once
     def draw(self, stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         """Draws one leaf from each of ``number`` equal parts of the total, shifted by a common random amount.
 

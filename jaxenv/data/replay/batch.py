@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import check_integer
 from jaxenv.data._checks import TrajectoryMode, check_mode
 from jaxenv.data.minibatches import nearest_divisor
 from jaxenv.rollout import Experience
@@ -49,7 +50,8 @@ class Batch:
         Raises:
             ValueError: if ``length`` does not divide L; the message names the nearest length that does.
         """
-        if length < 1 or self.length % length:
+        check_integer("Batch.windows", "length", length, 1)
+        if self.length % length:
             near = nearest_divisor(self.length, length)
             raise ValueError(f"Batch.windows: length must divide the {self.length} rows, got {length}; {near} does")
         parts = self.length // length

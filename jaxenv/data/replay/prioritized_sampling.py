@@ -56,6 +56,7 @@ class PrioritizedSampling(Sampling):
     def __post_init__(self):
         check_real("PrioritizedSampling", "exponent", self.exponent, 0)
         check_integer("PrioritizedSampling", "length", self.length, 1)
+        object.__setattr__(self, "exponent", float(self.exponent))  # states compare their settings as floats
 
     def check_buffer(self, capacity, num_envs, ignore_earliest):
         check_integer("PrioritizedSampling", "length", self.length, 1, capacity - ignore_earliest)

@@ -282,7 +282,7 @@ class Replay:
             key: one typed key, or a stream of shape ``()``.
             batch_size: N.
             n: number of steps, as in `to_n_step_transitions`.
-            gamma: discount rate, required for more than one step.
+            gamma: discount rate, one number, required for more than one step.
             mode: the ``AutoReset`` mode in which the rows were made.
             importance_exponent: as in `sample`.
 
@@ -294,6 +294,9 @@ class Replay:
             raise ValueError(f"Replay.sample_transitions: gamma is required to discount the rewards of {n} steps")
         if gamma is not None:
             check_fraction("Replay.sample_transitions", "gamma", gamma)
+            if np.shape(gamma):
+                rule = "gamma must be one number, since windows are of any lane"
+                raise ValueError(f"Replay.sample_transitions: {rule}, got shape {np.shape(gamma)}")
         batch = self.sample(state, key, batch_size, n + 1, importance_exponent)
         rows, last = batch.split()
         make = to_transitions if n == 1 else functools.partial(to_n_step_transitions, n=n, gamma=gamma)

@@ -24,7 +24,8 @@ class UniformSampling(Sampling):
 
     Args:
         recent_fraction: fraction of the batch that is drawn from the newest windows only. These windows come first in
-            the batch.
+            the batch. While a lane has at most ``recent_rows / recent_fraction`` windows all are drawn alike, since
+            that often are the newest among them.
         recent_rows: how many of the newest windows of each lane that fraction is drawn from.
 
     Raises:

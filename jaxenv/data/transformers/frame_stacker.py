@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_integer, is_integer
+from jaxenv._checks import check_integer, is_concrete, is_integer
 from jaxenv._fields import field_paths, select
 from jaxenv.data.transformers._windows import with_timestep
 from jaxenv.data.transformers.transformer import Transformer
@@ -120,6 +120,10 @@ class FrameStacker(Transformer):
         may_lack_rows = (batch.position == oldest) | (oldest == 0)
         position = jnp.where(may_lack_rows[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
+        if is_concrete(position) and (lacks := np.flatnonzero(np.asarray(position[:, 0] < oldest))).size:
+            window = f"the window at position {batch.position[lacks[0]]} of lane {batch.env_id[lacks[0]]}"
+            rule = f"needs the {self.num - 1} rows before it, the oldest one stored is {oldest[lacks[0]]}"
+            raise ValueError(f"FrameStacker: {window} {rule}")
 
         def read(path):
             return replay.get(stored, path, env_id, position)

@@ -155,7 +155,9 @@ class Hindsight(Transformer):
         """Warns, outside jitted code, if ``reward`` does not compute the rewards of rows that keep their goal."""
         if not is_concrete(reward):
             return
-        moved = ~(timestep.is_first() | timestep.env_info.get("abnormal", False))
+        moved = ~timestep.is_first()
+        if "abnormal" in timestep.env_info:
+            moved &= ~timestep.env_info["abnormal"]
         compared = np.asarray(moved & ~is_relabelled)
         wrong = compared & ~np.isclose(np.asarray(reward), np.asarray(timestep.reward), rtol=1e-4, atol=1e-4)
         if wrong.any():

@@ -20,7 +20,8 @@ Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600, hardcore 2000 (registry)
 
 As in the original, x is that of the hull's origin, the first step pulls the legs down by 0.53 m to where the hips are,
-and the end of one contact of a lower leg hides that it still touches another edge or block.
+and the end of one contact of a lower leg hides that it still touches another edge or block. The bounds of the
+observation are Gymnasium's, too: on the row of a fall the angle of the hull may be beyond pi (2 of 512,000 steps).
 """
 
 import functools

@@ -38,6 +38,7 @@ class Crossing(GridWorld):
     num_crossings: int = tree.static(default=1, low=1)
 
     odd: ClassVar[bool] = True
+    sized_by: ClassVar[str] = "num_crossings"
 
     @property
     def smallest(self):

@@ -15,6 +15,8 @@ nowhere if there is none. What the agent runs into is what was ahead of it befor
 MiniGrid gives up after 101 attempts, so there a ball with a single free cell stays with a probability of 7e-6.
 """
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,6 +69,7 @@ class DynamicObstacles(ObjectWorld):
     random_start: bool = tree.static(default=False)
 
     action_names = ACTIONS[:3]
+    sized_by: ClassVar[str] = "num_obstacles"
 
     @property
     def smallest(self):

@@ -106,6 +106,7 @@ class GridWorld(Task):
     mission: ClassVar[str] = "get to the green goal square"
     largest: ClassVar[int] = LARGEST  # largest size of the level
     odd: ClassVar[bool] = False  # whether sizes must be odd
+    sized_by: ClassVar[str] = ""  # the option that the smallest size depends on
     steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
     action_names = ACTIONS
 
@@ -141,6 +142,10 @@ class GridWorld(Task):
         return max(self.extent)
 
     def check(self):
+        if self.max_size < self.smallest and self.sized_by:
+            count = getattr(self, self.sized_by)
+            rule = f"{self.sized_by} must fit into the grid, {count} need a max_size of {self.smallest}"
+            raise ValueError(f"{self}: {rule}, got {self.max_size}")
         Range(self.smallest, self.largest).check(f"{self}", "max_size", self.max_size)
         if self.odd and self.max_size % 2 == 0:
             raise ValueError(f"{self}: max_size must be odd, got {self.max_size}")

@@ -83,8 +83,8 @@ def pool_means(total: Sum, count: jax.Array) -> Moments:
 def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, variance: jax.Array | None = None) -> Moments:
     """The moments over all lanes; the mean of each is ``origin + distance``."""
     zeros = jnp.zeros_like(distance)
-    wide = Count(jnp.zeros_like(count), count)
-    return _moments.pool(Moments(wide, origin, zeros if variance is None else variance, distance, zeros), sum_axis0)
+    variance = zeros if variance is None else variance
+    return _moments.pool(Moments(Count.of(count), origin, variance, distance, zeros), sum_axis0)
 
 
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:

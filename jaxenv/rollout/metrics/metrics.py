@@ -1,6 +1,7 @@
 """The metrics of a rollout: what to measure, and how."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -23,6 +24,11 @@ from jaxenv.timestep import TimeStep
 class Metrics:
     """Declares what to measure of a rollout. It is hashable: close over it, or pass it as a static argument.
 
+    In ``same_step`` mode an entry that comes from `Task.state_info` describes the next episode on a LAST row, as
+    the observation does, so its metric would miss the last state and include the next episode's first. Measure such
+    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured, and by default those that
+    `ChunkedRollout` knows not to come from there.
+
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.
         env_info: names of ``env_info`` entries, with dotted paths below them, ``()`` for none. The value of an episode
@@ -31,11 +37,6 @@ class Metrics:
             finite one does not count. A key of ``env_info`` may itself end in such a suffix. By default every integer
             and float entry with one number per lane is measured under its own name; flags, masks, other arrays, and
             the ``task_id`` and ``params`` of an episode are measured if they are named.
-
-    In ``same_step`` mode an entry that comes from `Environment.state_info` describes the next episode on a LAST row, as
-    the observation does, so its metric would miss the last state and include the next episode's first. Measure such
-    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured, and by default those that
-    `ChunkedRollout` knows not to come from there.
 
     Raises:
         ValueError: if gamma is out of range, or names repeat, are empty or end in another suffix.
@@ -96,15 +97,8 @@ class Metrics:
         self._check_rows(state, rows)
         if not rows.step_type.shape[0]:
             return state
-        fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), self.gamma)
-
-        def one_row(episode, row):
-            # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
-            episode = tree.where(row.is_first(), fresh, episode).add(row, self.gamma)
-            return tree.where(row.is_last(), fresh, episode), episode
-
         # Only the unfinished episodes go from row to row; the sums over finished ones are updated once for all rows.
-        episode, episodes = jax.lax.scan(one_row, state.episode, rows)
+        episode, episodes = _follow(state.episode, rows, self.gamma)
         return self._add_finished(dataclasses.replace(state, episode=episode), episodes, rows)
 
     def clear_finished(self, state: MetricsState) -> MetricsState:
@@ -265,3 +259,16 @@ def _mean(moments: Moments) -> Statistic:
 
 def _statistic(moments: Moments, x: jax.Array) -> Statistic:
     return Statistic.where(~moments.count.is_zero(), x)
+
+
+@functools.partial(jax.jit, static_argnums=2, inline=True)  # outside of traces the loop is compiled once
+def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
+    """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
+    fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
+
+    def one_row(episode, row):
+        # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
+        episode = tree.where(row.is_first(), fresh, episode).add(row, gamma)
+        return tree.where(row.is_last(), fresh, episode), episode
+
+    return jax.lax.scan(one_row, episode, rows)

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.testing._compare import first, is_key, leaf_name, take_steps, to_numpy
+from jaxenv._typed_keys import is_key
+from jaxenv.testing._compare import first, leaf_name, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LIMITS, NO_LIMIT
 from jaxenv.testing._subject import Subject

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.task import Task
-from jaxenv.testing._compare import is_key, require_equal, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
 from jaxenv.testing._rollout import Rollout, attributes
@@ -75,7 +76,7 @@ def lanes_differ(subject: Subject) -> None:
     for rollout in (subject.rollout, subject.other_rollout):
         if any(np.any(x[0] != x[0, :1]) for x in _arrays(subject.task(rollout))):
             return
-    raise Failure(f"all {LANES} lanes start alike, with two sets of keys")
+    raise Failure(f"all {LANES} lanes start in the same state, with two sets of keys")
 
 
 def episodes_differ(subject: Subject) -> str:
@@ -91,14 +92,14 @@ def episodes_differ(subject: Subject) -> str:
         raise Failure(f"{expected} episodes were started, the clock counts {num_episodes}")
     _require_random_start(subject)
     if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
-        raise NotApplicable("FixedResetKey starts all episodes alike")
+        raise NotApplicable("FixedResetKey starts all episodes in the same state")
     lane = _lane_with_most_episodes(subject, rollout)
     at_start = np.asarray(clock.step)[:, lane] == 0
     starts = [x[at_start, lane] for x in _arrays(subject.task(rollout))]
     if not any(np.any(x != x[:1]) for x in starts):
         if carries(subject.stack):
             raise NotApplicable("carry keeps what episodes start with")
-        raise Failure(f"all {at_start.sum()} episodes of lane {lane} start alike, from {starts[0][0]}")
+        raise Failure(f"all {at_start.sum()} episodes of lane {lane} start in the same state, from {starts[0][0]}")
     return f"{at_start.sum()} starts of lane {lane}"
 
 

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.testing._compare import is_key, leaf_name, require_equal, to_numpy
+from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv import data
 from jaxenv.data import Batch, PrioritizedSampling, Replay
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
@@ -254,3 +255,11 @@ def test_an_argument_that_does_not_fit_raises():
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))
     with pytest.raises(ValueError, match=r"no lane has a window of 3 rows yet"):
         replay.sample(add(replay, init(replay, block(0, 1)), block(0, 2)), jax.random.key(0), 4, 3)
+
+
+def test_the_exponent_of_another_buffer_is_found_also_where_this_one_is_an_integer(tmp_path):
+    rows = block(0, 4)
+    theirs, ours = (Replay(16, 3, sampling=PrioritizedSampling(exponent)) for exponent in (1.5, 1))
+    data.save(tmp_path / "a.npz", theirs.init(rows))
+    with pytest.raises(ValueError, match=r"made with exponent=1\.5, this Replay has 1\.0"):
+        ours.size(data.restore(tmp_path / "a.npz", ours.init(rows)))

@@ -240,3 +240,21 @@ def test_a_call_that_cannot_be_answered_raises(call, message):
     replay = Replay(8, 3, ignore_earliest=1)
     with pytest.raises(ValueError, match=message):
         call(replay, filled(replay, 4), jax.random.key(0))
+
+
+@pytest.mark.parametrize("gamma", [np.ones(3), np.ones(4)])
+def test_windows_of_any_lane_share_one_gamma(gamma):
+    replay = Replay(16, 3)
+    state = replay.add(replay.init(block(0, 4)), block(0, 8))
+    with pytest.raises(ValueError, match=r"gamma must be one number, since windows are of any lane, got shape \("):
+        replay.sample_transitions(state, jax.random.key(0), 3, n=2, gamma=gamma)
+
+
+@pytest.mark.parametrize(
+    ("length", "rule"), [(2.0, "an integer, got 2.0"), ("2", "an integer, got '2'"), (0, "at least 1")]
+)
+def test_windows_are_split_by_an_integer(length, rule):
+    replay = Replay(16, 3)
+    batch = replay.gather_all(replay.add(replay.init(block(0, 4)), block(0, 8)))
+    with pytest.raises(ValueError, match=f"Batch.windows: length must be {rule}"):
+        batch.windows(length)

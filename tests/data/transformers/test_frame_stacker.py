@@ -226,7 +226,10 @@ def test_windows_raise_if_the_rows_before_them_were_overwritten_unless_they_star
     stale, oldest = (windows(experience, [0, 1, 2], [position] * 3, 2) for position in (5, 4))
     stacker.transform_batch((), stale, replay, before)
     stacker.transform_batch((), oldest, replay, after)
-    with pytest.raises(ValueError, match="position 3 of lane 0 is not stored"):
+    with pytest.raises(
+        ValueError,
+        match=r"^FrameStacker: the window at position 5 of lane 0 needs the 2 rows before it, the oldest .* is 4",
+    ):
         stacker.transform_batch((), stale, replay, after)
 
 

@@ -288,3 +288,14 @@ def test_rewards_that_the_function_does_not_compute_are_kept_with_a_warning():
 def test_rewards_that_the_function_computes_and_abnormal_rows_cause_no_warning():
     # A warning is an error.
     transform_outside_jitted_code(lambda a, d: np.full(len(a["x"]), 0.123, np.float32), abnormal=True)
+
+
+def test_rows_that_were_stored_without_infos_are_relabelled_outside_of_traces():
+    experience = labelled_rows()
+    timestep = dataclasses.replace(experience.timestep, env_info=())
+    experience, hindsight = dataclasses.replace(experience, timestep=timestep), HER(proportion=0.0)
+    stored = REPLAY.add(REPLAY.init(experience), jax.tree.map(lambda x: x[:12], experience))
+    batch = REPLAY.sample(stored, jax.random.key(0), 4, 2)
+    state = hindsight.init(jax.tree.map(lambda x: x[0], timestep), jax.random.key(1))
+    with pytest.warns(UserWarning, match="Hindsight: reward must compute the environment's rewards"):
+        hindsight.transform_batch(state, batch, REPLAY, stored)

@@ -87,6 +87,14 @@ def test_traced_sizes_are_clipped_to_the_valid_range():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (
+            lambda: jaxenv.make("MiniGrid-Dynamic-Obstacles-5x5-v0", num_obstacles=4),
+            "num_obstacles must fit into the grid, 4 need a max_size of 6, got 5",
+        ),
+        (
+            lambda: jaxenv.make("MiniGrid-SimpleCrossingS9N1-v0", num_crossings=7),
+            "num_crossings must fit into the grid, 7 need a max_size of 11, got 9",
+        ),
         (lambda: Empty(max_size=3), r"Empty: max_size must be in \[4, 29\], got 3"),
         (lambda: DoorKey(max_size=30), r"DoorKey: max_size must be in \[5, 29\], got 30"),
         (lambda: Maze(max_size=12), r"Maze: max_size must be odd, got 12"),

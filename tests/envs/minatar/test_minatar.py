@@ -110,7 +110,7 @@ def test_the_observation_is_the_board_as_bool_or_float32():
         ({"sticky_action_prob": 1.5}, "sticky_action_prob must be in [0, 1], got 1.5"),
         ({"sticky_action_prob": -0.1}, "sticky_action_prob must be in [0, 1], got -0.1"),
         ({"dtype": "uint8"}, "dtype must be 'bool' or 'float32', got 'uint8'"),
-        ({"minimal_actions": 1}, "minimal_actions must be of type bool, got 1"),
+        ({"minimal_actions": 1}, "minimal_actions must be True or False, got 1"),
     ],
 )
 def test_invalid_arguments_raise_an_error_with_name_and_value(arguments, message):
