@@ -47,6 +47,7 @@ class PutNear(ObjectWorld):
     num_objects: int = tree.static(default=2, low=2, high=3)
 
     mission: ClassVar[str] = "put the object near the object"
+    sized_by: ClassVar[str] = "num_objects"
 
     @property
     def smallest(self):
