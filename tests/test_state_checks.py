@@ -198,8 +198,23 @@ def test_a_memory_that_does_not_lead_with_the_lanes_is_refused(starts, memory):
 @pytest.mark.parametrize("change", [lambda m: m[:, :1], lambda m: m.astype(jnp.int32)])
 def test_a_policy_that_changes_the_type_of_its_memory_is_refused(starts, change):
     policy = lambda timestep, stream, memory: jaxenv.rollout.PolicyStep(ACTION, change(memory))  # noqa: E731
-    with pytest.raises(ValueError, match=r"^policy: memory must stay float32\[3, 2\], as in initial_memory, got "):
+    with pytest.raises(ValueError, match=r"^policy: memory must be float32\[3, 2\], as in initial_memory, got "):
         jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=np.zeros((3, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("memory", "got"),
+    [
+        (np.zeros((3, 1), np.float32), r"float32\[3, 1\]"),
+        (np.zeros((3, 2), np.int32), r"int32\[3, 2\]"),
+        ({}, "an empty dict"),
+    ],
+)
+def test_a_memory_that_is_not_like_the_initial_one_is_refused(starts, memory, got):
+    policy = lambda timestep, stream, memory: jaxenv.rollout.PolicyStep(ACTION, memory)  # noqa: E731
+    initial = np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match=rf"^unroll: memory must be .*{got}"):
+        jaxenv.unroll(counting(), policy, *starts["own"], 2, initial_memory=initial, memory=memory)
 
 
 def pendulum():

@@ -107,12 +107,19 @@ def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recur
         raise
     if not isinstance(out, PolicyStep):
         out = PolicyStep(out)
-    if (fault := mismatch(memory, out.memory, "memory")) is not None:
-        raise ValueError(f"policy: {fault}, as in initial_memory: return PolicyStep(action, memory)")
     new = tree.strong(out.memory)
-    for (path, x), y in zip(tree.flatten_with_path(memory)[0], jax.tree.leaves(new), strict=True):
-        if (jnp.shape(x), jnp.result_type(x)) != (y.shape, y.dtype):
-            name = ".".join(filter(None, ["memory", tree.path_name(path)]))
-            rule = f"{jnp.result_type(x)}{list(jnp.shape(x))}"
-            raise ValueError(f"policy: {name} must stay {rule}, as in initial_memory, got {y.dtype}{list(y.shape)}")
+    if (fault := memory_fault(memory, new)) is not None:
+        raise ValueError(f"policy: {fault}: return PolicyStep(action, memory)")
     return dataclasses.replace(out, memory=new)
+
+
+def memory_fault(initial_memory: Any, memory: Any) -> str | None:
+    """Where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
+    if (fault := mismatch(initial_memory, memory, "memory")) is not None:
+        return f"{fault}, as in initial_memory"
+    for (path, x), y in zip(tree.flatten_with_path(initial_memory)[0], jax.tree.leaves(memory), strict=True):
+        rule, got = (f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (x, y))
+        if rule != got:
+            name = ".".join(filter(None, ["memory", tree.path_name(path)]))
+            return f"{name} must be {rule}, as in initial_memory, got {got}"
+    return None

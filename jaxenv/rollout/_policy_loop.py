@@ -10,7 +10,7 @@ from jaxenv import _xla, tree
 from jaxenv._state_checks import start_fault
 from jaxenv.environment import Environment, check_environment
 from jaxenv.random import Words
-from jaxenv.rollout._policy import act, check_memory, check_policy, policy_stream
+from jaxenv.rollout._policy import act, check_memory, check_policy, memory_fault, policy_stream
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
 
@@ -69,6 +69,8 @@ class PolicyLoop:
         check_memory(owner, initial_memory, clock.env_id.shape)
         words = clock.key if key is None else env.lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
+        if (fault := memory_fault(initial_memory, memory)) is not None:
+            raise ValueError(f"{owner}: {fault}")
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))
 

@@ -146,7 +146,7 @@ def evaluate(
     """
     check_environment("evaluate", env)
     check_integer("evaluate", "max_steps", max_steps, 1)
-    name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", env_id.shape[0])
+    name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", (*np.shape(env_id), 1)[0])
     num_episodes = lanes if num_episodes is None else num_episodes
     if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % lanes:
         raise ValueError(f"evaluate: num_episodes must be a positive multiple of {name} = {lanes}, got {num_episodes}")

@@ -11,7 +11,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.rollout import Evaluation, PolicyStep, evaluate, random_policy, to_host, unroll
-from jaxenv.testing import Counting, random_environment
+from jaxenv.testing import Chain, Counting, random_environment
 from jaxenv.wrappers import AutoReset, GuardNonFinite, TimeLimit
 
 MODES = ["next_step", "same_step"]
@@ -288,3 +288,13 @@ def test_keys_for_another_number_of_lanes_are_refused():
     env = AutoReset(Counting(np.array([2]), num_envs=2))
     with pytest.raises(ValueError, match="key must be one key or num_envs = 2 keys, got 3"):
         evaluate(env, echo, jax.random.split(jax.random.key(0), 3))
+
+
+@pytest.mark.parametrize("env_id", [[0, 1], np.arange(2)])
+def test_lane_numbers_may_be_a_list_and_others_are_refused(env_id):
+    env = AutoReset(Chain(3, num_envs=2))
+    policy = lambda timestep, stream: jnp.ones(2, jnp.int32)  # noqa: E731
+    found = evaluate(env, policy, jax.random.key(0), env_id=env_id)
+    assert found.lengths.tolist() == [2, 2]
+    with pytest.raises(ValueError, match=r"reset: env_id must be integers, got 0\.5"):
+        evaluate(env, policy, jax.random.key(0), env_id=0.5)
