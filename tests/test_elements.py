@@ -354,6 +354,16 @@ def test_declarations_of_the_dynamics_are_forwarded():
     assert_equal(*(env.initial_bounds() for env in poles))
 
 
+def test_a_composition_is_drawn_and_played_as_its_dynamics():
+    env, dynamics = cart_pole(1), jaxenv.spec("CartPole-v1").make(1)
+    state, _ = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(env.render(state, 32), dynamics.render(state, 32))
+    assert (env.play_fps, env.action_names) == (dynamics.play_fps, dynamics.action_names)
+    hand = {"hand": specs.discrete(2)}, lambda state, action: action["hand"]
+    assert Composed(dynamics, actions=hand).action_names == ()  # actions of its own
+    assert Composed(jaxenv.spec("LunarLander-v3").make()).rounding == 1e-3
+
+
 def test_a_composition_has_the_name_of_its_dynamics_until_it_is_registered():
     env = cart_pole()
     assert (env.name, repr(env), env.num_envs) == ("CartPole-v1", "<Composed<CartPole-v1>>", 3)

@@ -230,6 +230,12 @@ def test_rows_without_the_final_observation_raise_by_the_row_after_them():
         data.gae(rows, last, values, gamma=0.9, lambda_=0.9)
 
 
+def test_an_observation_that_last_lacks_is_an_error_of_the_function_that_was_called():
+    experience, last = rows_of([FIRST, MID, MID])
+    with pytest.raises(ValueError, match=r"^to_transitions: the leaf is missing in last"):
+        data.to_transitions(experience, dataclasses.replace(last, observation=()))
+
+
 def test_experience_and_timestep_cannot_be_confused():
     experience, last = unrolled("next_step")
     with pytest.raises(ValueError, match=r"to_transitions: experience must be an Experience .*, got TimeStep"):

@@ -174,6 +174,13 @@ def test_entries_are_measured_by_default_except_those_of_the_next_episode(mode):
     assert found.get("height") == (3 if mode == "next_step" else None)
 
 
+def test_an_id_is_no_environment():
+    with pytest.raises(
+        ValueError, match=r"^ChunkedRollout: env must be an environment, got 'CartPole-v1': pass jaxenv"
+    ):
+        ChunkedRollout("CartPole-v1", 10, jax.random.key(0))
+
+
 def test_an_environment_without_autoreset_is_refused():
     with pytest.raises(ValueError, match="ChunkedRollout: Counting has no AutoReset"):
         ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))

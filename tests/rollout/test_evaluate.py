@@ -241,6 +241,7 @@ def test_a_vector_return_is_summarised_per_component():
         ({"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
         ({"level": 1.0}, r"level must be in \(0, 1\), got 1.0"),
         ({"key": 0}, r"key must be a typed key from jax\.random\.key\(seed\), got 0"),
+        ({"key": jax.random.split(jax.random.key(0), 2)}, r"summary: key must be one key, got an array of keys"),
         ({"level": "x"}, r"level must be in \(0, 1\), got 'x'"),
         ({"level": True}, r"level must be in \(0, 1\), got True"),
     ],
