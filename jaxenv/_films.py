@@ -168,9 +168,7 @@ def _write(film: _Film) -> None:
         lanes.frame(frames.Moment(frame.picture[None], [frame.step], [total], np.zeros(1, bool)))
         for frame, total in zip(ordered, totals, strict=True)
     )
-    path, temporary = _free(folder, film), folder / f".{film.name}{film.settings.suffix}"
-    files.write_film(temporary, pictures, film.settings.fps)
-    temporary.replace(path)
+    files.write_film(_free(folder, film), pictures, film.settings.fps)
 
 
 def _free(folder: pathlib.Path, film: _Film) -> pathlib.Path:

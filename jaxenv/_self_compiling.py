@@ -39,6 +39,11 @@ def self_compiling(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+# Decorates a function of arrays with a loop whose body is a new function at every call. Outside of traces the loop is
+# then compiled for the first call alone; inside of them JAX inlines the function.
+compiled_once = functools.partial(jax.jit, inline=True)
+
+
 def _is_cut(x: Any) -> bool:
     """Whether ``x`` is NumPy's and JAX would cut its integers to fewer bits, as those of int64."""
     is_integer = isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu"

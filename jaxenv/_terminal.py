@@ -25,7 +25,9 @@ _PROGRAMS = ("iTerm.app", "vscode", "WezTerm", "ghostty", "Hyper", "rio", "WarpT
 _RESET = "\x1b[0m"
 
 
-def colour_depth(stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Depth:
+def colour_depth(
+    stream: TextIO | None = None, environ: Mapping[str, str] | None = None, *, asked: bool = False
+) -> Depth:
     """Bits of colour that half blocks may use: 24, 8 (256 colours), or 0 where there can be no picture.
 
     There is no picture outside a terminal, where ``TERM`` is ``dumb``, where the encoding lacks the half block, and
@@ -34,21 +36,27 @@ def colour_depth(stream: TextIO | None = None, environ: Mapping[str, str] | None
     Args:
         stream: where the picture goes; stdout by default.
         environ: the environment variables, ``os.environ`` by default.
+        asked: whether the user asked for a picture, so that ``NO_COLOR`` does not apply.
     """
     stream = sys.stdout if stream is None else stream
     environ = os.environ if environ is None else environ
     term = environ.get("TERM", "")
-    if not stream.isatty() or environ.get("NO_COLOR") or term == "dumb":
-        return 0
-    try:
-        "\u2580".encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
+    if not stream.isatty() or (environ.get("NO_COLOR") and not asked) or term == "dumb" or not has_half_blocks(stream):
         return 0
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or environ.get("TERM_PROGRAM") in _PROGRAMS:
         return 24
     if "WT_SESSION" in environ or any(name in term for name in _TRUE_COLOUR):
         return 24
     return 8 if "256" in term else 0
+
+
+def has_half_blocks(stream: TextIO) -> bool:
+    """Whether the encoding of a stream has the character that pictures are made of."""
+    try:
+        "\u2580".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def terminal_size() -> tuple[int, int]:

@@ -15,7 +15,7 @@ import numpy as np
 import jaxenv
 from jaxenv._describe import additions, levels, state_bytes
 from jaxenv._spec_sheet import Argument, SpecSheet, plain, spec_sheet
-from jaxenv._terminal import colour_depth, fit, half_blocks, terminal_size
+from jaxenv._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
 from jaxenv.cli._arguments import Help, add_env_settings, add_time_limit, bold, one_line, settings_of
 from jaxenv.cli.listing import spec_text
 from jaxenv.environment import Environment
@@ -121,10 +121,8 @@ def _picture(env: Environment, wanted: bool | None) -> list[str]:
     depth = colour_depth() or (24 if wanted else 0)
     if not depth or wanted is False:
         return []
-    try:
-        "\u2580".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        raise ValueError(f"--picture: stdout must have half blocks, as UTF-8, got {sys.stdout.encoding}") from None
+    if not has_half_blocks(sys.stdout):
+        raise ValueError(f"--picture: stdout must have half blocks, as UTF-8, got {sys.stdout.encoding}")
     columns, lines = shutil.get_terminal_size((80, 24))
     size = max(min(fit(columns, max(lines - 4, 8))[0], _PICTURE), 8)
     state, _ = env.reset(jax.random.key(0))

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import pathlib
 import time
 from typing import NamedTuple
@@ -63,8 +62,7 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Plays episodes until the user quits, and prints the mean return."""
-    # The user asked for a picture, so NO_COLOR does not apply.
-    depth = _terminal.colour_depth(environ={**os.environ, "NO_COLOR": ""})
+    depth = _terminal.colour_depth(asked=True)
     if not depth:
         args.parser.error(
             "this needs a terminal with colours (COLORTERM=truecolor); a film needs none: "

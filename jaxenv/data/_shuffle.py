@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
+from jaxenv._self_compiling import compiled_once
 
 _ROUNDS = 10
 _LEAST = 256  # a permutation of fewer entries is cheap to sort, and has too few bits to mix
 
 
-@functools.partial(jax.jit, static_argnums=1, inline=True)  # outside of traces the loop is compiled once
+@functools.partial(compiled_once, static_argnums=1)
 def shuffled(stream: random.Stream, n: int) -> jax.Array:
     """The indices 0 .. n - 1 in pseudo-random order, int32 ``[n]``, for a stream of shape ``()``.
 

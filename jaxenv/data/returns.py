@@ -35,6 +35,7 @@ import numpy as np
 
 from jaxenv import _export, _xla, tree
 from jaxenv._checks import check_integer, is_concrete
+from jaxenv._self_compiling import compiled_once
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
 from jaxenv.data.transition_mask import transition_mask
 from jaxenv.data.with_last import next_rows
@@ -279,11 +280,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
     return _Transitions(valid, continues, values[:-1], reward, decay, next_value)
 
 
-# Outside of traces a loop would be compiled at every call, since its body is a new function each time.
-_compiled_once = functools.partial(jax.jit, inline=True)
-
-
-@functools.partial(_compiled_once, static_argnums=2)
+@functools.partial(compiled_once, static_argnums=2)
 def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
     """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
 
@@ -295,7 +292,7 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
     return jax.lax.fori_loop(0, n, add_step, x.value)
 
 
-@_compiled_once
+@compiled_once
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_integer
+from jaxenv._self_compiling import compiled_once
 from jaxenv.data._checks import TrajectoryMode, coefficient, rows_of
 from jaxenv.data.transition_mask import transition_mask
 from jaxenv.data.with_last import next_rows
@@ -115,7 +116,7 @@ def to_n_step_transitions(
     )
 
 
-@functools.partial(jax.jit, static_argnums=3, inline=True)  # outside of traces the loop is compiled once
+@functools.partial(compiled_once, static_argnums=3)
 def _windows(start: tuple, rate: jax.Array, continues: jax.Array, n: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 

@@ -27,8 +27,7 @@ def check_terminal() -> None:
 
 def play_in_terminal(game: Game, fps: int) -> None:
     """Plays until ``q`` or Ctrl-C; the terminal is restored on every exit."""
-    # The user asked for a picture, so NO_COLOR does not apply.
-    depth = colour_depth(environ={**os.environ, "NO_COLOR": ""}) or 8
+    depth = colour_depth(asked=True) or 8
     print("compiling ...", end="\r", file=sys.stderr, flush=True)
     game.compile()
     with Screen() as screen:
@@ -68,12 +67,12 @@ def frame(game: Game, size: tuple[int, int], depth: int, held: Control | None, f
     """A frame for a terminal of some columns and lines: the picture, and the text next to it or below it."""
     columns, lines = size
     beside, below = _panel(game, held, fps), _footer(game, held, fps, columns)
-    pixels = fit(columns, lines - len(below))[1]
-    aside = fit(columns - _PANEL - 2, lines)[1]
-    if aside <= pixels or len(beside) > lines:
-        return "\n".join([*_picture(game, min(pixels, _LARGEST), depth), *below])
-    picture = _picture(game, min(aside, _LARGEST), depth)
-    width = min(aside, _LARGEST) // 2 * 2
+    # The picture is as large as it can be, unless the text next to it would have too many lines.
+    over_text, next_to_text = fit(columns, lines - len(below))[1], fit(columns - _PANEL - 2, lines)[1]
+    if next_to_text <= over_text or len(beside) > lines:
+        return "\n".join([*_picture(game, min(over_text, _LARGEST), depth), *below])
+    picture = _picture(game, min(next_to_text, _LARGEST), depth)
+    width = min(next_to_text, _LARGEST) // 2 * 2
     texts = [*beside, *[""] * (len(picture) - len(beside))]
     blank = " " * width
     picture += [blank] * (len(texts) - len(picture))

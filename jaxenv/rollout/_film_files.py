@@ -27,7 +27,7 @@ def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
 
 
 def write_film(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = ()) -> None:
-    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``.
+    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, which is complete or as it was before.
 
     Args:
         path: the file.

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import _moments, _xla, random, tree
 from jaxenv._checks import check_integer, is_integer, is_real
+from jaxenv._state_checks import lane_numbers
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment, check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
@@ -146,7 +147,8 @@ def evaluate(
     """
     check_environment("evaluate", env)
     check_integer("evaluate", "max_steps", max_steps, 1)
-    name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", (*np.shape(env_id), 1)[0])
+    env_id = None if env_id is None else lane_numbers(env_id)
+    name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", env_id.shape[0])
     num_episodes = lanes if num_episodes is None else num_episodes
     if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % lanes:
         raise ValueError(f"evaluate: num_episodes must be a positive multiple of {name} = {lanes}, got {num_episodes}")

@@ -76,6 +76,4 @@ class RunFilms:
         lanes = Lanes((_SIZE, _SIZE), 1, True)
         moments = player.episode(jax.random.key(0), memory, lambda: _SIZE)
         frames = (lanes.frame(Shown(one.picture, one.step, one.total, one.over)) for one in moments)
-        temporary = path.with_name(f".{path.name}")
-        write_film(temporary, frames, _FPS)
-        temporary.replace(path)
+        write_film(path, frames, _FPS)

@@ -8,7 +8,6 @@ A leaf of the ring is an array, or `Bits`.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
+from jaxenv._self_compiling import compiled_once
 
 PAGE = 16
 
@@ -94,7 +94,7 @@ def write(ring: Any, rows: Any, slot: jax.Array) -> Any:
     return _write(lambda buffer, x: _write_buffer(buffer, x, slot), ring, rows)
 
 
-@functools.partial(jax.jit, inline=True)  # outside of traces the loop is compiled once
+@compiled_once
 def _write_buffer(buffer: jax.Array, rows: jax.Array, slot: jax.Array) -> jax.Array:
     page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
     other = _write_row if rows.shape[0] == 1 else _scatter

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, tree
+from jaxenv._self_compiling import compiled_once
 
 BRANCHES = 8
 
@@ -78,7 +79,7 @@ class SumTree:
         sums = jnp.asarray(self.sums).at[leaf].set(np.float32(0), mode="drop").at[leaf].max(value, mode="drop")
         return tree.rebuild(self, sums=sums)._with_sums_above(leaf)
 
-    @functools.partial(jax.jit, static_argnums=2, inline=True)  # outside of traces the loop is compiled once
+    @functools.partial(compiled_once, static_argnums=2)
     def draw(self, stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         """Draws one leaf from each of ``number`` equal parts of the total, shifted by a common random amount.
 

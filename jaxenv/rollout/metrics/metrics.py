@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxenv import _xla, tree
 from jaxenv._count import Count
 from jaxenv._moments import Moments
+from jaxenv._self_compiling import compiled_once
 from jaxenv._sum import sum_axis0
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
@@ -261,7 +262,7 @@ def _statistic(moments: Moments, x: jax.Array) -> Statistic:
     return Statistic.where(~moments.count.is_zero(), x)
 
 
-@functools.partial(jax.jit, static_argnums=2, inline=True)  # outside of traces the loop is compiled once
+@functools.partial(compiled_once, static_argnums=2)
 def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
     """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
     fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
