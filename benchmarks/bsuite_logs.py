@@ -93,8 +93,8 @@ class Log(Wrapper):
         lines = (episode.shape[0], len(logged_episodes(self.num_episodes)), len(self.columns))
         return LogState(state, none, none, none, nothing, nothing, jnp.zeros(lines, jnp.float32)), timestep
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(state.inner, action)
         first, last = timestep.is_first(), timestep.is_last()
         new = LogState(
             inner=inner,

@@ -4,11 +4,10 @@
 one way or another if the state is a wrong one, and the reason is found only then. Loops check once, before they start.
 """
 
-import functools
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,26 +23,31 @@ from jaxenv.tree import Tree
 if TYPE_CHECKING:
     from jaxenv.environment import Environment
 
-F = TypeVar("F", bound=Callable)
 
+class explained:
+    """A context for a call with a state: if the call fails and the state is a wrong one, the error says so.
 
-def explained(function: F) -> F:
-    """Decorates a function of an environment and a state: if it fails and the state is a wrong one, the error says so.
+    A class, since ``step`` enters it on every call: a generator would cost three times as much.
 
-    Where the state is right, it costs one call.
+    Args:
+        call: the name of the function or method, with which the error starts.
+        env: the environment.
+        start: a state, or a state and its timestep; nothing if the call takes neither.
     """
 
-    @functools.wraps(function)
-    def explaining(env, state, *args, **kwargs):
-        try:
-            return function(env, state, *args, **kwargs)
-        except Exception as error:
-            if (fault := start_fault(env, state)) is None:
-                note_on_streams(error)
-                raise
-        raise ValueError(f"{function.__name__}: {fault}")
+    __slots__ = ("_call", "_env", "_start")
 
-    return explaining  # type: ignore[return-value]
+    def __init__(self, call: str, env: "Environment", *start: Tree):
+        self._call, self._env, self._start = call, env, start
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception):
+            if self._start and (fault := start_fault(self._env, *self._start)) is not None:
+                raise ValueError(f"{self._call}: {fault}") from None
+            note_on_streams(error)
 
 
 def start_fault(env: "Environment", *start: Tree) -> str | None:

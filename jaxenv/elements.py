@@ -97,9 +97,9 @@ class Composed(Task):
 
     def convert(self):
         kind = type(self.env)
-        if not isinstance(self.env, Task) or (kind.begin, kind.step) != (Task.begin, Task.step):
+        if not isinstance(self.env, Task) or (kind.begin, kind.proceed) != (Task.begin, Task.proceed):
             raise ValueError(
-                "Composed: env must be a Task that does not override begin or step "
+                "Composed: env must be a Task that does not override begin or proceed "
                 f"(wrappers go around the composition), got {self.env!r}"
             )
         stored: dict[str, Any] = {"num_envs": self.env.num_envs, "name": self.name or self.env.name}

@@ -64,12 +64,9 @@ class Environment(Module, abc.ABC):
         for name in vars(cls):
             inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
             if getattr(getattr(inherited, "fget", inherited), "__final__", False):
-                raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it")
+                hint = f": override {_PRIMITIVES[name]}" if name in _PRIMITIVES else ""
+                raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it{hint}")
         super().__init_subclass__(**kwargs)
-        if "step" in vars(cls):
-            cls.step = _state_checks.explained(self_compiling(cls.step))  # type: ignore[method-assign]
-        if "begin" in vars(cls):
-            cls.begin = _noted(cls.begin)  # type: ignore[method-assign]
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
@@ -95,11 +92,14 @@ class Environment(Module, abc.ABC):
             random.check_lane_keys(key, self.num_envs)
         else:
             env_id = _state_checks.lane_numbers(env_id)
-        return _first_episodes(self, key, env_id)
+        with _state_checks.explained("reset", self):
+            return _first_episodes(self, key, env_id)
 
     @abc.abstractmethod
     def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the primitive under ``reset``, ``AutoReset`` and ``reset_where``.
+
+        Tasks and wrappers implement it, and wrappers call that of the environment inside.
 
         Args:
             keys: the lanes' key words, two ``uint32[B]``.
@@ -108,7 +108,7 @@ class Environment(Module, abc.ABC):
             previous: the lanes' state before, which supplies what outlives an episode; ``None`` at a reset.
         """
 
-    @abc.abstractmethod
+    @final
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step. Discrete actions out of range are clipped.
 
@@ -117,7 +117,22 @@ class Environment(Module, abc.ABC):
             requires.
 
         Raises:
-            ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's.
+            ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's,
+                or if ``state`` is not a state of this stack.
+        """
+        with _state_checks.explained("step", self, state):
+            return _next_step(self, state, action)
+
+    @abc.abstractmethod
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        """Advances every lane by one step: the primitive under ``step``.
+
+        Tasks and wrappers implement it, and wrappers call that of the environment inside. ``step`` checks, compiles and
+        explains errors once, at the outermost level.
+
+        Args:
+            state: a state of this level.
+            action: actions of this level's ``action_spec``, leaves ``[B, ...]``.
         """
 
     def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
@@ -183,7 +198,8 @@ class Environment(Module, abc.ABC):
         """What ``reset`` returns, as ``jax.ShapeDtypeStruct``; nothing is computed, and the result is cached."""
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), self)
         leaves, structure = tree.flatten(shapes)
-        return _start_shapes(structure, tuple(leaves), self.spec_lanes, jax.config.read("jax_enable_x64"))
+        with _state_checks.explained("start_shapes", self):
+            return _start_shapes(structure, tuple(leaves), self.spec_lanes, jax.config.read("jax_enable_x64"))
 
     @final
     def _first_shapes(self) -> TimeStep:
@@ -203,7 +219,9 @@ class Environment(Module, abc.ABC):
         Raises:
             ValueError: for an environment that has no picture, a size outside 8 .. 4096 or the state of another stack.
         """
-        return _renderer(check_size("render", size))(self, state)
+        draw = _renderer(check_size("render", size))
+        with _state_checks.explained("render", self, state):
+            return draw(self, state)
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         """The primitive under ``render``; ``size`` is height and width."""
@@ -402,6 +420,16 @@ def check_devices(owner: str, env: Environment, devices: int) -> None:
         raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 
+# What a subclass implements in place of a method that is final.
+_PRIMITIVES = {"reset": "begin", "step": "proceed"}
+
+
+@self_compiling
+def _next_step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+    """``env.step``, compiled where it is called outside of traces."""
+    return env.proceed(state, action)
+
+
 @self_compiling
 def _first_episodes(env: Environment, key: jax.Array, env_id: jax.Array | None) -> tuple[Tree, TimeStep]:
     """``env.reset`` with arguments that have been checked."""
@@ -419,21 +447,7 @@ def _renderer(size: tuple[int, int]) -> Callable[[Environment, Tree], jax.Array]
     def render(env, state):
         return env.picture_of(state, size)
 
-    return _state_checks.explained(self_compiling(render))
-
-
-def _noted(begin: Callable) -> Callable:
-    """Decorates ``begin``, which resets, restarts and specs call: the error about a stream as a key gets a note."""
-
-    @functools.wraps(begin)
-    def noted(*args, **kwargs):
-        try:
-            return begin(*args, **kwargs)
-        except TypeError as error:
-            random.note_on_streams(error)
-            raise
-
-    return noted
+    return self_compiling(render)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -209,14 +209,14 @@ class Multitask(Environment):
             rows.append(row)
         return Playing(task_id, tuple(states)), rows
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
         given = _actions.conform(spec, action, clock.step.shape[0], str(self))
         task_id, inner = playing.task_id, given
         if self.chosen:
             acts = _actions.clip_discrete(spec, given)
             task_id, inner = acts["task_id"], acts["action"]
-        stepped = [env.step(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]
+        stepped = [env.proceed(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]
         pairs = enumerate(zip(stepped, playing.states, strict=True))
         states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in pairs)
         return TaskState(clock, Playing(task_id, states)), dataclasses.replace(

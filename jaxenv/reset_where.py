@@ -11,8 +11,6 @@ from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
-@_state_checks.explained
-@self_compiling
 def reset_where(
     env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
 ) -> tuple[Tree, TimeStep]:
@@ -28,8 +26,16 @@ def reset_where(
             (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``.
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or state or timestep are not those of ``env``.
     """
+    with _state_checks.explained("reset_where", env, state):
+        return _restarted(env, state, timestep, mask, key)
+
+
+@self_compiling
+def _restarted(
+    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None
+) -> tuple[Tree, TimeStep]:
     clock = env.clock(state)
     check_mask("reset_where", mask, clock.env_id.shape[0])
     keys = clock.key if key is None else env.lane_words(key, clock.env_id)

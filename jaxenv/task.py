@@ -159,7 +159,7 @@ class Task(Environment):
         )
         return TaskState(clock, task), timestep
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         spec = self.action_spec()
         clock = state.clock.tick()
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))

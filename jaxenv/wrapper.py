@@ -48,8 +48,8 @@ class Wrapper(Environment):
             if name not in _FIELDS:
                 hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
                 raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
-        if "step" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
-            raise TypeError(f"{cls.__name__}: a wrapper that overrides step must declare the fields that it owns")
+        if "proceed" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
+            raise TypeError(f"{cls.__name__}: a wrapper that overrides proceed must declare the fields that it owns")
 
     def __new__(cls, *args, **kwargs):
         """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
@@ -84,8 +84,8 @@ class Wrapper(Environment):
     def begin(self, keys, env_id, episode, previous=None):
         return self.env.begin(keys, env_id, episode, previous)
 
-    def step(self, state, action):
-        return self.env.step(state, action)
+    def proceed(self, state, action):
+        return self.env.proceed(state, action)
 
     def observation_spec(self):
         """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""

@@ -13,6 +13,7 @@ from jaxenv import specs, tree
 from jaxenv._declared import declared_leaves
 from jaxenv.task import Task, Transition
 from jaxenv.testing import Chain, Counting
+from jaxenv.wrapper import layers
 from tests.rows import assert_equal, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -100,10 +101,30 @@ def test_traced_lane_numbers_are_checked_by_dtype_only():
         reset(np.array([0.0, 1.0]))
 
 
-@pytest.mark.parametrize("name", ["take", "reset", "batch_size"])
-def test_final_methods_cannot_be_overridden_since_a_stack_would_not_call_them(name):
-    with pytest.raises(TypeError, match=f"^Mine: {name} is final, a subclass cannot override it$"):
+@pytest.mark.parametrize(
+    ("name", "hint"), [("take", ""), ("batch_size", ""), ("reset", ": override begin"), ("step", ": override proceed")]
+)
+def test_final_methods_cannot_be_overridden_since_a_stack_would_not_call_them(name, hint):
+    with pytest.raises(TypeError, match=f"^Mine: {name} is final, a subclass cannot override it{hint}$"):
         type("Mine", (Chain,), {name: lambda self: None})
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_traceback_of_an_error_in_a_task_has_one_frame_of_the_library_per_level(monkeypatch, compiled):
+    def transition(self, state, action, stream):
+        raise RuntimeError("a line of the author")
+
+    def advance(state):
+        return env.step(state, jnp.ones(3, jnp.int32))
+
+    env = jaxenv.make("CartPole-v1", 3, wrappers=[("FrameStack", {"num": 2})])
+    state, _ = env.reset(jax.random.key(0))
+    monkeypatch.setattr(type(env.unwrapped), "transition", transition)
+    with pytest.raises(RuntimeError, match="a line of the author") as error:
+        (jax.jit(advance) if compiled else advance)(state)
+    frames = [str(entry.path) for entry in error.traceback if str(entry.path).startswith(jaxenv.__path__[0])]
+    assert error.traceback[-1].name == "transition"
+    assert len(frames) == len(layers(env)) + 3, frames  # step, and two that compile
 
 
 def test_transition_info_is_zero_on_first_rows_and_state_info_is_not():

@@ -17,12 +17,12 @@ from jaxenv.wrappers import AutoReset, FrameStack, LaneWrapper, RewardWrapper, T
 from tests.wrapper_bases.toys import Return, RewardMean
 
 
-def test_overriding_step_without_declaring_owned_fields_is_refused():
-    with pytest.raises(TypeError, match="Silent: a wrapper that overrides step must declare the fields that it owns"):
+def test_overriding_proceed_without_declaring_owned_fields_is_refused():
+    with pytest.raises(TypeError, match="Silent: a wrapper that overrides proceed must declare"):
 
         class Silent(Wrapper):
-            def step(self, state, action):
-                return self.env.step(state, action)
+            def proceed(self, state, action):
+                return self.env.proceed(state, action)
 
 
 def test_a_wrapper_that_keeps_specs_has_those_of_its_environment():

@@ -19,9 +19,9 @@ class Repeat(Wrapper):
     owns = frozenset({"reward"})
     multi_step = True
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         for _ in range(3):
-            state, timestep = self.env.step(state, action)
+            state, timestep = self.env.proceed(state, action)
         return state, timestep
 
 

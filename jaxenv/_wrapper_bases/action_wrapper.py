@@ -26,8 +26,8 @@ class ActionWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         spec = self.action_spec()
         given = _actions.conform(spec, action, num_lanes(self, state), str(self))
-        state, timestep = self.env.step(state, self.action(_actions.clip_discrete(spec, given)))
+        state, timestep = self.env.proceed(state, self.action(_actions.clip_discrete(spec, given)))
         return state, with_prev_action(self, timestep, given)

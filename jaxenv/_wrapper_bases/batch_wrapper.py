@@ -106,8 +106,8 @@ class BatchWrapper(Wrapper):
         # Only the rows of restarted lanes are kept, so this batch must not enter the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(state.inner, action)
         shared, lanes, learn = state.shared.value, state.lanes, not self.frozen
         if self.autoreset is None:
             return self._process(inner, shared, lanes, timestep, learn)

@@ -84,14 +84,14 @@ class LaneWrapper(Wrapper):
             timestep = dataclasses.replace(timestep, prev_action=zeros)
         return _xla.unshare((LaneState(state, tree.strong(own)), timestep))
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         own, inner_action = state.own, action
         if self.rewrites_action:
             spec = self.action_spec()
             action = _actions.conform(spec, action, num_lanes(self, state), str(self))
             stream = self._stream(self.clock(state), "before")
             own, inner_action = self.before(own, _actions.clip_discrete(spec, action), stream)
-        inner, timestep = self.env.step(state.inner, inner_action)
+        inner, timestep = self.env.proceed(state.inner, inner_action)
         own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
         if self.rewrites_action:
             timestep = with_prev_action(self, timestep, action)

@@ -41,8 +41,8 @@ class ObservationWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_observation(timestep)
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, self._with_observation(timestep)
 
     def _with_observation(self, timestep: TimeStep) -> TimeStep:

@@ -26,8 +26,8 @@ class RowRewardWrapper(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_reward(timestep)
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, self._with_reward(timestep)
 
     def _with_reward(self, timestep: TimeStep) -> TimeStep:

@@ -89,7 +89,7 @@ class HostEnvironment(Environment):
         )
         return TaskState(clock, Lanes(ticket, jnp.zeros(env_id.shape, bool))), timestep
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
         first = lanes.ended
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))

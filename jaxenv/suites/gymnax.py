@@ -121,8 +121,8 @@ class GymnaxEnvironment(SuiteTask):
 
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
 
-    def step(self, state, action):
-        state, timestep = super().step(state, action)
+    def proceed(self, state, action):
+        state, timestep = super().proceed(state, action)
         single = self._single
         if not single.truncates:
             return state, timestep

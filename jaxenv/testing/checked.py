@@ -81,7 +81,7 @@ class Checked(Wrapper):
         inner = None if previous is None else self.inner(previous)
         return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         return self._step_lanes(state, action, jnp.ones_like(self.clock(state).env_id, bool))
 
     def _step_lanes(self, state, action, mask):

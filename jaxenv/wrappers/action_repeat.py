@@ -71,7 +71,7 @@ class ActionRepeat(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, _counted(timestep, jnp.zeros_like(env_id))
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         state, timestep, _ = self._repeat(state, action, two_frames=False)
         return state, timestep
 
@@ -82,7 +82,7 @@ class ActionRepeat(Wrapper):
         """
 
         def one(state):
-            state, timestep = self.env.step(state, action)
+            state, timestep = self.env.proceed(state, action)
             return state, _counted(timestep, timestep.env_info.get("num_env_frames", jnp.ones_like(timestep.env_id)))
 
         def repeated(carry, _):

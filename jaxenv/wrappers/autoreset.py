@@ -116,13 +116,15 @@ class AutoReset(Wrapper):
             return AutoResetState(state, ()), dataclasses.replace(timestep, env_info=env_info)
         return AutoResetState(state, jnp.zeros(env_id.shape, bool)), timestep
 
-    def step(self, state, action):
-        step = self._next_step if self.mode == "next_step" else self._same_step
+    def proceed(self, state, action):
+        stepped, timestep = self.env.proceed(state.inner, action)
+        if not isinstance(timestep, TimeStep):
+            raise ValueError(f"{self.env}: in step, {mismatch(TimeStep(), timestep, 'timestep')}")
+        restart = self._next_step if self.mode == "next_step" else self._same_step
         # An observation may be a part of the state. Copies ensure that donating one never deletes the other.
-        return _xla.unshare(step(state, action))
+        return _xla.unshare(restart(state, stepped, timestep))
 
-    def _next_step(self, state, action):
-        stepped, timestep = self._stepped(state, action)
+    def _next_step(self, state, stepped, timestep):
         # Values carried across episodes come from the state before this step: the ignored action must not change them.
         fresh, first = self._start_episodes(state.ended, state.inner, timestep)
         inner = tree.where(state.ended, fresh, stepped)
@@ -130,8 +132,7 @@ class AutoReset(Wrapper):
         row = tree.where(state.ended, _without_observation(first), _without_observation(timestep))
         return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
-    def _same_step(self, state, action):
-        stepped, timestep = self._stepped(state, action)
+    def _same_step(self, _, stepped, timestep):
         ended = timestep.is_last()
         fresh, first = self._start_episodes(ended, stepped, timestep)
         env_info = {
@@ -142,12 +143,6 @@ class AutoReset(Wrapper):
         inner = tree.where(ended, fresh, stepped)
         observation = self._observation_where(ended, inner, first, timestep)
         return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
-
-    def _stepped(self, state, action):
-        stepped, timestep = self.env.step(state.inner, action)
-        if not isinstance(timestep, TimeStep):
-            raise ValueError(f"{self.env}: in step, {mismatch(TimeStep(), timestep, 'timestep')}")
-        return stepped, timestep
 
     def _start_episodes(self, mask, state, timestep):
         return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)

@@ -37,7 +37,7 @@ class Discount(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
     noop_kwargs: ClassVar = {"value": 1.0}
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         discount = jnp.where(timestep.is_first(), timestep.discount, timestep.discount * self.value)
         return state, dataclasses.replace(timestep, discount=discount)

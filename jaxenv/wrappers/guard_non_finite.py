@@ -63,8 +63,8 @@ class GuardNonFinite(Wrapper):
         env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)
 
-    def step(self, state, action):
-        new, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        new, timestep = self.env.proceed(state, action)
         # Checking a large observation costs more than the rest of the guard, so tasks may declare theirs finite.
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))

@@ -34,7 +34,7 @@ class MaxAndSkip(ActionRepeat):
     def shows_state(self):
         return False
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         state, timestep, previous = self._repeat(state, action, two_frames=True)
         observation = jax.tree.map(jnp.maximum, previous, timestep.observation)
         return state, dataclasses.replace(timestep, observation=observation)

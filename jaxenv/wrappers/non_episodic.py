@@ -39,8 +39,8 @@ class NonEpisodic(Wrapper):
         if self.autoreset is not None:
             raise ValueError("NonEpisodic: AutoReset inside would restart its lanes, put NonEpisodic inside AutoReset")
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         last = timestep.is_last()
         return state, dataclasses.replace(
             timestep,

@@ -34,7 +34,7 @@ class NonTerminating(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         discount = jnp.where(timestep.is_last(), self.discount, timestep.discount)
         return state, dataclasses.replace(timestep, discount=discount)

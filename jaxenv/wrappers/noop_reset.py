@@ -77,7 +77,7 @@ class NoopReset(Wrapper):
         start = _xla.vary_like(env_id, (state, shown))
 
         def play(count, current):
-            stepped, row = self.env.step(current[0], action)
+            stepped, row = self.env.proceed(current[0], action)
             after = (stepped, () if self.shows_state else row.observation)
             return tree.where(count < num, tree.where(row.is_last(), start, after), current)
 

@@ -56,6 +56,6 @@ class PixelObservation(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))

@@ -70,8 +70,8 @@ class RandomFirstEpisodeLength(Wrapper):
         left = jnp.where(episode < self.num_episodes, length, _NEVER)
         return RandomFirstEpisodeLengthState(state, left), timestep
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(state.inner, action)
         left = state.left - 1
         step_type = jnp.where(left <= 0, np.int32(StepType.LAST), timestep.step_type)
         return RandomFirstEpisodeLengthState(inner, left), dataclasses.replace(timestep, step_type=step_type)

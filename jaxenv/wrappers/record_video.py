@@ -110,9 +110,9 @@ class RecordVideo(Wrapper):
         """Waits until all films of this process whose episodes have ended are written."""
         _films.RECORDER.flush()
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         before = state
-        state, timestep = self.env.step(state, action)
+        state, timestep = self.env.proceed(state, action)
         self._film(before, state, timestep)
         return state, timestep
 

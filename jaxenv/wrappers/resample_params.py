@@ -127,8 +127,8 @@ class ResampleParams(Wrapper):
         state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
-    def step(self, state, action):
-        inner, timestep = self._of(state).step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self._of(state).proceed(state.inner, action)
         return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
 
 

@@ -106,8 +106,8 @@ class RunStats(Wrapper):
         resets = previous.resets + Count.of(steps + 1)
         return RunState(state, previous.episodes, resets, previous.total_steps, steps, recent), timestep
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(state.inner, action)
         starts, taken = self.env.starts(timestep), ~timestep.is_first()
         steps = state.episode_steps + taken.astype(jnp.int32)
         return RunState(

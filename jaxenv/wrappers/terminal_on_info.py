@@ -46,8 +46,8 @@ class TerminalOnInfo(Wrapper):
             hint = at_limit if self.flag == "time_limit_reached" else ""
             raise ValueError(f"TerminalOnInfo: flag must name a flag in env_info ({known}), got {self.flag!r}{hint}")
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         stops = timestep.env_info[self.flag] & ~timestep.is_first()
         discount = jnp.where(stops, np.float32(0), timestep.discount)
         return state, dataclasses.replace(timestep, discount=discount)

@@ -45,8 +45,8 @@ class TerminateOn(Wrapper):
         if self.autoreset is not None:
             raise ValueError("TerminateOn: AutoReset inside would not see the ends, put TerminateOn inside AutoReset")
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         ends = self.fn(timestep)
         lanes, shape, dtype = timestep.env_id.shape, jnp.shape(ends), jnp.result_type(ends)
         if (shape, dtype) != (lanes, jnp.bool_):

@@ -81,8 +81,8 @@ class TimeLimit(Wrapper):
             state = TimeLimitState(state, jnp.zeros_like(episode))
         return state, dataclasses.replace(timestep, env_info=env_info)
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(self.inner(state), action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(self.inner(state), action)
         elapsed = state.elapsed + 1 if self._own_count else self.env.clock(inner).step
         reached = elapsed >= self.duration
         discount = jnp.where(reached, np.float32(0), timestep.discount) if self.terminal else timestep.discount

@@ -48,8 +48,8 @@ class Scripted(Task):
     def begin(self, *args):
         return self._scripted(*super().begin(*args))
 
-    def step(self, state, action):
-        return self._scripted(*super().step(state, action))
+    def proceed(self, state, action):
+        return self._scripted(*super().proceed(state, action))
 
     def _scripted(self, state, row):
         at = state.clock.step % np.int32(self.step_type.shape[-1])
@@ -115,10 +115,10 @@ class PublishedCardGame(Task):
         state = Round(total, last if self.marks_every_end else ended)
         return Transition(state, jnp.where(last, score, np.float32(0)), terminated=last)
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         clock = state.clock
         fresh = self.begin(clock.key, clock.env_id, clock.episode + 1)
-        return tree.where(state.task.ended, fresh, super().step(state, action))
+        return tree.where(state.task.ended, fresh, super().proceed(state, action))
 
     def observe(self, state):
         return state.total[:, None]
@@ -270,8 +270,8 @@ def test_a_step_with_another_dtype_than_reset_is_rejected():
     class Widened(jaxenv.Wrapper):
         owns = frozenset({"step_type"})
 
-        def step(self, state, action):
-            state, row = self.env.step(state, action)
+        def proceed(self, state, action):
+            state, row = self.env.proceed(state, action)
             return state, dataclasses.replace(row, step_type=row.step_type.astype(jnp.int16))
 
     message = message_of(Widened(AutoReset(mock_012())))

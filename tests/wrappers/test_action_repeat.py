@@ -49,8 +49,8 @@ class Halved(Wrapper):
 
     owns = frozenset({"discount"})
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, dataclasses.replace(timestep, discount=timestep.discount * np.float32(0.5))
 
 

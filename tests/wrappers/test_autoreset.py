@@ -216,8 +216,8 @@ def test_a_step_that_returns_another_row_is_refused_in_one_sentence(mode, row, r
     class Changes(Wrapper):
         owns = frozenset({"reward", "env_info"})
 
-        def step(self, state, action):
-            state, timestep = self.env.step(state, action)
+        def proceed(self, state, action):
+            state, timestep = self.env.proceed(state, action)
             return state, row(timestep)
 
     env = AutoReset(Changes(mock_012(2)), mode)

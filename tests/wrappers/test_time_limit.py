@@ -74,9 +74,9 @@ class TwoSteps(LaneWrapper):
     def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)
 
-    def step(self, state, action):
-        state, _ = super().step(state, action)
-        return super().step(state, action)
+    def proceed(self, state, action):
+        state, _ = super().proceed(state, action)
+        return super().proceed(state, action)
 
 
 def test_a_limit_counts_the_steps_of_what_it_wraps():

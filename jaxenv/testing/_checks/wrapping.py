@@ -255,8 +255,8 @@ class _PaysPastEnd(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 
-    def step(self, state, action):
-        inner, timestep = self.env.step(state.inner, action)
+    def proceed(self, state, action):
+        inner, timestep = self.env.proceed(state.inner, action)
         pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
         timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)
         return _PastEndState(inner, state.ended | timestep.is_last()), timestep

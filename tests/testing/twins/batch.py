@@ -31,8 +31,8 @@ class PaysByLaneIndex(Paying):
 class FreezesOtherLanes(AutoReset):
     """While a lane restarts, the others do not step."""
 
-    def step(self, state, action):
-        new, row = super().step(state, action)
+    def proceed(self, state, action):
+        new, row = super().proceed(state, action)
         if self.mode == "same_step":
             return new, row
         frozen = jnp.any(state.ended) & ~state.ended
@@ -65,9 +65,9 @@ class StartsByNumberOfLanes(Walk):
 class BroadcastsActions(Wrapper):
     owns = frozenset({"prev_action"})
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         count = self.clock(state).step.shape[0]
-        return self.env.step(state, jnp.broadcast_to(action[:1], (count,)))
+        return self.env.proceed(state, jnp.broadcast_to(action[:1], (count,)))
 
 
 class ParamsOfOneLane(Walk):

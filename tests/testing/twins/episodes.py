@@ -21,8 +21,8 @@ class PaysAtFirst(RewardWrapper):
 
 
 class ShowsIgnoredAction(AutoReset):
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         return state, dataclasses.replace(row, prev_action=action)
 
 
@@ -31,15 +31,15 @@ class ShowsInnerAction(Wrapper):
 
     owns = frozenset({"prev_action"})
 
-    def step(self, state, action):
-        return self.env.step(state, 1 - action)
+    def proceed(self, state, action):
+        return self.env.proceed(state, 1 - action)
 
 
 class NeverFirst(AutoReset):
     """Shows MID instead of FIRST."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         return state, dataclasses.replace(row, step_type=jnp.maximum(row.step_type, 1))
 
 
@@ -53,8 +53,8 @@ class ZeroDiscountWithin(Stepped):
 class LimitTerminates(TimeLimit):
     """Reports a time limit as a termination."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         reached = row.env_info["time_limit_reached"]
         return state, dataclasses.replace(row, discount=jnp.where(reached, np.float32(0), row.discount))
 
@@ -62,8 +62,8 @@ class LimitTerminates(TimeLimit):
 class LimitTruncates(TimeLimit):
     """Reports a termination on the step of the time limit as a truncation."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         reached = row.env_info["time_limit_reached"]
         return state, dataclasses.replace(row, discount=jnp.where(reached, np.float32(1), row.discount))
 
@@ -71,19 +71,19 @@ class LimitTruncates(TimeLimit):
 class LimitLate(TimeLimit):
     """Ends an episode one step after its limit."""
 
-    def step(self, state, action):
-        return tree.rebuild(TimeLimit(self.env, 1), duration=self.duration + 1).step(state, action)
+    def proceed(self, state, action):
+        return tree.rebuild(TimeLimit(self.env, 1), duration=self.duration + 1).proceed(state, action)
 
 
 class ShortClock(TimeLimit):
     """Reads the clock as an integer of 16 bits, so that a limit above 32,767 is never reached."""
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         clock = self.clock(state)
         step = clock.step.astype(jnp.int16).astype(jnp.int32)
         short = dataclasses.replace(state, clock=dataclasses.replace(clock, step=step))
-        _, row = super().step(short, action)
-        state, _ = super().step(state, action)
+        _, row = super().proceed(short, action)
+        state, _ = super().proceed(state, action)
         return state, row
 
 
@@ -100,16 +100,16 @@ class FirstBlock(AutoReset):
 class LosesReward(AutoReset):
     """Has reward 0 on LAST rows."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         return state, dataclasses.replace(row, reward=jnp.where(row.is_last(), np.float32(0), row.reward))
 
 
 class LosesFinalObservation(AutoReset):
     """Shows the first observation of the next episode as the final one."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         if self.mode == "next_step":
             return state, row
         return state, tree.set_field(row, "env_info.final_observation", row.observation)

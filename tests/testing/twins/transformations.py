@@ -49,9 +49,9 @@ class RootOfNegative(Paying):
 class GradientCrossesRestart(AutoReset):
     """Adds zero to the start of an episode, with a gradient by the last state of the previous one."""
 
-    def step(self, state, action):
+    def proceed(self, state, action):
         before = state.inner.task.x
-        state, row = super().step(state, action)
+        state, row = super().proceed(state, action)
         zero = before - jax.lax.stop_gradient(before)
         inner = tree.set_field(state.inner, "task.x", state.inner.task.x + zero)
         return dataclasses.replace(state, inner=inner), row

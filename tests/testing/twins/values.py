@@ -38,8 +38,8 @@ class WrapsAround(Wrapper):
 
     owns = frozenset({"prev_action"})
 
-    def step(self, state, action):
-        return self.env.step(state, action % 2)
+    def proceed(self, state, action):
+        return self.env.proceed(state, action % 2)
 
 
 class Counted(Walk):
@@ -90,8 +90,8 @@ class ShowsRawAction(Wrapper):
 
     owns = frozenset({"prev_action"})
 
-    def step(self, state, action):
-        state, row = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, row = self.env.proceed(state, action)
         return state, dataclasses.replace(row, prev_action=action)
 
 

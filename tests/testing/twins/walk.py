@@ -103,8 +103,8 @@ class Stepped(Wrapper):
 
     owns = frozenset({"reward", "observation", "discount", "env_info"})
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, self.change(timestep)
 
     def observation_spec(self):

@@ -95,8 +95,8 @@ class StepsWithDefaults(Stepped):
 
     owns = frozenset({"reward"})
 
-    def step(self, state, action):
-        return self.env.with_params(stride=0.3).step(state, action)
+    def proceed(self, state, action):
+        return self.env.with_params(stride=0.3).proceed(state, action)
 
 
 class ReturnOfLane(BatchWrapper):
@@ -135,8 +135,8 @@ class ReturnOfRun(ReturnOfLane):
 class ReturnOfEpisodes(ReturnOfLane):
     """Keeps the return per lane in a state that restarts with the episode, and then puts the old one back."""
 
-    def step(self, state, action):
-        new, row = super().step(state, action)
+    def proceed(self, state, action):
+        new, row = super().proceed(state, action)
         total = state.lanes + row.reward
         return dataclasses.replace(new, lanes=total), self.shown(row, total)
 
@@ -181,8 +181,8 @@ class ShiftsObservation(Wrapper):
         state, timestep = self.env.begin(*args, **kwargs)
         return state, self.shifted(timestep)
 
-    def step(self, state, action):
-        state, timestep = self.env.step(state, action)
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
         return state, self.shifted(timestep)
 
     def shifted(self, timestep):
@@ -252,9 +252,9 @@ class Twice(Wrapper):
         state, timestep = self.env.begin(*args, **kwargs)
         return state, self.counted(timestep, 0 * timestep.step_type)
 
-    def step(self, state, action):
-        middle, one = self.env.step(state, action)
-        end, two = self.env.step(middle, action)
+    def proceed(self, state, action):
+        middle, one = self.env.proceed(state, action)
+        end, two = self.env.proceed(middle, action)
         stops = self.stops(one)
         state, row = tree.where(stops, (middle, one), (end, two))
         reward = one.reward + jnp.where(stops, np.float32(0), two.reward)
@@ -278,8 +278,8 @@ class TwicePastEnd(Twice):
 class TwiceHidingEnd(Twice):
     """Stops at the end but reports MID."""
 
-    def step(self, state, action):
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        state, row = super().proceed(state, action)
         return state, dataclasses.replace(row, step_type=jnp.ones_like(row.step_type))
 
 
@@ -298,10 +298,10 @@ class UncountedPastEnd(TwiceUncounted):
 class UncountedPaidPastEnd(TwiceUncounted):
     """Takes its state and row from the step that ends the episode but adds the reward of the next one."""
 
-    def step(self, state, action):
-        middle, one = self.env.step(state, action)
-        _, two = self.env.step(middle, action)
-        state, row = super().step(state, action)
+    def proceed(self, state, action):
+        middle, one = self.env.proceed(state, action)
+        _, two = self.env.proceed(middle, action)
+        state, row = super().proceed(state, action)
         return state, dataclasses.replace(row, reward=one.reward + two.reward)
 
 
