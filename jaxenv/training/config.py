@@ -24,7 +24,8 @@ class RunConfig:
         env_options: further arguments of `jaxenv.load`, a mapping such as ``{"size": 20}`` or pairs of name and value:
             params and options of the environment, ``max_episode_steps``.
         wrappers: the wrappers for `jaxenv.load`, innermost first: names, or pairs of a name and its options.
-            Evaluations leave out those that own only the reward (``"NormalizeReward"``).
+            Evaluations leave out those for training alone (``"NormalizeReward"``, ``"RandomFirstEpisodeLength"``), as
+            ``make(mode="eval")`` does.
         normalize_observation: normalise observations by the running mean and variance of the run.
         total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
         num_envs: number of lanes.

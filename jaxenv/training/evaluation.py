@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxenv import _export, rollout, tree
+from jaxenv import _export, rollout, stack, tree
 from jaxenv._checks import INT32_MAX
 from jaxenv._structure import mismatch
 from jaxenv.data import transformers
@@ -70,12 +70,16 @@ def environments(
         ours, theirs = getattr(env, spec)(), getattr(eval_env, spec)()
         if ours != theirs:
             raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
-    for stack in (env, eval_env):
-        if stack.reward_spec().shape != ():
-            raise ValueError(f"{name}: the reward must be one number per lane, got {stack.reward_spec()} of {stack}")
+    for made in (env, eval_env):
+        if made.reward_spec().shape != ():
+            raise ValueError(f"{name}: the reward must be one number per lane, got {made.reward_spec()} of {made}")
     for level in layers(eval_env):
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
             raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
+    if found := next(stack.training_only(eval_env), None):
+        kind = type(found).__name__
+        rule = f"eval_env must not have {kind}, which is for training: jaxenv.make(..., mode='eval') makes it"
+        raise ValueError(f"{name}: {rule}, got {eval_env!r}")
     return env, eval_env
 
 

@@ -86,6 +86,7 @@ class RunStats(Wrapper):
     num_recent: int = tree.static(default=0)
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    in_evaluation = "kept"
     sees_ends: ClassVar[bool] = True
 
     def check(self):

@@ -49,6 +49,7 @@ class TimeLimit(Wrapper):
     terminal: bool = tree.static(default=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
+    in_evaluation = "kept"
 
     def check(self):
         if self.autoreset is not None:
