@@ -124,6 +124,10 @@ class Wrapper(Environment):
         return self.env._compiles_itself
 
     @property
+    def _longest_episode(self):
+        return super()._longest_episode if self.removes_ends else self.env._longest_episode
+
+    @property
     def autoreset(self) -> AutoResetMode:
         return self.env.autoreset
 

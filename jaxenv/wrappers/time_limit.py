@@ -59,6 +59,10 @@ class TimeLimit(Wrapper):
             )
 
     @property
+    def _longest_episode(self):
+        return jnp.minimum(self.env._longest_episode, self.duration)
+
+    @property
     def _own_count(self) -> bool:
         # The clock counts inner steps, one per step unless a wrapper inside takes several. Then this wrapper counts.
         return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(self.env))

@@ -1,6 +1,9 @@
 """What surrounds the updates of a learner: its two stacks fit the settings and each other, weights fit the stack."""
 
+import dataclasses
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -175,3 +178,62 @@ def test_a_learner_evaluates_on_the_reward_and_the_frozen_stack_that_it_is_given
     slippery = AutoReset(Slippery(mock_012(16), 0.0))
     for stack in (paying_twice, slippery, Counted(AutoReset(mock_012(16)), frozen=True)):
         assert evaluation.environments("learner", RunConfig(), stack, stack)[1] is stack
+
+
+# --- episodes that are cut off ---------------------------------------------------------------------------------------
+
+
+def long(num_envs):
+    """Episodes of 23 steps."""
+    return Counting(np.array([23]), num_envs=num_envs)
+
+
+@pytest.mark.parametrize("lanes", [4, 2])
+def test_evaluations_last_until_the_time_limit_by_default(lanes):
+    env = AutoReset(wrappers.TimeLimit(long(lanes), 11))
+    config = RunConfig(num_eval_episodes=4)
+    played = evaluation.evaluate(
+        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
+    )
+    assert played["lengths"].tolist() == [11] * 4
+
+
+def test_an_episode_that_an_evaluation_cut_off_cannot_be_read_as_data():
+    config, env = RunConfig(num_eval_episodes=4, max_eval_steps=9), AutoReset(long(4))
+    policy = rollout.random_policy(env)
+
+    @jax.jit
+    def play(key):
+        return evaluation.evaluate(config, env, policy, (), (), key, Lanes(config, None))
+
+    played = play(jax.random.key(0))
+    assert np.isnan(played["returns"]).all()
+    assert played["lengths"].tolist() == [-1] * 4
+    assert not played["terminated"].any()
+    assert not played["finished"].any()
+
+
+class Breaking(Counting):
+    """The reward of the third step is NaN in lane 1."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        broken = (np.arange(2) == 1) & (state.step == 2)
+        return dataclasses.replace(out, reward=jnp.where(broken, np.float32(np.nan), out.reward))
+
+
+def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
+    env = AutoReset(wrappers.GuardNonFinite(Breaking(np.array([5]), num_envs=2)))
+    config = RunConfig(num_eval_episodes=2)
+    played = evaluation.evaluate(
+        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
+    )
+    assert np.isnan(played["returns"]).tolist() == [False, True]
+    assert played["lengths"].tolist() == [5, -1]
+    assert played["finished"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, True, "10"])
+def test_a_wrong_limit_of_evaluations_is_refused(steps):
+    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps must be (an integer|at least 1), got "):
+        RunConfig(max_eval_steps=steps)
