@@ -105,5 +105,7 @@ def default_num_steps(id: str, num_envs: int, store: bool = False) -> int:
 @functools.cache
 def _mean_length(id: str) -> float:
     env = jaxenv.load(id, num_envs=64)
-    evaluation = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0), max_steps=5000)
-    return float(evaluation.lengths.mean())
+    policy, longest = jaxenv.rollout.random_policy(env), 5000
+    play = jax.jit(lambda key: jaxenv.evaluate(env, policy, key, max_steps=longest))
+    evaluation = play(jax.random.key(0))
+    return float(jnp.where(evaluation.finished, evaluation.lengths, longest).mean())

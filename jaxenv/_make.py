@@ -44,7 +44,8 @@ def make(
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
-        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        mode: ``"eval"`` keeps, freezes or leaves out each of ``wrappers`` as its class declares
+            (``Wrapper.in_evaluation``): statistics stand still, and rewards and episodes are those of the task.
         reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
             platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _describe_html, _state_checks, _xla, random, specs, tree
+from jaxenv._checks import INT32_MAX
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -148,6 +149,14 @@ class Environment(Module, abc.ABC):
     def _is_outside_jax(self) -> bool:
         """Whether the lanes are in an engine outside JAX, which resets all of them together."""
         return False
+
+    @property
+    def _longest_episode(self) -> Any:
+        """A bound on the steps of an episode, one int32 or one per lane ``[B]``; the largest int32 where none is known.
+
+        The steps are the agent's. What ends an episode earlier does not count.
+        """
+        return np.int32(INT32_MAX)
 
     # --- specs of one lane -------------------------------------------------------------------------------------------
 

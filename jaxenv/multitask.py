@@ -1,6 +1,7 @@
 """Several tasks with equal specs in one batch."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _actions, random, specs, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import INT32_MAX, is_concrete
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import AutoResetMode, Environment
 from jaxenv.random import Clock, Stream
@@ -119,6 +120,13 @@ class Multitask(Environment):
     @property
     def autoreset(self) -> AutoResetMode:
         return None
+
+    @property
+    def _longest_episode(self):
+        def both(a, b):  # an agent that chooses the tasks may take the steps of both
+            return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
+
+        return functools.reduce(both, [env._longest_episode for env in self.envs])
 
     def clock(self, state):
         return state.clock

@@ -12,8 +12,9 @@ From the innermost level to the outermost:
 `jaxenv.make` and the conformance kit build their stacks here.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -72,27 +73,67 @@ def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wra
 
 
 def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
-    """The wrappers with batch state frozen, without those that own only the reward and keep its shape.
+    """The wrappers (innermost first) as their classes declare them for evaluations, by ``Wrapper.in_evaluation``.
 
     Raises:
-        ValueError: if the observation shows a reward that is left out.
+        ValueError: if the observation shows a reward that is left out, or if the policy would not fit without a wrapper
+            that is left out.
     """
-    left_out = [_owns_only_reward(wrapper) for wrapper in added]
-    for place, shows in enumerate(added):
-        if isinstance(shows, PreviousActionAndReward) and shows.reward and any(left_out[:place]):
-            name = type(added[left_out.index(True)]).__name__
+    roles = [role_in_evaluation(wrapper) for wrapper in added]
+    hidden = ""  # the innermost wrapper that is left out and owns the reward
+    kept: list[Wrapper] = []
+    for wrapper, role in zip(added, roles, strict=True):
+        name = type(wrapper).__name__
+        if isinstance(wrapper, PreviousActionAndReward) and wrapper.reward and hidden:
             raise ValueError(
-                f"make: mode='eval' leaves out {name}, so PreviousActionAndReward would show other rewards: "
-                f"put PreviousActionAndReward before {name} in wrappers"
+                f"make: mode='eval' leaves out {hidden}, so PreviousActionAndReward would show other rewards: "
+                f"put PreviousActionAndReward before {hidden} in wrappers"
             )
-    kept = [wrapper for wrapper, out in zip(added, left_out, strict=True) if not out]
-    return [tree.rebuild(w, frozen=True) if isinstance(w, BatchWrapper) else w for w in kept]
+        if role == "left_out":
+            for what in ("observation_spec", "action_spec"):
+                if (with_it := getattr(wrapper, what)()) != (without := getattr(wrapper.env, what)()):
+                    changed = f"which changes the {what} from {without} to {with_it}"
+                    raise ValueError(
+                        f"make: mode='eval' leaves out {name}, {changed}: declare in_evaluation = 'kept' in {name}"
+                    )
+            hidden = hidden or (name if "reward" in wrapper.owns else "")
+        else:
+            kept.append(wrapper if role == "kept" else dataclasses.replace(wrapper, **role))
+    return kept
 
 
-def _owns_only_reward(wrapper: Wrapper) -> bool:
-    """Whether a wrapper changes the numbers of the reward, and neither its shape nor anything else."""
-    one_step = wrapper.owns == {"reward"} and not wrapper.multi_step
-    return one_step and wrapper.reward_spec().shape == wrapper.env.reward_spec().shape
+def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mapping[str, Any]:
+    """What an evaluation makes of a wrapper: its declaration, or the default that `Wrapper` states.
+
+    A wrapper that changes the shape of the reward is never left out: what is outside was built for that shape.
+    """
+    role = wrapper.in_evaluation
+    if role is None and wrapper.owns == {"reward"} and not wrapper.multi_step:
+        role = "left_out"
+    if role == "left_out" and "reward" in wrapper.owns:
+        role = role if wrapper.reward_spec().shape == wrapper.env.reward_spec().shape else None
+    if role is None:
+        return {"frozen": True} if isinstance(wrapper, BatchWrapper) else "kept"
+    return role
+
+
+def training_only(env: Environment) -> Iterator[Wrapper]:
+    """The wrappers of a stack, tasks included, that an evaluation leaves out or gives other arguments.
+
+    Rewards without batch state are not among them: returns in another reward may be what a caller wants.
+    """
+    for level in layers(env):
+        if isinstance(level, Multitask):
+            for task in level.envs:
+                yield from training_only(task)
+        if not isinstance(level, Wrapper):
+            continue
+        role = role_in_evaluation(level)
+        only_pays = level.owns == {"reward"} and not isinstance(level, BatchWrapper)
+        arguments = role.items() if isinstance(role, Mapping) else ()
+        others = any(not np.array_equal(getattr(level, name), value) for name, value in arguments)
+        if others or (role == "left_out" and not only_pays):
+            yield level
 
 
 def assemble(

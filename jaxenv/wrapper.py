@@ -3,7 +3,7 @@
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from jaxenv import specs, tree
 from jaxenv._checks import is_concrete
@@ -36,6 +36,9 @@ class Wrapper(Environment):
     removes_ends: ClassVar[bool] = False
     # Whether the wrapper acts at the ends of episodes, so that no wrapper that moves them may stand outside it.
     sees_ends: ClassVar[bool] = False
+    # What `make(mode="eval")` makes of the wrapper: "kept", "left_out", or arguments that replace those given. `None`:
+    # left out if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
+    in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
@@ -48,6 +51,13 @@ class Wrapper(Environment):
             if name not in _FIELDS:
                 hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
                 raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
+        fields = [field.name for field in dataclasses.fields(cls) if field.init and field.name != "env"]
+        role = cls.in_evaluation
+        known = isinstance(role, Mapping) and role.keys() <= set(fields)
+        if role not in (None, "kept", "left_out") and not known:
+            arguments = f"new values of its arguments ({', '.join(fields) or 'it has none'})"
+            rule = f"in_evaluation must be 'kept', 'left_out' or a dict of {arguments}"
+            raise TypeError(f"{cls.__name__}: {rule}, got {role!r}")
         if "proceed" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides proceed must declare the fields that it owns")
 
@@ -112,6 +122,10 @@ class Wrapper(Environment):
     @property
     def _compiles_itself(self):
         return self.env._compiles_itself
+
+    @property
+    def _longest_episode(self):
+        return super()._longest_episode if self.removes_ends else self.env._longest_episode
 
     @property
     def autoreset(self) -> AutoResetMode:

@@ -91,7 +91,7 @@ def trained(key):
     from jaxenv.training import ppo
 
     sizes = {"num_envs": 2, "num_steps": 2, "total_steps": 4, "num_minibatches": 1, "num_epochs": 1}
-    config = ppo.Config(**sizes, num_evaluations=1, num_eval_episodes=2, max_eval_steps=1, hidden=(4,))
+    config = ppo.Config(**sizes, num_evaluations=1, num_eval_episodes=2, hidden=(4,))
     return ppo.make_train(config)(key)
 
 

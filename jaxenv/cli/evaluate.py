@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,14 +109,20 @@ def run(args: argparse.Namespace) -> None:
         raise
     except (ImportError, OSError, TypeError, ValueError) as error:
         args.parser.error(one_line(error))
+    for one in found:
+        if one["unfinished"]:
+            limit = "100,000, which is the default without a time limit" if max_steps is None else f"{max_steps:,}"
+            print(
+                f"{args.parser.prog}: {one['unfinished']} of {args.episodes} episodes of seed {one['seed']} are left "
+                f"out, they had not ended when max_eval_steps were taken: {limit}",
+                file=sys.stderr,
+            )
     if args.json:
         given = {"folder": str(args.folder), "id": first.config.env_id, "algorithm": first.algorithm}
         options = {"steps": first.steps, "episodes": args.episodes, "explore": explore, "seed": args.seed}
         print(json.dumps({**given, **options, "params": params, "results": found}))
         return
     print("\n".join(_table(found)))
-    if unfinished := max(one["unfinished"] for one in found):
-        print(f"{unfinished} episodes had not ended after {max_steps:,} steps, the run's max_eval_steps")
 
 
 def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:

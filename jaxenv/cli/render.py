@@ -2,6 +2,8 @@
 
 import argparse
 import pathlib
+import sys
+import warnings
 from typing import Any
 
 import jax
@@ -84,16 +86,20 @@ def run(args: argparse.Namespace) -> None:
             env = trained.make_env(args.num_envs, **settings)
             played = {"policy": trained.policy, "initial_memory": trained.make_memory(args.num_envs)}
             shown = f"  {trained.config.env_id}, seed {trained.seed} after {trained.steps:,} steps"
-        path = jaxenv.record(
-            env,
-            path=pathlib.Path(args.out),
-            key=jax.random.key(args.seed),
-            num_steps=args.num_steps,
-            size=args.size,
-            fps=args.fps,
-            **played,
-        )
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            path = jaxenv.record(
+                env,
+                path=pathlib.Path(args.out),
+                key=jax.random.key(args.seed),
+                num_steps=args.num_steps,
+                size=args.size,
+                fps=args.fps,
+                **played,
+            )
         size = path.stat().st_size
     except (ImportError, OSError, TypeError, ValueError) as error:
         args.parser.error(one_line(error))
     print(f"{path}  {size / 1000:,.0f} kB{shown}")
+    for warning in warned:
+        print(f"{args.parser.prog}: {warning.message}", file=sys.stderr)

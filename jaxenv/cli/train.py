@@ -12,6 +12,7 @@ import shlex
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,7 +142,9 @@ def run(args: argparse.Namespace) -> None:
             contextlib.ExitStack() as stack,
             stops_at_once(functools.partial(_stopped, folder, seeds.can_resume(config))),
             progress(config.num_evaluations, "evaluations") as advance,
+            warnings.catch_warnings(),
         ):
+            warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them all
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
                 steps = f"{config.num_rows:,} steps"
@@ -173,6 +176,10 @@ def run(args: argparse.Namespace) -> None:
             held = f"; the last checkpoint in {folder} is unchanged" if kept else "; there is no checkpoint yet"
         args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")
     seconds = time.perf_counter() - started
+    if cut := sum(found["eval_unfinished"] for found in curve):
+        total = config.num_eval_episodes * len(curve)
+        reason = "by max_eval_steps or at a non-finite row"
+        print(f"{args.parser.prog}: {cut} of {total} evaluated episodes were cut off {reason}", file=sys.stderr)
     if args.json:
         given = {"id": args.id, "algorithm": algorithm, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
         settings = {"config": dataclasses.asdict(config)}

@@ -3,6 +3,7 @@
 import argparse
 import math
 import pathlib
+import sys
 import time
 from typing import NamedTuple
 
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> None:
         )
     settings = settings_of(args)
     returns: list[float] = []
+    left_out = 0
     try:
         newest = _Newest(args.folder, args.policy_seed)
         layout = Layout.of(args.num_envs, *_terminal.terminal_size())
@@ -89,7 +91,8 @@ def run(args: argparse.Namespace) -> None:
                     if pace.wait():
                         break
                 else:
-                    returns += moment.total.tolist()
+                    returns += moment.total[moment.over].tolist()
+                    left_out += int(np.sum(~moment.over))
                 speed = pace.fps
                 if pace.quit:
                     break
@@ -97,6 +100,9 @@ def run(args: argparse.Namespace) -> None:
         args.parser.error(one_line(error))
     if returns:
         print(f"{len(returns)} episodes, mean return {np.mean(returns):.5g}")
+    if left_out:
+        reason = "max_eval_steps of the run cut them off"
+        print(f"{args.parser.prog}: {left_out} episodes are left out, {reason}", file=sys.stderr)
 
 
 class _Newest:

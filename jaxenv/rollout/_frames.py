@@ -1,6 +1,7 @@
 """The frames of a film: what is played, and what a frame shows of every lane."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from jaxenv.rollout._policy_loop import PolicyLoop
 
 GAP = 6  # pixels between lanes
 Part = tuple[slice, slice]  # rows and columns of pixels
+_MAX_STEPS = 1000  # of a film whose length is not given
 _CHUNK = 32  # steps per call of the compiled function
 
 
@@ -27,7 +29,7 @@ def frames(
     *,
     key: jax.Array | None,
     num_steps: int | None,
-    max_steps: int,
+    max_steps: int | None,
     size: int | tuple[int, int],
     fps: int,
     captions: bool,
@@ -76,7 +78,7 @@ def moments(
     policy: Callable,
     key: jax.Array | None,
     num_steps: int | None,
-    max_steps: int,
+    max_steps: int | None,
     size: tuple[int, int],
     initial_memory: Any,
 ) -> Iterator[Moment]:
@@ -104,7 +106,7 @@ def moments(
     yield jax.device_get(moment)
     carry = ((*start, loop.memory), moment)
     advance = jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=_CHUNK))
-    remaining = max_steps if num_steps is None else num_steps
+    remaining = (max_steps or _MAX_STEPS) if num_steps is None else num_steps
     while remaining:
         carry, chunk = advance(carry)
         chunk = jax.device_get(chunk)
@@ -114,6 +116,13 @@ def moments(
             remaining -= 1
             if num_steps is None and moment.over.all():
                 return
+    if num_steps is None and max_steps is None:
+        cut = np.count_nonzero(~moment.over)
+        warnings.warn(
+            f"{owner}: the film ends after {_MAX_STEPS:,} steps, before the episodes of {cut} of {moment.over.size} "
+            "lanes: pass max_steps or num_steps",
+            stacklevel=2,
+        )
 
 
 class Lanes:

@@ -1,5 +1,7 @@
 """Evaluation of a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
 
+import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, _xla, random, tree
-from jaxenv._checks import check_integer, is_integer, is_real
+from jaxenv._checks import INT32_MAX, check_integer, is_integer, is_known_array, is_real
 from jaxenv._state_checks import lane_numbers
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment, check_environment
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.metrics._sums import LARGEST
 from jaxenv.rollout.statistic import Statistic
+
+_WITHOUT_LIMIT = 100_000  # steps of an episode that no time limit ends
 
 
 @tree.struct
@@ -26,10 +30,10 @@ class Evaluation:
 
     Attributes:
         returns: float32 ``[N]`` (or ``[N, R]``), the sum of the rewards after FIRST. Episodes of a lane are adjacent:
-            ``returns.reshape(B, -1)`` has a row per lane.
-        lengths: int32 ``[N]``, the number of steps.
-        terminated: bool ``[N]``, whether the episode terminated; False if it was truncated.
-        finished: bool ``[N]``; False for an episode that ``max_steps`` cut off, whose other entries are partial or 0.
+            ``returns.reshape(B, -1)`` has a row per lane. NaN for an episode that ``max_steps`` cut off.
+        lengths: int32 ``[N]``, the number of steps; -1 for an episode that was cut off.
+        terminated: bool ``[N]``, whether the episode terminated; False if it was truncated or cut off.
+        finished: bool ``[N]``; False for an episode that ``max_steps`` cut off or that was not reached.
         abnormal: bool ``[N]``, whether the episode ended on a row marked ``env_info["abnormal"]``, set by
             `GuardNonFinite` or by the task itself; False if the environment has no such entry.
     """
@@ -46,8 +50,8 @@ class Evaluation:
         """Statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
-        raise ``max_steps``. Episodes that ended on an abnormal row count only as ``abnormal``, as in
-        `jaxenv.rollout.Metrics`.
+        raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
+        ``abnormal``, as in `jaxenv.rollout.Metrics`.
 
         Args:
             key: typed key ``()`` of the bootstrap; without one there is no interval.
@@ -120,12 +124,15 @@ def evaluate(
     num_episodes: int | None = None,
     *,
     initial_memory: Any = (),
-    max_steps: int = 100_000,
+    max_steps: int | None = None,
     env_id: jax.Array | None = None,
 ) -> Evaluation:
     """Plays exactly ``num_episodes`` whole episodes, ``num_episodes / num_envs`` in every lane. It can be jitted.
 
     The first N episodes to end in a batch are the short ones. A quota per lane avoids that bias.
+
+    Where the environment has a time limit, all episodes end. Where it has none, some may be cut off: they are NaN in
+    ``returns``, and outside of ``jit`` a warning counts them.
 
     Inside ``jax.shard_map`` every shard passes the ``env_id`` of its lanes and plays until these have finished, without
     cross-device communication. Under plain ``jit`` over sharded keys all devices are asked after every step whether a
@@ -137,7 +144,8 @@ def evaluate(
         key: one typed key, or one per lane ``Key[B]``.
         num_episodes: a multiple of the number of lanes B; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1.
+        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default what
+            the episodes of a lane take up to the time limit, and 100,000 for each where a lane has no limit.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
 
@@ -146,7 +154,8 @@ def evaluate(
             the number of keys is not the number of lanes, or ``max_steps`` is less than 1.
     """
     check_environment("evaluate", env)
-    check_integer("evaluate", "max_steps", max_steps, 1)
+    if max_steps is not None:
+        check_integer("evaluate", "max_steps", max_steps, 1)
     env_id = None if env_id is None else lane_numbers(env_id)
     name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", env_id.shape[0])
     num_episodes = lanes if num_episodes is None else num_episodes
@@ -166,6 +175,8 @@ def evaluate(
     reward, count, flags = _xla.sharded_like(loop.words[0], zeros)
     none = Sum(reward, reward)
 
+    bound = _default_bound(env, quota) if max_steps is None else max_steps
+
     def per_episode(x):  # [B, quota, ...]
         return jnp.broadcast_to(x[:, None], (lanes, quota, *x.shape[1:]))
 
@@ -177,7 +188,7 @@ def evaluate(
 
     def unfinished(carry):
         *_, count, steps = carry
-        return jnp.any(count < quota) & (steps < max_steps)
+        return jnp.any(count < quota) & (steps < bound)
 
     def one_step(carry):
         *carry, record, total, count, steps = carry
@@ -198,7 +209,27 @@ def evaluate(
 
     start = (state, timestep, loop.memory, record, none, count, np.int32(0))
     record = jax.lax.while_loop(unfinished, one_step, start)[3]
-    return jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
+    record = jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
+    cut = ~record.finished
+    if is_known_array(cut) and cut.is_fully_addressable and (number := np.count_nonzero(cut)):
+        limit = "max_steps" if max_steps is None else f"max_steps = {max_steps}"
+        warnings.warn(
+            f"evaluate: {number} of {num_episodes} episodes had not ended when {limit} steps of a lane were taken: "
+            "their returns are NaN, their lengths -1; raise max_steps, or give the environment a time limit",
+            stacklevel=2,
+        )
+    return dataclasses.replace(
+        record,
+        returns=jnp.where(tree.expand(cut, record.returns.ndim), np.float32(np.nan), record.returns),
+        lengths=jnp.where(cut, np.int32(-1), record.lengths),
+    )
+
+
+def _default_bound(env: Environment, quota: int) -> jax.Array:
+    """The number of steps in which a lane ends ``quota`` episodes, restarts included; int32 ``()``."""
+    longest = jnp.asarray(env._longest_episode, jnp.int32)
+    steps = jnp.max(jnp.where(longest == INT32_MAX, np.int32(_WITHOUT_LIMIT), longest))
+    return jnp.where(steps >= INT32_MAX // quota, np.int32(INT32_MAX), quota * (steps + 1))
 
 
 def _count(mask: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ def record(
     *,
     key: jax.Array | None = None,
     num_steps: int | None = None,
-    max_steps: int = 1000,
+    max_steps: int | None = None,
     size: int | tuple[int, int] = 256,
     fps: int = 30,
     captions: bool = True,
@@ -37,7 +37,8 @@ def record(
         num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
             default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
             one ends.
-        max_steps: a limit where ``num_steps`` is not given.
+        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
+            whose episodes are longer.
         size: height and width of the picture of a lane in pixels, or one number for both.
         fps: steps per second; a GIF shows at most 50.
         captions: whether to write step and return below the picture of each lane.

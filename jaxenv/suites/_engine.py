@@ -55,6 +55,11 @@ class Engine(abc.ABC):
         return self._others[num_envs]
 
     @property
+    def limit(self) -> int | None:
+        """The time limit of an episode in steps, if it is known."""
+        return None
+
+    @property
     def owner(self) -> str:
         return f"{self.suite}:{self.id}"
 

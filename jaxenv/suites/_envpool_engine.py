@@ -32,14 +32,22 @@ class EnvPoolEngine(Engine):
         arguments: keywords of ``envpool.make``.
         num_envs: the number of lanes.
         truncates_at: the step whose ends are truncations although EnvPool calls them terminations.
+        limit: the time limit, if there is one and EnvPool follows it.
     """
 
     suite = "envpool"
     seeds_below = 2**31  # the generators take int32, and -1 is the clock for those of Atari
 
-    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int, truncates_at: int | None = None):
-        super().__init__(id, arguments, num_envs, truncates_at=truncates_at)
-        self._truncates_at = truncates_at
+    def __init__(
+        self,
+        id: str,
+        arguments: Mapping[str, Any],
+        num_envs: int,
+        truncates_at: int | None = None,
+        limit: int | None = None,
+    ):
+        super().__init__(id, arguments, num_envs, truncates_at=truncates_at, limit=limit)
+        self._truncates_at, self._limit = truncates_at, limit
         self._pool: Any = None
 
     def __str__(self) -> str:
@@ -48,6 +56,10 @@ class EnvPoolEngine(Engine):
     @property
     def _running(self) -> bool:
         return self._pool is not None
+
+    @property
+    def limit(self):
+        return self._limit
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
         spec = envpool().make_spec(self.id, **self.arguments)

@@ -65,6 +65,11 @@ class GymnasiumEngine(Engine):
     def _running(self) -> bool:
         return self._env is not None
 
+    @property
+    def limit(self):
+        limit = self.arguments.get("max_episode_steps", gymnasium().spec(self.id).max_episode_steps)
+        return None if limit is None or limit < 1 else int(limit)
+
     # --- specs -------------------------------------------------------------------------------------------------------
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:

@@ -126,6 +126,10 @@ class HostEnvironment(Environment):
     def _is_outside_jax(self):
         return True
 
+    @property
+    def _longest_episode(self):
+        return super()._longest_episode if self.engine.limit is None else np.int32(self.engine.limit)
+
     def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):

@@ -72,7 +72,7 @@ def load(
         autoreset: ``"next_step"``, the only mode.
         wrappers: as for `jaxenv.make`; they stand outside the restarts.
         clip_action: clip continuous actions to finite bounds.
-        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        mode: as for `jaxenv.make`.
         **kwargs: keywords of ``envpool.make``, such as ``num_threads`` and the environment's own.
 
     Raises:
@@ -118,7 +118,8 @@ def _limit(name: str) -> int | None:
 def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngine:
     """An engine whose specs have been found."""
     truncates_at = _limit(name) if _family(name) == "jumanji" and not _follows_limit(name) else None
-    engine = EnvPoolEngine(name, arguments, num_envs, truncates_at)
+    given = arguments.get("max_episode_steps", _limit(name) if _follows_limit(name) else truncates_at)
+    engine = EnvPoolEngine(name, arguments, num_envs, truncates_at, None if given == _NO_LIMIT else given)
     try:
         players = envpool().make_spec(name, **arguments).config.max_num_players
         engine.specs  # noqa: B018

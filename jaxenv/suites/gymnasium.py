@@ -82,7 +82,7 @@ def load(
         autoreset: ``"next_step"``, the only mode.
         wrappers: as for `jaxenv.make`; they stand outside the restarts.
         clip_action: clip continuous actions to finite bounds.
-        mode: ``"eval"`` freezes wrappers with batch state and leaves out those that own only the reward.
+        mode: as for `jaxenv.make`.
         **kwargs: keywords of ``gymnasium.make`` and of the environment's constructor.
 
     Raises:

@@ -1,5 +1,6 @@
 """Plays a policy episode by episode, with weights that may change in between."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ class Player:
     The weights are an argument of the compiled functions, so newer ones do not compile again.
     """
 
-    def __init__(self, env: Environment, policy: Callable, max_steps: int):
+    def __init__(self, env: Environment, policy: Callable, max_steps: int | None):
         self._env, self._max_steps = env, max_steps
 
         def moment(state, size: int, reward, total, over) -> Moment:
@@ -55,7 +56,7 @@ class Player:
         size, memory = side(), initial_memory
         now, shown = self._start(key, size)
         yield jax.device_get(shown)
-        for _ in range(self._max_steps):
+        for _ in itertools.count() if self._max_steps is None else range(self._max_steps):
             if side() != size:  # the terminal has another size now
                 size = side()
                 shown = tree.rebuild(shown, picture=self._env.render(now[0], size))

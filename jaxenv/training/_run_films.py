@@ -74,6 +74,14 @@ class RunFilms:
     def _write(self, player: Player, memory: Any, path: pathlib.Path) -> None:
         self._folder.mkdir(exist_ok=True)
         lanes = Lanes((_SIZE, _SIZE), 1, True)
-        moments = player.episode(jax.random.key(0), memory, lambda: _SIZE)
-        frames = (lanes.frame(Shown(one.picture, one.step, one.total, one.over)) for one in moments)
-        write_film(path, frames, _FPS)
+        over = False
+
+        def frames() -> Iterator[np.ndarray]:
+            nonlocal over
+            for one in player.episode(jax.random.key(0), memory, lambda: _SIZE):
+                over = bool(one.over.all())
+                yield lanes.frame(Shown(one.picture, one.step, one.total, one.over))
+
+        write_film(path, frames(), _FPS)
+        if not over:
+            warnings.warn(f"train: {path.name} ends after {_MAX_STEPS:,} steps, its episode does not", stacklevel=1)

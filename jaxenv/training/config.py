@@ -24,7 +24,8 @@ class RunConfig:
         env_options: further arguments of `jaxenv.load`, a mapping such as ``{"size": 20}`` or pairs of name and value:
             params and options of the environment, ``max_episode_steps``.
         wrappers: the wrappers for `jaxenv.load`, innermost first: names, or pairs of a name and its options.
-            Evaluations leave out those that own only the reward (``"NormalizeReward"``).
+            Evaluations leave out those for training alone (``"NormalizeReward"``, ``"RandomFirstEpisodeLength"``), as
+            ``make(mode="eval")`` does.
         normalize_observation: normalise observations by the running mean and variance of the run.
         total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
         num_envs: number of lanes.
@@ -36,7 +37,7 @@ class RunConfig:
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation.
         max_eval_steps: episodes of more steps are cut off and not counted. Where a lane plays several episodes, it is
-            the limit of their mean.
+            the limit of their mean. ``None`` for the time limit of the environment, and 100,000 where it has none.
         eval_explore: evaluate the policy that explores, instead of the one that takes the best action.
     """
 
@@ -52,7 +53,7 @@ class RunConfig:
     torso: Literal["auto", "mlp", "cnn"] = "auto"
     num_evaluations: int = 10
     num_eval_episodes: int = 100
-    max_eval_steps: int = 10_000
+    max_eval_steps: int | None = None
     eval_explore: bool = False
 
     # Numbers that `with_arrays` replaces: jitted code reads them, and shapes do not depend on them.
@@ -72,6 +73,8 @@ class RunConfig:
                 check_integer(self.owner, name, value, 0 if name in self._or_zero else 1)
             if field.type is float:
                 self._check_number(name, value)
+        if self.max_eval_steps is not None:
+            check_integer(self.owner, "max_eval_steps", self.max_eval_steps, 1)
         object.__setattr__(self, "env_options", self._pairs(self.env_options))
         for name, of in (("hidden", "widths"), ("wrappers", "names, or of pairs of a name and a dict of options")):
             if not isinstance(getattr(self, name), tuple):

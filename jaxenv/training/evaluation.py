@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from jaxenv import _export, rollout, tree
+from jaxenv import _export, rollout, stack, tree
 from jaxenv._checks import INT32_MAX
 from jaxenv._structure import mismatch
 from jaxenv.data import transformers
@@ -25,8 +27,8 @@ class Curve(NamedTuple):
         train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
             of the training stack.
         losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
-        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes.
-        lengths: int32, same shape.
+        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
+        lengths: int32, same shape; -1 where the episode was cut off.
         terminated: bool, same shape, whether the task ended the episode.
         finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
     """
@@ -70,12 +72,16 @@ def environments(
         ours, theirs = getattr(env, spec)(), getattr(eval_env, spec)()
         if ours != theirs:
             raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
-    for stack in (env, eval_env):
-        if stack.reward_spec().shape != ():
-            raise ValueError(f"{name}: the reward must be one number per lane, got {stack.reward_spec()} of {stack}")
+    for made in (env, eval_env):
+        if made.reward_spec().shape != ():
+            raise ValueError(f"{name}: the reward must be one number per lane, got {made.reward_spec()} of {made}")
     for level in layers(eval_env):
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
             raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
+    if found := next(stack.training_only(eval_env), None):
+        kind = type(found).__name__
+        rule = f"eval_env must not have {kind}, which is for training: jaxenv.make(..., mode='eval') makes it"
+        raise ValueError(f"{name}: {rule}, got {eval_env!r}")
     return env, eval_env
 
 
@@ -138,20 +144,22 @@ def evaluate(
     policy, memory = normalizer(config).frozen().wrap_policy(policy, timestep, memory, state=statistics)
     env_id = lanes.numbers(env)
     env, num_episodes = lanes.of(env), lanes.share("num_eval_episodes")
-    # A restart takes a row, too.
-    rows = num_episodes // env.num_envs * (config.max_eval_steps + 1) - 1
+    rows = None
+    if config.max_eval_steps is not None:  # a restart takes a row, too
+        rows = min(num_episodes // env.num_envs * (config.max_eval_steps + 1) - 1, INT32_MAX)
     episodes = rollout.evaluate(
         env,
         policy,
         key,
         num_episodes,
         initial_memory=memory,
-        max_steps=min(rows, INT32_MAX),
+        max_steps=rows,
         env_id=env_id,
     )
+    finished = episodes.finished & ~episodes.abnormal
     return {
-        "returns": episodes.returns,
-        "lengths": episodes.lengths,
-        "terminated": episodes.terminated,
-        "finished": episodes.finished & ~episodes.abnormal,
+        "returns": jnp.where(finished, episodes.returns, np.float32(np.nan)),
+        "lengths": jnp.where(finished, episodes.lengths, np.int32(-1)),
+        "terminated": episodes.terminated & finished,
+        "finished": finished,
     }

@@ -159,7 +159,7 @@ def make_train(
         config: the settings of the run.
         env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
         eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
-            ``num_eval_episodes``.
+            ``num_eval_episodes``. ``make(mode="eval")`` makes one.
         mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, and the minibatches.
 
     Returns:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,7 +37,7 @@ class Run:
 
     Attributes:
         learner: the seeds' learners, leaves ``[N, ...]``.
-        curve: the evaluations, leaves ``[num_evaluations, N, ...]``; zeros for those still to come.
+        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Those still to come are NaN, -1 and False.
         iterations: int32 ``()``, the number of iterations so far.
     """
 
@@ -175,18 +176,37 @@ def _train(
             shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
             run = files.checkpoints.restore(shapes, start, keys)
         else:
-            run = Run(start(keys), tree.zeros(curve), jnp.zeros((), jnp.int32))
+            run = Run(start(keys), jax.tree.map(_unplayed, curve), jnp.zeros((), jnp.int32))
         if int(run.iterations) == config.num_evaluations:
             yield run
         for number in range(int(run.iterations), config.num_evaluations):
             learner, evaluation = advance(run.learner)
             evaluation = _processes.gathered(evaluation)
             _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
-            curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
+            _warn_of_cut_episodes(evaluation.finished, number + 1, config.num_evaluations)
+            with jax.debug_nans(False):  # the evaluations still to come are NaN on purpose
+                curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
             run = Run(learner, curve, run.iterations + np.int32(1))
             if files is not None:
                 files.save(run, config.num_evaluations)
             yield run
+
+
+def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
+    """What a curve holds in place of evaluations still to come."""
+    fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(shape.dtype).kind, 0)
+    with jax.debug_nans(False):
+        return jnp.full(shape.shape, fill, shape.dtype)
+
+
+def _warn_of_cut_episodes(finished: jax.Array, number: int, of: int) -> None:
+    """Counts the episodes of an evaluation that were cut off, bool ``[N, num_eval_episodes]``."""
+    if cut := np.count_nonzero(~np.asarray(finished)):
+        warnings.warn(
+            f"train: {cut} of {finished.size} episodes of evaluation {number} of {of} were cut off and are left out, "
+            "by max_eval_steps or at a non-finite row",
+            stacklevel=3,
+        )
 
 
 def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:

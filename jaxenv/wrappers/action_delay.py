@@ -34,6 +34,7 @@ class ActionDelay(LaneWrapper):
     delay: int = tree.static(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    in_evaluation = "kept"
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"delay": 0}
 

@@ -37,6 +37,7 @@ class ActionNoise(LaneWrapper):
     past_weight: Any = tree.leaf(default=1.0, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    in_evaluation = "kept"
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"sigma": np.float32(0)}
 

@@ -25,6 +25,8 @@ class ActionOffset(ActionWrapper):
     [-1, 1]
     """
 
+    in_evaluation = "kept"
+
     def check(self):
         spec = self.env.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu"):

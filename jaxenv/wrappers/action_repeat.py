@@ -39,6 +39,7 @@ class ActionRepeat(Wrapper):
     num: int = tree.static(default=1, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     multi_step: ClassVar[bool] = True
     noop_kwargs = {"num": 1}

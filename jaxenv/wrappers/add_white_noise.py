@@ -33,6 +33,7 @@ class AddWhiteNoise(ImageNoise):
     probability: Any = tree.leaf(low=0, high=1)
     grayscale: bool = tree.static(default=False)
 
+    in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"probability": 0.0}
 
     def with_noise(self, image, stream):

@@ -34,6 +34,8 @@ class AffineAction(ActionWrapper):
     minimum: Any = tree.static(default=-1.0)
     maximum: Any = tree.static(default=1.0)
 
+    in_evaluation = "kept"
+
     def check(self):
         name, inner = type(self).__name__, self.env.action_spec()
         check_numbers(name, "minimum", self.minimum)

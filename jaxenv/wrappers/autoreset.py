@@ -77,6 +77,7 @@ class AutoReset(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset(
         {"step_type", "reward", "discount", "observation", "prev_action", "env_info"}
     )
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def convert(self):

@@ -25,6 +25,7 @@ class ChannelFirst(LeafObservationWrapper):
     ((10, 10, 4), (4, 10, 10))
     """
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
     def applies(self, spec):

@@ -28,6 +28,8 @@ class ClipAction(ActionWrapper):
 
     announce_bounds: bool = tree.static(default=True)
 
+    in_evaluation = "kept"
+
     def action_spec(self):
         spec = self.env.action_spec()
         return spec if self.announce_bounds else jax.tree.map(_without_bounds, spec)

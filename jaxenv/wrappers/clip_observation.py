@@ -35,6 +35,7 @@ class ClipObservation(LeafObservationWrapper):
     minimum: Any = tree.static(default=-np.inf)
     maximum: Any = tree.static(default=np.inf)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an array of numbers"
     noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 

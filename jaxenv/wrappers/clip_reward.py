@@ -36,6 +36,7 @@ class ClipReward(RewardWrapper):
     minimum: Any = tree.static(default=None)
     maximum: Any = tree.static(default=None)
 
+    in_evaluation = "left_out"
     noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
     def check(self):

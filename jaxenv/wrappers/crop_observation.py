@@ -34,6 +34,7 @@ class CropObservation(LeafObservationWrapper):
     width: int = tree.static(low=1)
     height: int = tree.static(low=1)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
     def applies(self, spec):

@@ -38,6 +38,7 @@ class DelayObservation(LaneWrapper):
     delay: int = tree.static(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"delay": 0}
 

@@ -47,6 +47,7 @@ class DelayReward(LaneWrapper):
     num: int = tree.leaf(default=1, low=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+    in_evaluation = "left_out"
     sees_ends: ClassVar[bool] = True
     noop_kwargs: ClassVar = {"num": 1}
 

@@ -35,6 +35,7 @@ class Discount(Wrapper):
     value: float = tree.leaf(default=1.0, above=0, high=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
+    in_evaluation = "kept"
     noop_kwargs: ClassVar = {"value": 1.0}
 
     def proceed(self, state, action):

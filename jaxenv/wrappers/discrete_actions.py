@@ -31,6 +31,8 @@ class DiscreteActions(ActionWrapper):
 
     table: Any = tree.static()
 
+    in_evaluation = "kept"
+
     def check(self):
         spec = self.env.action_spec()
         if not specs.is_spec(spec):

@@ -42,6 +42,8 @@ class DiscretizeAction(ActionWrapper):
     mode: Literal["ends", "centers"] = tree.static(default="ends")
     flatten: bool = tree.static(default=False)
 
+    in_evaluation = "kept"
+
     def check(self):
         spec, counts = self.env.action_spec(), np.asarray(self.num_actions)
         if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):

@@ -39,6 +39,7 @@ class DiscretizeObservation(LeafObservationWrapper):
     bins: Any = tree.static()
     flatten: bool = tree.static(default=True)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an array of floats"
 
     def check(self):

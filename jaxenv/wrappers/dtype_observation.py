@@ -34,6 +34,8 @@ class DtypeObservation(LeafObservationWrapper):
 
     dtype: Any = tree.static()
 
+    in_evaluation = "kept"
+
     def convert(self):
         try:
             return {"dtype": jnp.dtype(self.dtype).name}

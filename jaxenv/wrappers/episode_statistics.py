@@ -40,6 +40,7 @@ class EpisodeStatistics(LaneWrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+    in_evaluation = "kept"
     sees_ends: ClassVar[bool] = True
 
     def check(self):

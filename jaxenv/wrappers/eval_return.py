@@ -27,6 +27,7 @@ class EvalReturn(LaneWrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+    in_evaluation = "kept"
     sees_ends: ClassVar[bool] = True
 
     def init(self, timestep, stream):

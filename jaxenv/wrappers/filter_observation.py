@@ -32,6 +32,8 @@ class FilterObservation(ObservationWrapper):
 
     keys: Any = tree.static()
 
+    in_evaluation = "kept"
+
     def check(self):
         spec, paths = self.env.observation_spec(), self._paths()
         if not paths:

@@ -31,6 +31,8 @@ class FixedResetKey(Wrapper):
 
     key: Any = tree.key_leaf()
 
+    in_evaluation = "kept"
+
     def check(self):
         if self.env is not self.env.unwrapped:
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")

@@ -35,6 +35,8 @@ class FlattenAction(ActionWrapper):
 
     dtype: Any = tree.static(default=None)
 
+    in_evaluation = "kept"
+
     def check(self):
         dtypes = sorted({str(s.dtype) for s in jax.tree.leaves(self.env.action_spec())})
         if self.dtype is None and len(dtypes) != 1:

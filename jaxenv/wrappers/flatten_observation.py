@@ -37,6 +37,8 @@ class FlattenObservation(ObservationWrapper):
     fields: Any = tree.static(default=None)
     one_hot: bool = tree.static(default=True)
 
+    in_evaluation = "kept"
+
     def check(self):
         select("FlattenObservation", self.env.observation_spec(), self.fields)
 

@@ -44,6 +44,7 @@ class FlipObservation(Leafwise, LaneWrapper):
     vertical: float = tree.leaf(default=0.5, low=0, high=1)
     horizontal: float = tree.leaf(default=0.5, low=0, high=1)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
     noop_kwargs: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
 

@@ -47,6 +47,7 @@ class FrameStack(LaneWrapper):
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
 
     def check(self):

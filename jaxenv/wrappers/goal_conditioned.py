@@ -50,6 +50,7 @@ class GoalConditioned(LaneWrapper):
     goal_spec: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
+    in_evaluation = "kept"
 
     def convert(self):
         if self.goal_spec is None or isinstance(self.goal_spec, tree.Static):

@@ -30,6 +30,7 @@ class GrayscaleObservation(LeafObservationWrapper):
 
     keep_dim: bool = tree.static(default=False)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "a numeric image with three axes"
 
     def applies(self, spec):

@@ -37,6 +37,7 @@ class GuardNonFinite(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def check(self):

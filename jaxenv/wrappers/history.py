@@ -44,6 +44,7 @@ class History(LaneWrapper):
     padding: Literal["zero", "reset"] = tree.static(default="zero")
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
 
     def check(self):

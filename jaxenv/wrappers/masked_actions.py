@@ -49,6 +49,7 @@ class MaskedActions(LaneWrapper):
     replacement: Literal["random", "first"] = tree.static(default="random")
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action", "env_info"})
+    in_evaluation = "kept"
     rewrites_action: ClassVar[bool] = True
 
     def check(self):

@@ -30,6 +30,8 @@ class MaxAndSkip(ActionRepeat):
     [4]
     """
 
+    in_evaluation = "kept"
+
     @property
     def shows_state(self):
         return False

@@ -36,6 +36,7 @@ class NoisyObservation(LaneWrapper):
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"scale": 0.0}
 
     def check(self):

@@ -33,6 +33,7 @@ class NonEpisodic(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
+    in_evaluation = "kept"
     removes_ends: ClassVar[bool] = True
 
     def check(self):

@@ -13,7 +13,8 @@ class NonTerminating(Wrapper):
     """Sets the discount of LAST rows to ``discount``, 1 by default, so that a learner bootstraps past them.
 
     Episodes end and restart as before, but none counts as terminated. To hide the ends themselves, use `NonEpisodic`.
-    The wrapper works inside and outside ``AutoReset``. Owns ``discount``.
+    The wrapper works inside and outside ``AutoReset``. ``make(mode="eval")`` leaves it out, so that evaluations count
+    the terminations of the task. Owns ``discount``.
 
     Args:
         env: any environment.
@@ -33,6 +34,7 @@ class NonTerminating(Wrapper):
     discount: float = tree.leaf(default=1.0, above=0, high=1)
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
+    in_evaluation = "left_out"
 
     def proceed(self, state, action):
         state, timestep = self.env.proceed(state, action)

@@ -42,6 +42,7 @@ class NoopReset(Wrapper):
     noop: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     multi_step: ClassVar[bool] = True
     reset_strategy = "compact"

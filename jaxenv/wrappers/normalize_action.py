@@ -25,6 +25,7 @@ class NormalizeAction(AffineAction):
     [[-2.0], [1.0], [4.0]]
     """
 
+    in_evaluation = "kept"
     # These are constants here, not fields.
     minimum: ClassVar[float] = -1.0  # type: ignore[misc]
     maximum: ClassVar[float] = 1.0  # type: ignore[misc]

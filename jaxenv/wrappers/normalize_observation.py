@@ -51,6 +51,7 @@ class NormalizeObservation(BatchWrapper):
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = {"frozen": True}
 
     def check(self):
         if self.clip is not None and not (is_real(self.clip) and self.clip > 0):

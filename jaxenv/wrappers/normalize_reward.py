@@ -49,6 +49,7 @@ class NormalizeReward(BatchWrapper):
     clip: float | None = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+    in_evaluation = "left_out"
 
     def check(self):
         if self.clip is not None and not (is_real(self.clip) and self.clip > 0):

@@ -41,6 +41,7 @@ class ObstructView(ImageNoise):
     width: int = tree.static(low=1)
     grayscale: bool = tree.static(default=False)
 
+    in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"ratio": 0.0}
 
     def with_noise(self, image, stream):

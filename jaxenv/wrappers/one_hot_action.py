@@ -30,6 +30,8 @@ class OneHotAction(ActionWrapper):
     [1, 0]
     """
 
+    in_evaluation = "kept"
+
     def check(self):
         spec = self.env.action_spec()
         discrete = [s for s in jax.tree.leaves(spec) if s.is_discrete]

@@ -35,6 +35,7 @@ class OneHotObservation(LeafObservationWrapper):
 
     num_values: Any = tree.static(default=None)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an integer array"
 
     def check(self):

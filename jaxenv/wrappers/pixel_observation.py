@@ -31,6 +31,7 @@ class PixelObservation(Wrapper):
     size: Any = tree.static(default=(84, 84))
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
 
     def convert(self):
         return {"size": check_size("PixelObservation", self.size)}

@@ -40,6 +40,7 @@ class PreviousActionAndReward(LaneWrapper):
     reward: bool = tree.static(default=True)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
 
     def check(self):
         if not (self.action or self.reward):

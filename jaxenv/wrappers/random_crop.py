@@ -45,6 +45,7 @@ class RandomCrop(Leafwise, LaneWrapper):
     height: int = tree.static(low=1)
     shared: bool = tree.static(default=True)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
     def applies(self, spec):

@@ -27,7 +27,8 @@ class RandomFirstEpisodeLength(Wrapper):
     Without it, lanes whose episodes have equal length stay in phase: their data is correlated, and restarts come in
     bursts. A cut row is LAST with an unchanged discount, so it counts as truncated unless the task ended on the same
     step. No entry of ``env_info`` marks it. The clock counts the episodes of a lane, so ``reset_where`` with a new key
-    cuts again. Steps are the agent's, even if a wrapper inside repeats actions. Owns ``step_type``.
+    cuts again. Steps are the agent's, even if a wrapper inside repeats actions. ``make(mode="eval")`` leaves the
+    wrapper out. Owns ``step_type``.
 
     Args:
         env: any environment without ``AutoReset``.
@@ -50,6 +51,7 @@ class RandomFirstEpisodeLength(Wrapper):
     num_episodes: int = tree.leaf(default=1, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type"})
+    in_evaluation = "left_out"
     noop_kwargs: ClassVar = {"num_episodes": 0}
 
     def check(self):

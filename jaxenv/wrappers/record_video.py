@@ -33,7 +33,8 @@ class RecordVideo(Wrapper):
     step and return, with the rewards of the environment inside.
 
     A `reset` ends the film of the episode in progress. Evaluate on another environment, without the wrapper or with
-    another folder, since frames are told apart by lane, episode and step.
+    another folder, since frames are told apart by lane, episode and step. ``make(mode="eval")`` leaves the wrapper out:
+    `jaxenv.record` films a policy.
 
     The wrapper has no state and owns no field. In a stack of `jaxenv.make` it stands inside ``AutoReset`` and outside
     the time limit. A program that is differentiated under ``jax.checkpoint`` may film an episode twice.
@@ -78,6 +79,7 @@ class RecordVideo(Wrapper):
     format: str = tree.static(default="gif")
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    in_evaluation = "left_out"
     sees_ends: ClassVar[bool] = True
     opt_outs = {
         "no_callback": "pictures leave the compiled code by a callback",

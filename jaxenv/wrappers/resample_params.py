@@ -47,6 +47,7 @@ class ResampleParams(Wrapper):
     distributions: Any = tree.static()
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def convert(self):

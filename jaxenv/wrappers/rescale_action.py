@@ -27,6 +27,8 @@ class RescaleAction(AffineAction):
     [[-2.0], [0.0], [2.0]]
     """
 
+    in_evaluation = "kept"
+
     def check(self):
         spec = self.env.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):

@@ -37,6 +37,7 @@ class RescaleObservation(LeafObservationWrapper):
     minimum: Any = tree.static(default=-1.0)
     maximum: Any = tree.static(default=1.0)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an array of floats"
 
     def check(self):

@@ -29,6 +29,8 @@ class ReshapeObservation(LeafObservationWrapper):
 
     shape: Any = tree.static()
 
+    in_evaluation = "kept"
+
     def check(self):
         if not (isinstance(self.shape, tuple) and all(type(n) is int and n >= 0 for n in self.shape)):
             raise ValueError(f"ReshapeObservation: shape must be a tuple of non-negative integers, got {self.shape!r}")

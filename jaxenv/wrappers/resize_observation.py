@@ -33,6 +33,7 @@ class ResizeObservation(LeafObservationWrapper):
 
     shape: Any = tree.static()
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "a numeric image with three axes"
 
     def check(self):

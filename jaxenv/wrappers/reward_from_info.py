@@ -32,6 +32,8 @@ class RewardFromInfo(RowRewardWrapper):
     fn: Callable[[Mapping[str, Any]], Any] = tree.static()
     spec: specs.Array | None = tree.static(default=None)
 
+    in_evaluation = "left_out"
+
     def check(self):
         if not callable(self.fn):
             raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")

@@ -32,6 +32,7 @@ class RewardNoise(LaneWrapper):
     scale: Any = tree.leaf(low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+    in_evaluation = "left_out"
     noop_kwargs = {"scale": np.float32(0)}
 
     def reward_spec(self):

@@ -20,7 +20,7 @@ class RecentEpisodes:
     """The last N finished episodes of each lane, in no particular order.
 
     Attributes:
-        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); 0 where there is no episode yet.
+        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); read those that are ``valid``.
         lengths: int32 ``[B, N]``; 0 where there is no episode yet.
         total: the return of the current episode so far.
         place: int32 ``[B]``, where the next episode goes.
@@ -30,6 +30,11 @@ class RecentEpisodes:
     lengths: jax.Array
     total: Sum
     place: jax.Array
+
+    @property
+    def valid(self) -> jax.Array:
+        """Whether there is an episode yet, bool ``[B, N]``."""
+        return self.lengths > 0
 
 
 @tree.struct
@@ -79,13 +84,14 @@ class RunStats(Wrapper):
     ...     state, _ = env.step(state, jnp.zeros(1, jnp.int32))
     >>> state.episodes, state.resets, state.total_steps, state.episode_steps.tolist()
     (Count([1]), Count([2]), Count([3]), [1])
-    >>> state.recent.returns.tolist(), state.recent.lengths.tolist()
-    ([[1.0, 0.0]], [[2, 0]])
+    >>> state.recent.lengths.tolist(), state.recent.returns[state.recent.valid].tolist()
+    ([[2, 0]], [1.0])
     """
 
     num_recent: int = tree.static(default=0)
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    in_evaluation = "kept"
     sees_ends: ClassVar[bool] = True
 
     def check(self):

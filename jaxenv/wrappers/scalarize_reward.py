@@ -30,6 +30,8 @@ class ScalarizeReward(RewardWrapper):
 
     weights: Any = tree.leaf(rank=1, default=None)
 
+    in_evaluation = "kept"
+
     def convert(self):
         spec = self.env.reward_spec()
         if spec.ndim != 1:

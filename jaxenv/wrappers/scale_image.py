@@ -34,6 +34,7 @@ class ScaleImage(LeafObservationWrapper):
     minimum: float = tree.static(default=-1.0)
     maximum: float = tree.static(default=1.0)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "a uint8 array"
 
     def check(self):

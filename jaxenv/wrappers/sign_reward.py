@@ -19,6 +19,8 @@ class SignReward(RewardWrapper):
     [-1.0, 0.0, 1.0]
     """
 
+    in_evaluation = "left_out"
+
     def reward_spec(self):
         spec = self.env.reward_spec()
         return bounded_reward(spec, *(np.sign(bound) for bound in bounds(spec)))

@@ -24,6 +24,8 @@ class SparseReward(RewardWrapper):
 
     threshold: Any = tree.leaf(default=0.0)
 
+    in_evaluation = "left_out"
+
     def reward_spec(self):
         return bounded_reward(self.env.reward_spec(), 0, 1)
 

@@ -39,6 +39,7 @@ class StandardizeObservation(LeafObservationWrapper):
     std: Any = tree.static(default=1.0)
     limit: float = tree.static(default=3.0, above=0)
 
+    in_evaluation = "kept"
     kind: ClassVar[str] = "an array of floats"
     noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 

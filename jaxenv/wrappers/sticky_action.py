@@ -50,6 +50,7 @@ class StickyAction(LaneWrapper):
     duration: Any = tree.static(default=(1, 1))
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    in_evaluation = "kept"
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"probability": np.float32(0)}
 

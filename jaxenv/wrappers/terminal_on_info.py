@@ -15,7 +15,8 @@ class TerminalOnInfo(Wrapper):
 
     The row stays MID: values do not propagate across it, but nothing restarts, and recurrent state is kept. No other
     wrapper makes MID rows with discount 0. The flag should describe the transition: for a flag that describes the
-    state, LAST rows in ``same_step`` mode hold the next episode's. Owns ``discount``.
+    state, LAST rows in ``same_step`` mode hold the next episode's. ``make(mode="eval")`` leaves the wrapper out, so
+    that evaluations count the terminations of the task. Owns ``discount``.
 
     Args:
         env: any environment.
@@ -34,6 +35,7 @@ class TerminalOnInfo(Wrapper):
     flag: str = tree.static()
 
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
+    in_evaluation = "left_out"
     opt_outs = {"discount_zero_only_at_last": "a flag sets the discount of MID rows to 0 by design"}
 
     def check(self):

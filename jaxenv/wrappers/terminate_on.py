@@ -38,6 +38,7 @@ class TerminateOn(Wrapper):
     fn: Callable[[TimeStep], jax.Array] = tree.static()
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
+    in_evaluation = "kept"
 
     def check(self):
         if not callable(self.fn):

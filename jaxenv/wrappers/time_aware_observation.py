@@ -48,6 +48,7 @@ class TimeAwareObservation(LaneWrapper):
     key: str = tree.static(default="time")
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
 
     def check(self):
         if self.max_steps is not None:

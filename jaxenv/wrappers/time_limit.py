@@ -49,6 +49,7 @@ class TimeLimit(Wrapper):
     terminal: bool = tree.static(default=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
+    in_evaluation = "kept"
 
     def check(self):
         if self.autoreset is not None:
@@ -56,6 +57,10 @@ class TimeLimit(Wrapper):
                 "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
                 "or pass max_episode_steps to load"
             )
+
+    @property
+    def _longest_episode(self):
+        return jnp.minimum(self.env._longest_episode, self.duration)
 
     @property
     def _own_count(self) -> bool:

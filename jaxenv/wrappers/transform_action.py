@@ -30,6 +30,8 @@ class TransformAction(ActionWrapper):
     fn: Callable[[Any], Any] = tree.static()
     spec: Any = tree.static(default=None)
 
+    in_evaluation = "kept"
+
     def convert(self):
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}

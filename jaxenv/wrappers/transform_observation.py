@@ -33,6 +33,8 @@ class TransformObservation(ObservationWrapper):
     fn: Callable = tree.static()
     spec: Any = tree.static(default=None)
 
+    in_evaluation = "kept"
+
     def convert(self):
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}

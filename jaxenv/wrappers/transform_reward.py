@@ -33,6 +33,8 @@ class TransformReward(RewardWrapper):
     fn: Callable[[jax.Array], Any] = tree.static()
     spec: specs.Array | None = tree.static(default=None)
 
+    in_evaluation = "left_out"
+
     def check(self):
         if not callable(self.fn):
             raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")

@@ -36,6 +36,8 @@ class VectorReward(RowRewardWrapper):
     names: Any = tree.static()
     weights: Any = tree.leaf(rank=1, default=None)
 
+    in_evaluation = "kept"
+
     def convert(self):
         names = (self.names,) if isinstance(self.names, str) else self.names
         if not isinstance(names, list | tuple):

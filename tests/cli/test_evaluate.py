@@ -64,6 +64,14 @@ def test_all_seeds_play_the_same_whole_episodes(folder, capsys):
     assert len({result["return_mean"] for result in found["results"]}) > 1
 
 
+def test_episodes_that_were_cut_off_are_counted_on_stderr(tmp_path, capsys):
+    folder = write(tmp_path, {**SETTINGS, "max_eval_steps": 2})
+    for json in ([], ["--json"]):
+        assert cli.main(["eval", str(folder), "--episodes", "8", "--seed", "5", *json]) == 0
+        reason = "they had not ended when max_eval_steps were taken: 2"
+        assert capsys.readouterr().err == f"jaxenv eval: 8 of 8 episodes of seed 1 are left out, {reason}\n"
+
+
 @pytest.mark.parametrize("by", ["option", "run"])
 def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_so(folder, tmp_path, capsys, by):
     if by == "run":

@@ -4,6 +4,7 @@ import pytest
 from PIL import Image
 
 from jaxenv import cli
+from jaxenv.rollout import _frames
 
 
 @pytest.mark.parametrize("picture", [32, 256])
@@ -15,6 +16,14 @@ def test_an_environment_may_have_a_size_besides_that_of_its_picture(capsys, tmp_
     assert str(file) in capsys.readouterr().out
     with Image.open(file) as image:
         assert min(image.size) > picture
+
+
+def test_a_film_that_ends_before_the_episode_says_so_on_stderr(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(_frames, "_MAX_STEPS", 3)
+    assert cli.main(["render", "Pendulum-v1", "--size", "8", "--out", str(tmp_path / "cut.gif")]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("jaxenv render: record: the film ends after 3 steps, before the episodes of 1 of 1 lanes")
+    assert error.count("\n") == 1
 
 
 def test_a_baseline_is_rendered_by_its_name(capsys, tmp_path):

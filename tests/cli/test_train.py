@@ -140,6 +140,13 @@ def test_json_has_the_config_and_the_curve(capsys, tmp_path):
     assert [row["steps"] for row in found["curve"]] == [100, 100, 200, 200, 300, 300, 400, 400]
 
 
+def test_evaluated_episodes_that_were_cut_off_are_counted_in_one_line_on_stderr(capsys, tmp_path):
+    assert cli.main(run(tmp_path, "--seeds", "2", "--set", "cut=True")) == 0
+    error = capsys.readouterr().err
+    reason = "by max_eval_steps or at a non-finite row"
+    assert error == f"jaxenv train: 8 of 24 evaluated episodes were cut off {reason}\n"
+
+
 def test_writers_get_every_evaluation_once_also_of_a_resumed_run(tmp_path, monkeypatch, capsys):
     written = []
 

@@ -76,12 +76,30 @@ def test_the_first_two_episodes_of_two_lanes_are_too_short_by_a_fifth_and_the_qu
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_episodes_cut_off_by_max_steps_are_not_finished(mode):
-    result = played(counting([[2], [50]], mode), lambda t, k: jnp.ones_like(t.observation), 4, max_steps=10)
-    assert result.finished.tolist() == [True, True, False, False]
-    assert result.terminated.tolist() == [True, True, False, False]
-    assert result.lengths.tolist() == [2, 2, 10, 0]
-    assert result.returns.tolist() == [2, 2, 10, 0]
+def test_episodes_cut_off_by_max_steps_are_not_finished_and_cannot_be_read_as_data(mode):
+    result = played(counting([[2], [50]], mode), lambda t, k: jnp.ones_like(t.observation), 6, max_steps=10)
+    assert result.finished.tolist() == [True, True, True, False, False, False]  # the first of lane 1 got 10 steps far
+    assert result.terminated.tolist() == [True, True, True, False, False, False]
+    assert result.lengths.tolist() == [2, 2, 2, -1, -1, -1]
+    np.testing.assert_array_equal(result.returns, [2, 2, 2, np.nan, np.nan, np.nan])
+    assert not result.abnormal.any()
+
+
+def test_components_of_a_return_that_was_cut_off_are_all_nan():
+    reward = specs.Bounded((2,), np.float32, [1, 2], [1, 2])
+    env = AutoReset(
+        random_environment(specs.discrete(3), specs.discrete(3), reward, min_steps=5, max_steps=5, num_envs=3)
+    )
+    result = played(env, random_policy(env), 6, max_steps=8)
+    np.testing.assert_array_equal(result.returns, [[5, 10], [np.nan, np.nan]] * 3)
+
+
+def test_episodes_that_were_cut_off_are_counted_in_a_warning_outside_of_jit():
+    with pytest.warns(
+        UserWarning, match=r"^evaluate: 3 of 6 episodes had not ended when max_steps = 10 steps of a lane were taken"
+    ):
+        found = evaluate(counting([[2], [50]]), echo, jax.random.key(0), 6, max_steps=10)
+    assert np.isnan(found.returns).sum() == 3
 
 
 @pytest.mark.parametrize("mode", MODES)

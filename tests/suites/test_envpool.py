@@ -122,6 +122,19 @@ def test_a_limit_of_0_removes_the_one_of_the_pool(load):
     assert (rows_of(env, 210).timestep.step_type[1:] == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "bound"),
+    [
+        ("Pendulum-v1", {}, 200),
+        ("Pendulum-v1", {"max_episode_steps": 7}, 7),
+        ("Pendulum-v1", {"max_episode_steps": 0}, 2**31 - 1),
+        ("highway-fast-v0", {}, 2**31 - 1),  # EnvPool shows a limit and does not follow it
+    ],
+)
+def test_the_time_limit_that_envpool_follows_bounds_an_evaluation(load, name, options, bound):
+    assert int(load(name, **options)._longest_episode) == bound
+
+
 @pytest.mark.parametrize("name", ["NChain-v0", "FrozenLake8x8-v1", "Sokoban-v0"])
 def test_a_limit_truncates_at_its_step(load, name):
     rows = rows_of(load(name, max_episode_steps=2), 7).timestep

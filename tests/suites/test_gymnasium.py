@@ -183,6 +183,12 @@ def test_evaluate_plays_whole_episodes(load):
     assert found.lengths.tolist() == found.returns.tolist() == [6, 6, 6, 6]
 
 
+@pytest.mark.parametrize(("limit", "bound"), [(None, 500), (6, 6), (0, 2**31 - 1)])
+def test_the_time_limit_of_the_engine_bounds_an_evaluation(load, limit, bound):
+    env = load("CartPole-v1", max_episode_steps=limit, wrappers=["EpisodeStatistics"])
+    assert int(env._longest_episode) == bound
+
+
 def test_ppo_trains_inside_jit(load):
     config = ppo.Config(
         env_id="gymnasium:CartPole-v1",

@@ -35,6 +35,7 @@ class Config(RunConfig):
     recurrent: bool = False
     nan_at: int = 0
     nan_in: str = "weight"
+    cut: bool = False  # whether the last episode of every evaluation is cut off
     work: int = 0  # rounds of a loop that does nothing, in the last iteration: runs are interrupted there
 
     _or_zero: ClassVar = ("nan_at", "work")
@@ -75,7 +76,8 @@ def make_iteration(config, env=None, eval_env=None):
         returns = now + jnp.arange(config.num_eval_episodes, dtype=jnp.float32)
         ones = jnp.ones(config.num_eval_episodes, bool)
         train = {"return_mean": rollout.Statistic.where(update > 1, now)}
-        curve = Curve(update * 100, train, losses, returns, ones.astype(jnp.int32), ones, ones)
+        finished = ones.at[-1].set(not config.cut)
+        curve = Curve(update * 100, train, losses, returns, ones.astype(jnp.int32), ones, finished)
         return Learner({**learner.params, "now": now}, (), learner.key, update), curve
 
     return init, iteration

@@ -1,11 +1,14 @@
 """What surrounds the updates of a learner: its two stacks fit the settings and each other, weights fit the stack."""
 
+import dataclasses
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import rollout, specs
+from jaxenv import _films, rollout, specs, wrappers
 from jaxenv.testing import Counting, mock_012, random_environment
 from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig
@@ -98,3 +101,139 @@ def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learne
     other = learner.Config(env_id=id, wrappers=("TimeAwareObservation",), hidden=(8, 8, 8))
     with pytest.raises(ValueError, match=r"^\w+: params\..* must be a dict with 'Dense_0', "):
         learner.make_policy(other, env, one.params)
+
+
+# --- wrappers for training -------------------------------------------------------------------------------------------
+
+
+LEARNER = {"num_envs": 2, "num_steps": 8, "total_steps": 96, "num_evaluations": 3, "num_eval_episodes": 2}
+
+
+class Counted(wrappers.BatchWrapper):
+    """State of the batch."""
+
+    def init(self, timestep):
+        return np.int32(0)
+
+    def after(self, shared, lanes, timestep, learn):
+        return shared + np.int32(1), lanes, timestep
+
+
+class Slippery(wrappers.ActionWrapper):
+    """An argument has another value in evaluations."""
+
+    slip: float = 0.5
+
+    in_evaluation = {"slip": 0.0}
+
+    def action_spec(self):
+        return self.env.action_spec()
+
+    def action(self, action):
+        return action
+
+
+@pytest.fixture
+def films(monkeypatch):
+    """The films that are complete, in place of files: name -> frames."""
+    found = {}
+    monkeypatch.setattr(_films, "_write", lambda film: found.setdefault(film.name, []).append(film.shown))
+    monkeypatch.setattr(_films, "RECORDER", _films.Recorder())
+    yield found
+    _films.RECORDER.flush(unfinished=True)
+
+
+def test_a_learner_films_whole_episodes_of_its_training_and_none_of_its_evaluations(films):
+    video = ("RecordVideo", {"folder": "films", "every": 1, "size": 16})
+    config = ppo.Config(
+        env_id="Pendulum-v1", wrappers=(video,), env_options={"max_episode_steps": 11}, max_eval_steps=11, **LEARNER
+    )
+    jax.block_until_ready(jax.jit(ppo.make_train(config))(jax.random.key(0)))
+    wrappers.RecordVideo.flush()
+    # 48 rows of a lane: four episodes of 11 steps and a row FIRST.
+    assert {name: [len(frames) for frames in shown] for name, shown in films.items()} == {
+        f"lane-0-episode-{episode}": [12] for episode in range(3 + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "name"),
+    [
+        (lambda env: AutoReset(wrappers.RandomFirstEpisodeLength(env, 3)), "RandomFirstEpisodeLength"),
+        (lambda env: AutoReset(wrappers.NonTerminating(env)), "NonTerminating"),
+        (lambda env: wrappers.NormalizeReward(AutoReset(env)), "NormalizeReward"),
+        (lambda env: Counted(AutoReset(env)), "Counted"),
+        (lambda env: AutoReset(Slippery(env)), "Slippery"),
+        (lambda env: AutoReset(jaxenv.Multitask((env, wrappers.NonTerminating(env)))), "NonTerminating"),
+    ],
+)
+def test_a_learner_refuses_to_evaluate_on_a_stack_for_training(wrapper, name):
+    env = wrapper(mock_012(16))
+    with pytest.raises(ValueError, match=rf"^learner: eval_env must not have {name}, which is for training: "):
+        evaluation.environments("learner", RunConfig(), env, env)
+
+
+def test_a_learner_evaluates_on_the_reward_and_the_frozen_stack_that_it_is_given():
+    paying_twice = AutoReset(wrappers.TransformReward(mock_012(16), lambda reward: 2 * reward))
+    slippery = AutoReset(Slippery(mock_012(16), 0.0))
+    for stack in (paying_twice, slippery, Counted(AutoReset(mock_012(16)), frozen=True)):
+        assert evaluation.environments("learner", RunConfig(), stack, stack)[1] is stack
+
+
+# --- episodes that are cut off ---------------------------------------------------------------------------------------
+
+
+def long(num_envs):
+    """Episodes of 23 steps."""
+    return Counting(np.array([23]), num_envs=num_envs)
+
+
+@pytest.mark.parametrize("lanes", [4, 2])
+def test_evaluations_last_until_the_time_limit_by_default(lanes):
+    env = AutoReset(wrappers.TimeLimit(long(lanes), 11))
+    config = RunConfig(num_eval_episodes=4)
+    played = evaluation.evaluate(
+        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
+    )
+    assert played["lengths"].tolist() == [11] * 4
+
+
+def test_an_episode_that_an_evaluation_cut_off_cannot_be_read_as_data():
+    config, env = RunConfig(num_eval_episodes=4, max_eval_steps=9), AutoReset(long(4))
+    policy = rollout.random_policy(env)
+
+    @jax.jit
+    def play(key):
+        return evaluation.evaluate(config, env, policy, (), (), key, Lanes(config, None))
+
+    played = play(jax.random.key(0))
+    assert np.isnan(played["returns"]).all()
+    assert played["lengths"].tolist() == [-1] * 4
+    assert not played["terminated"].any()
+    assert not played["finished"].any()
+
+
+class Breaking(Counting):
+    """The reward of the third step is NaN in lane 1."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        broken = (np.arange(2) == 1) & (state.step == 2)
+        return dataclasses.replace(out, reward=jnp.where(broken, np.float32(np.nan), out.reward))
+
+
+def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
+    env = AutoReset(wrappers.GuardNonFinite(Breaking(np.array([5]), num_envs=2)))
+    config = RunConfig(num_eval_episodes=2)
+    played = evaluation.evaluate(
+        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
+    )
+    assert np.isnan(played["returns"]).tolist() == [False, True]
+    assert played["lengths"].tolist() == [5, -1]
+    assert played["finished"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, True, "10"])
+def test_a_wrong_limit_of_evaluations_is_refused(steps):
+    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps must be (an integer|at least 1), got "):
+        RunConfig(max_eval_steps=steps)

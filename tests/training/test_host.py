@@ -11,13 +11,12 @@ from jaxenv.training import ppo, seeds
 
 CONFIG = ppo.Config(
     env_id="gymnasium:CartPole-v1",
-    env_options={"vectorization": "sync"},
+    env_options={"vectorization": "sync", "max_episode_steps": 20},
     num_envs=4,
     num_steps=16,
     total_steps=128,
     num_evaluations=2,
     num_eval_episodes=3,
-    max_eval_steps=20,
 )
 
 

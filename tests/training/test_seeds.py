@@ -97,6 +97,25 @@ def test_an_episode_that_was_cut_off_is_excluded(whole):
     assert second["eval_return"] is second["eval_standard_error"] is second["eval_length"] is None
 
 
+def test_evaluations_still_to_come_cannot_be_read_as_data():
+    with jax.debug_nans(True):
+        run = next(seeds.train(SHORT, 2, seed=3))
+    played, coming = jax.tree.map(lambda x: x[:1], run.curve), jax.tree.map(lambda x: x[1:], run.curve)
+    assert np.isfinite(played.returns).all()
+    assert np.isnan(coming.returns).all()
+    assert np.isnan(coming.losses.error).all()
+    assert (coming.steps == -1).all()
+    assert (coming.lengths == -1).all()
+    assert not coming.finished.any()
+    assert len(seeds.rows(run)) == 2
+
+
+def test_evaluated_episodes_that_were_cut_off_are_counted_in_a_warning():
+    config = dataclasses.replace(SHORT, cut=True)
+    with pytest.warns(UserWarning, match="^train: 2 of 6 episodes of evaluation 1 of 4 were cut off and are left out"):
+        next(seeds.train(config, 2, seed=3))
+
+
 def test_the_policy_of_a_folder_is_that_of_its_last_evaluation(whole):
     folder, run = whole
     trained = jaxenv.training.load(folder)
@@ -290,7 +309,7 @@ def test_a_run_that_is_refused_writes_nothing(tmp_path):
 )
 def test_a_folder_of_another_version_is_not_resumed(whole, tmp_path, stored, difference):
     settings = {**json.loads((whole[0] / "config.json").read_text()), **stored}
-    kept = {name: value for name, value in settings.items() if value is not None}
+    kept = {name: value for name, value in settings.items() if value is not None or name not in stored}
     (tmp_path / "config.json").write_text(json.dumps(kept))
     with pytest.raises(ValueError, match=f"run of another version of jaxenv, {difference}: it cannot be resumed"):
         seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=True)

@@ -202,6 +202,16 @@ def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     assert first.read_bytes() != last.read_bytes()  # seeds 0 and 1
 
 
+def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(_run_films, "_MAX_STEPS", 2)
+    warned = []
+    monkeypatch.setattr(_run_films.warnings, "warn", lambda text, **_: warned.append(text))
+    films = _run_films.RunFilms(tmp_path, CONFIG)
+    films.add(untrained(), ppo.Curve(np.array([[1024] * 3]), {}, None, RETURNS, None, None, FINISHED), 0)
+    films.close()
+    assert warned == ["train: steps-00001024.gif ends after 2 steps, its episode does not"]
+
+
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +239,40 @@ def test_render_refuses_what_does_not_fit_in_one_line(run, capsys, argv, message
 
 def test_watch_without_a_terminal_names_the_command_for_a_film(run, capsys):
     assert f"jaxenv render --run {run} --out film.gif" in refusal(capsys, "watch", str(run))
+
+
+class Screen:
+    """A terminal of 80 columns and 24 lines that shows nothing."""
+
+    size = (80, 24)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def show(self, text):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("limit", "out", "error"),
+    [
+        (3, "", "jaxenv watch: 2 episodes are left out, max_eval_steps of the run cut them off\n"),
+        (None, "2 episodes, mean return ", ""),
+    ],
+)
+def test_watch_leaves_out_episodes_that_were_cut_off(tmp_path, capsys, monkeypatch, limit, out, error):
+    write(tmp_path, {**SETTINGS, "max_eval_steps": limit})
+    monkeypatch.setattr(watch._terminal, "colour_depth", lambda **_: 24)
+    monkeypatch.setattr(watch._terminal, "terminal_size", lambda: Screen.size)
+    monkeypatch.setattr(watch._terminal, "Screen", Screen)
+    monkeypatch.setattr(watch._Pace, "wait", lambda pace: False)
+    assert cli.main(["watch", str(tmp_path), "--episodes", "1", "--num-envs", "2", "--max-episode-steps", "9"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(out)
+    assert shown.err == error
 
 
 @pytest.mark.parametrize(

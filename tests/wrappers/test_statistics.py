@@ -166,6 +166,17 @@ def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build):
     assert recent_after(build(env()), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
 
 
+def test_places_without_an_episode_are_not_valid():
+    state, _ = RunStats(AutoReset(env()), 2).reset(jax.random.key(0))
+    assert not state.recent.valid.any()
+    stack = RunStats(AutoReset(env()), 2)
+    state, _ = stack.reset(jax.random.key(0))
+    for actions in ACTIONS[:2]:
+        state, _ = stack.step(state, actions)
+    assert state.recent.valid[1].tolist() == [True, False]
+    assert state.recent.returns[state.recent.valid].tolist() == [4]
+
+
 def test_the_last_episodes_are_counted_in_same_step_mode():
     assert recent_after(RunStats(AutoReset(env(), "same_step"), 2), ACTIONS) == ([4, 13], [2, 2])
 
