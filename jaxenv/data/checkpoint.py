@@ -93,8 +93,9 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
 
     Raises:
         ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
-            the leaf of a file; if leaves, shapes or dtypes differ, naming the first difference; or for a
-            ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is restored in part.
+            the leaf; if an earlier version wrote a folder without checksums; if leaves, shapes or dtypes differ, naming
+            the first difference; or for a ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is
+            restored in part.
         ImportError: for a folder, if Orbax is not installed.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
