@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -62,17 +61,18 @@ def by_the_first(action: Callable[[], None]) -> None:
 
     Raises:
         OSError: that of the action, in every process.
+        ValueError: that of the action, in every process.
     """
-    fault = None
+    fault: OSError | ValueError | None = None
     if jax.process_index() == 0:
         try:
             action()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             fault = error
-    if jax.process_count() > 1:
-        number = 0 if fault is None else fault.errno or errno.EIO
-        number = int(multihost_utils.broadcast_one_to_all(np.int32(number)))
-        if number and fault is None:
-            fault = OSError(number, f"the first process could not write: {os.strerror(number)}")
+    number = (fault.errno or errno.EIO) if isinstance(fault, OSError) else None
+    told = collected(None if fault is None else [number, str(fault)])[0]
+    if fault is None and told is not None:
+        number, text = told
+        fault = ValueError(text) if number is None else OSError(number, f"the first process could not write: {text}")
     if fault is not None:
         raise fault

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from jaxenv import _processes, _source, tree
+from jaxenv import _files, _processes, _source, tree
 from jaxenv._checks import check_integer
 from jaxenv._library import outside_traces
 from jaxenv._typed_keys import is_key
@@ -43,13 +43,14 @@ class Checkpointer:
     The format is that of Orbax. Use it as a context manager, or call `close`.
 
     Args:
-        folder: a folder of its own, created if missing; with several processes, one that all of them see. Only one run
-            may write to it at a time.
+        folder: a folder of its own, created if missing; with several processes, one that all of them see. It is locked
+            until `close`, or the end of the process.
         keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads that of step 3.
 
     Raises:
         ImportError: if Orbax is not installed.
-        ValueError: for a ``keep`` that is not an integer of at least 1.
+        ValueError: for a ``keep`` that is not an integer of at least 1; if another `Checkpointer` writes to the folder,
+            naming its process.
 
     >>> import jax.numpy as jnp, tempfile
     >>> from jaxenv import data
@@ -68,7 +69,20 @@ class Checkpointer:
         options = self._ocp.CheckpointManagerOptions(
             preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)
         )
-        self._manager = self._ocp.CheckpointManager(self._folder, options=options)
+        self._lock: _files.FolderLock | None = None
+        _processes.by_the_first(self._claim)
+        try:
+            self._manager = self._ocp.CheckpointManager(self._folder, options=options)
+        except BaseException:
+            self._release()
+            raise
+
+    def _claim(self) -> None:
+        self._lock = _files.FolderLock("Checkpointer", self._folder)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def save(self, step: int, state: Any, *, config: Any = None) -> None:
         """Copies every array of a tree from its devices, and writes them while the caller goes on.
@@ -118,11 +132,12 @@ class Checkpointer:
             raise self._failed(fault) from fault
 
     def close(self) -> None:
-        """Waits for the last save, as `wait`, and ends the threads of Orbax."""
+        """Waits for the last save, as `wait`, ends the threads of Orbax, and lets others write to the folder."""
         try:
             self.wait()
         finally:
             self._manager.close()
+            self._release()
 
     def __enter__(self) -> "Checkpointer":
         return self

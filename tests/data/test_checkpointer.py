@@ -17,7 +17,7 @@ from jaxenv import data, tree
 from jaxenv.data import checkpointer as module
 from tests.data.test_checkpoint import bits, everything
 
-pytest.importorskip("orbax.checkpoint", "0.12.4")
+orbax = pytest.importorskip("orbax.checkpoint", "0.12.4")
 
 
 @tree.struct
@@ -138,7 +138,7 @@ def test_a_process_killed_while_saving_leaves_a_complete_checkpoint(tmp_path, ev
     line = [sys.executable, "-c", KILLED, str(tmp_path), event, path]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "1", "2"]
     assert data.restore(tmp_path, {"x": jnp.zeros(4, int)})["x"].tolist() == [newest] * 4
     saved_again(tmp_path, step=newest + 1)
 
@@ -320,6 +320,28 @@ def test_the_newest_checkpoints_are_kept_and_one_may_be_named(tmp_path):
         {"gamma": 0.9},
         (("", "int32", (2,)),),
     )
+
+
+def test_a_folder_has_one_writer_until_it_is_closed(tmp_path):
+    first = data.Checkpointer(tmp_path)
+    first.save(1, jnp.arange(3))
+    with pytest.raises(ValueError, match=r"^Checkpointer: .* is in use by this process itself, \d+ on .*: close what"):
+        data.Checkpointer(tmp_path)
+    assert data.checkpoint_info(saved(tmp_path / "another", jnp.arange(3))).leaves == (("", "int32", (3,)),)
+    first.close()
+    assert data.restore(tmp_path, jnp.zeros(3, int)).tolist() == [0, 1, 2]
+    saved_again(tmp_path / "another", step=2)
+
+
+def test_a_checkpointer_that_cannot_be_made_locks_nothing(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no manager")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(orbax, "CheckpointManager", broken)
+        with pytest.raises(RuntimeError, match="no manager"):
+            data.Checkpointer(tmp_path)
+    saved(tmp_path, jnp.arange(3))
 
 
 def test_some_leaves_are_read_by_their_names(tmp_path):
