@@ -5,6 +5,7 @@ its own. Arrays are read part by part with TensorStore, on which Orbax builds, a
 """
 
 import errno
+import functools
 import json
 import math
 import os
@@ -283,29 +284,37 @@ class _Arrays:
         found = (store.dtype.numpy_dtype, tuple(store.shape))
         if found != (stored.dtype, stored.shape):
             raise ValueError(f"must be {stored.dtype}{list(stored.shape)}, got {found[0]}{list(found[1])}")
-        return lambda region: _region(store, parts, region)
+
+        @functools.lru_cache(maxsize=1)  # the regions of several devices that lie in one part follow each other
+        def read(number: int) -> np.ndarray:
+            crc32, bounds = parts[number]
+            part = store[tuple(slice(*along) for along in bounds)].read().result()
+            if _crc32(part) != crc32:
+                raise ValueError("has other values than were saved: their checksum differs")
+            return part
+
+        return functools.partial(_region, stored, [bounds for _, bounds in parts], read)
 
 
-def _region(store: Any, parts: list[_Part], region: tuple[slice, ...]) -> np.ndarray:
-    """A region of an array, from the parts in which it was saved."""
-    wanted = [range(size)[along] for size, along in zip(store.shape, region, strict=True)]
-    array = np.empty([len(along) for along in wanted], store.dtype.numpy_dtype)
+def _region(
+    stored: Any, parts: list[list[list[int]]], read: Callable[[int], np.ndarray], region: tuple[slice, ...]
+) -> np.ndarray:
+    """A region of an array, from the parts in which it was saved, which lie within these bounds."""
+    wanted = [range(size)[along] for size, along in zip(stored.shape, region, strict=True)]
+    array = np.empty([len(along) for along in wanted], stored.dtype)
     missing = array.size
-    for crc32, bounds in parts:
+    for number, bounds in enumerate(parts):
         shared = [
             range(max(along.start, start), min(along.stop, stop))
             for along, (start, stop) in zip(wanted, bounds, strict=True)
         ]
         if not all(shared):
             continue
-        part = store[tuple(slice(*along) for along in bounds)].read().result()
-        if _crc32(part) != crc32:
-            raise ValueError("has other values than were saved: their checksum differs")
         to, of = (
             tuple(slice(s.start - first, s.stop - first) for s, first in zip(shared, firsts, strict=True))
             for firsts in ([along.start for along in wanted], [start for start, _ in bounds])
         )
-        array[to] = part[of]
+        array[to] = read(number)[of]
         missing -= math.prod(map(len, shared))
     if missing:
         raise ValueError(f"misses {missing} of {array.size} elements")
