@@ -156,6 +156,8 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_folder_that_resumes_bit
     config = dataclasses.replace(SHORT, total_steps=4000, num_evaluations=40)
     *_, expected = seeds.train(config, 2, seed=3)
     code = f"""
+import jax
+jax.config.update("jax_disable_most_optimizations", {jax.config.read("jax_disable_most_optimizations")})
 from jaxenv.training import seeds
 from tests.training import drift
 seeds.draw_curve = lambda path, *_: path.touch()
