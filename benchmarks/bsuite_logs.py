@@ -1,7 +1,6 @@
 """The logs of bsuite's experiments, kept inside compiled training and written as files that bsuite loads."""
 
 import csv
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _files, tree
 from jaxenv._sum import Sum
 from jaxenv.wrapper import Wrapper
 
@@ -126,12 +125,10 @@ def path_of(folder: pathlib.Path, id: str) -> pathlib.Path:
 def write(folder: pathlib.Path, id: str, columns: Sequence[str], table: np.ndarray) -> None:
     """Writes the log of one setting, ``[K, C]``. At all times the file is missing or complete."""
     path = path_of(folder, id)
-    temporary = path.with_suffix(".tmp")
-    with open(temporary, "w", newline="") as file:
+    with _files.replacing(path) as temporary, temporary.open("w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(columns)
         lines.writerows([_number(value) for value in line] for line in table)
-    os.replace(temporary, path)
 
 
 def read(path: pathlib.Path) -> Mapping[str, np.ndarray]:

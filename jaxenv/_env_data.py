@@ -1,7 +1,7 @@
 """Whole environments as plain data that JSON can store: id, params, options and wrappers."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -45,14 +45,18 @@ def to_data(env: Environment) -> dict[str, Any]:
     }
 
 
-def from_data(data: Mapping[str, Any]) -> Environment:
+def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environment:
     """The environment that `to_data` described: the same stack, params and number of lanes ``B``.
 
     Ids and names of wrappers are looked up among the registered ones: data cannot cause an import of other code.
 
+    Args:
+        data: what `to_data` returned.
+        modules: modules to import first, such as ``["my_package.tasks"]``, which register environments or wrappers.
+
     Raises:
-        ValueError: for data of another form, an unknown id or wrapper, or a value that an environment or wrapper
-            refuses.
+        ValueError: for data of another form, an unknown id or wrapper, an id ``"module:ID"`` whose module is neither
+            imported nor one of ``modules``, or a value that an environment or wrapper refuses.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"from_data: data must be a dict of {', '.join(_FIELDS)}, got {data!r}")
@@ -64,6 +68,7 @@ def from_data(data: Mapping[str, Any]) -> Environment:
         raise ValueError(f"from_data: id must be text and params a dict, got {data['id']!r} and {data['params']!r}")
     if "num_envs" in data["params"]:
         raise ValueError("from_data: params must not hold num_envs, which has an entry of its own")
+    registry.check_from_data("from_data", data["id"], modules)
     spec = registry.spec(data["id"])
     try:
         env = spec.make(data["num_envs"], **data["params"])

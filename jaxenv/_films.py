@@ -168,16 +168,8 @@ def _write(film: _Film) -> None:
         lanes.frame(frames.Moment(frame.picture[None], [frame.step], [total], np.zeros(1, bool)))
         for frame, total in zip(ordered, totals, strict=True)
     )
-    files.write_film(_free(folder, film), pictures, film.settings.fps)
-
-
-def _free(folder: pathlib.Path, film: _Film) -> pathlib.Path:
-    """A path that no file has, so that a run that is repeated keeps the films of the one before."""
-    path, number = folder / f"{film.name}{film.settings.suffix}", 1
-    while path.exists():
-        number += 1
-        path = folder / f"{film.name}-{number}{film.settings.suffix}"
-    return path
+    # A run that is repeated keeps the films of the one before.
+    files.write_film(folder / f"{film.name}{film.settings.suffix}", pictures, film.settings.fps, rename=True)
 
 
 RECORDER = Recorder()

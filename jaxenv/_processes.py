@@ -1,7 +1,7 @@
 """Several processes of ``jax.distributed``: what they hold together, and what the first of them does for all."""
 
 import errno
-import os
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -45,22 +45,34 @@ def _spread(x: Any) -> jax.Array:
     return jax.make_array_from_callback(whole.shape, everywhere, lambda index: whole[index])
 
 
+def collected(value: Any) -> list[Any]:
+    """Plain data of every process, in the order of the processes. All processes call it together."""
+    if jax.process_count() == 1:
+        return [value]
+    text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    sizes = multihost_utils.process_allgather(np.int32(text.size)).tolist()
+    padded = np.pad(text, (0, max(sizes) - text.size))
+    rows = np.asarray(multihost_utils.process_allgather(padded))
+    return [json.loads(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
+
+
 def by_the_first(action: Callable[[], None]) -> None:
     """Calls ``action`` in the first process; the others wait until it is done. All processes call it together.
 
     Raises:
         OSError: that of the action, in every process.
+        ValueError: that of the action, in every process.
     """
-    fault = None
+    fault: OSError | ValueError | None = None
     if jax.process_index() == 0:
         try:
             action()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             fault = error
-    if jax.process_count() > 1:
-        number = 0 if fault is None else fault.errno or errno.EIO
-        number = int(multihost_utils.broadcast_one_to_all(np.int32(number)))
-        if number and fault is None:
-            fault = OSError(number, f"the first process could not write: {os.strerror(number)}")
+    number = (fault.errno or errno.EIO) if isinstance(fault, OSError) else None
+    told = collected(None if fault is None else [number, str(fault)])[0]
+    if fault is None and told is not None:
+        number, text = told
+        fault = ValueError(text) if number is None else OSError(number, f"the first process could not write: {text}")
     if fault is not None:
         raise fault

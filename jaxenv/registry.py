@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -214,6 +215,28 @@ def import_module(name: str) -> None:
         hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
         message = f"no suite and no module {name!r} on Python's path"
         raise ValueError(f"{message}; ids of jaxenv itself have no prefix, {hint}") from None
+
+
+def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
+    """Imports ``modules``, and refuses an id from data that would import another one: that runs its code.
+
+    Args:
+        owner: the start of errors.
+        id: the id, from a file or another source that is not the caller.
+        modules: names of modules that the caller trusts.
+
+    Raises:
+        ValueError: for ``"module:ID"`` unless the module is one of these, or is imported already; for ``modules`` that
+            are not a sequence of names, or name no module.
+    """
+    if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
+        raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
+    for name in modules:
+        import_module(name)
+    module, colon, _ = id.rpartition(":")
+    if colon and suite_of(id) is None and module not in sys.modules:
+        hint = f"import it first, or pass modules=[{module!r}] (--module {module}) if you trust it"
+        raise ValueError(f"{owner}: the id {id!r} from data names a module, which would run its code: {hint}")
 
 
 def spec(id: str) -> EnvSpec:

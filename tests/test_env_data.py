@@ -1,13 +1,14 @@
 """Conversion of whole environments to plain data and back."""
 
 import json
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import from_data, to_data, tree
+from jaxenv import from_data, registry, to_data, tree
 
 
 def assert_round_trips(env):
@@ -97,3 +98,36 @@ def test_a_missing_entry_of_data_is_named():
     del data["wrappers"]
     with pytest.raises(ValueError, match=r"^from_data: data must be a dict of .*: missing 'wrappers'$"):
         from_data(data)
+
+
+@pytest.fixture
+def hover_data(tmp_path, monkeypatch):
+    """Data whose id names a module that registers it, and which is not imported."""
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    monkeypatch.setitem(sys.modules, "hover_tasks", None)  # removed at the end
+    del sys.modules["hover_tasks"]
+    monkeypatch.syspath_prepend(tmp_path)
+    entry_point = jaxenv.spec("CartPole-v1").entry_point
+    (tmp_path / "hover_tasks.py").write_text(f"import jaxenv\njaxenv.register('Hover-v0', {entry_point!r})\n")
+    return {**to_data(jaxenv.make("CartPole-v1", 3)), "id": "hover_tasks:Hover-v0"}
+
+
+def test_data_import_no_module_that_the_caller_does_not_name(hover_data):
+    rule = r"^from_data: the id 'hover_tasks:Hover-v0' from data names a module, which would run its code: import it"
+    for options in ({}, {"modules": ["json"]}):
+        with pytest.raises(ValueError, match=rule):
+            from_data(hover_data, **options)
+    assert "hover_tasks" not in sys.modules
+    env = from_data(hover_data, modules=["hover_tasks"])
+    assert repr(env.unwrapped) == "<Hover-v0>"
+    assert repr(from_data(hover_data)) == repr(env)  # it is imported now
+    assert repr(from_data({**hover_data, "id": "Hover-v0"})) == repr(env)
+
+
+def test_modules_are_names_of_modules_that_exist(hover_data):
+    for modules in ("hover_tasks", [3], None):
+        with pytest.raises(ValueError, match=r"^from_data: modules must be a sequence of names of modules, got "):
+            from_data(hover_data, modules)
+    with pytest.raises(ValueError, match="no module 'hover_task' on Python's path"):
+        from_data(hover_data, ["hover_task"])
+    assert "hover_tasks" not in sys.modules

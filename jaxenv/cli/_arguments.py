@@ -91,13 +91,15 @@ def add_assignments(command: Parser, option: str, help: str) -> None:
     command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
 
 
-def load_policy(folder: str | os.PathLike, seed: int | None = None) -> Trained:
+def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """The policy of a run's folder, or one that ships with the library: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
     prefix, _, name = str(folder).partition(":")
     if prefix != "baseline":
-        return training.load(folder, seed)
+        return training.load(folder, seed, modules)
     if seed is not None:
         raise ValueError(f"{folder} is one policy: leave out --policy-seed")
+    if modules:
+        raise ValueError(f"{folder} is a policy of this library: leave out --module")
     env_id, _, algorithm = name.partition(":")
     return training.baseline(env_id, algorithm or None)
 
@@ -119,6 +121,18 @@ def add_policy(command: Parser) -> None:
         metavar="N",
         type=integer(0),
         help="which seed of the run to show, from 0 (default: the one with the best last evaluation)",
+    )
+
+
+def add_modules(command: Parser) -> None:
+    """Adds ``--module``, for commands that read the folder of a run."""
+    command.add_argument(
+        "--module",
+        metavar="NAME",
+        dest="modules",
+        action="append",
+        default=[],
+        help="import this module first, which registers the environment of the run; may be repeated",
     )
 
 

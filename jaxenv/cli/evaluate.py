@@ -13,6 +13,7 @@ import jaxenv
 from jaxenv.cli._arguments import (
     Help,
     add_env_settings,
+    add_modules,
     add_policy,
     add_seed,
     add_time_limit,
@@ -67,6 +68,7 @@ def add(commands) -> None:
     command.add_argument(
         "--explore", action="store_true", help="explore as in training (default: as the run's evaluations)"
     )
+    add_modules(command)
     add_seed(command)
     command.add_argument("--json", action="store_true", help="print a JSON object")
     add_env_settings(command)
@@ -86,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
     settings = settings_of(args)
     found: list[dict[str, Any]] = []
     try:
-        first = load_policy(args.folder, args.policy_seed)
+        first = load_policy(args.folder, args.policy_seed, args.modules)
         env = first.make_env(args.episodes, **settings)
         explore = args.explore or first.config.eval_explore
         policy, max_steps = first.explore if explore else first.policy, first.config.max_eval_steps

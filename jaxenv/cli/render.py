@@ -13,6 +13,7 @@ from jaxenv.cli._arguments import (
     Help,
     add_env_settings,
     add_lanes,
+    add_modules,
     add_policy,
     add_seed,
     add_time_limit,
@@ -47,6 +48,7 @@ def add(commands) -> None:
         help="show the policy of a run of `jaxenv train`, or of baseline:ID[:LEARNER]",
     )
     add_policy(command)
+    add_modules(command)
     command.add_argument("--out", metavar="FILE", default="rollout.gif", help="the file: .gif, .mp4 or .png")
     add_lanes(command, 1, "number of lanes, side by side")
     command.add_argument(
@@ -78,9 +80,11 @@ def run(args: argparse.Namespace) -> None:
         if args.folder is None:
             if args.policy_seed is not None:
                 args.parser.error("argument --policy-seed: it is a seed of a run, give --run DIR")
+            if args.modules:
+                args.parser.error("argument --module: it is for a run, give --run DIR; here module:ID imports it")
             env = jaxenv.load(args.id, args.num_envs, **settings)
         else:
-            trained = load_policy(args.folder, args.policy_seed)
+            trained = load_policy(args.folder, args.policy_seed, args.modules)
             if args.id not in (None, trained.config.env_id):
                 args.parser.error(f"{args.folder} is a run of {trained.config.env_id}, not of {args.id}: leave out ID")
             env = trained.make_env(args.num_envs, **settings)

@@ -5,6 +5,7 @@ import math
 import pathlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from jaxenv.cli._arguments import (
     Help,
     add_env_settings,
     add_lanes,
+    add_modules,
     add_policy,
     add_seed,
     add_time_limit,
@@ -50,6 +52,7 @@ def add(commands) -> None:
         help="the folder of a run of `jaxenv train`, or baseline:ID[:LEARNER]",
     )
     add_policy(command)
+    add_modules(command)
     add_lanes(command, 1, "number of lanes, side by side as far as they fit")
     command.add_argument(
         "--episodes", metavar="N", type=integer(1), help="quit after N episodes of every lane (default: on q or Ctrl-C)"
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     returns: list[float] = []
     left_out = 0
     try:
-        newest = _Newest(args.folder, args.policy_seed)
+        newest = _Newest(args.folder, args.policy_seed, args.modules)
         layout = Layout.of(args.num_envs, *_terminal.terminal_size())
         env = newest.trained.make_env(layout.lanes, **settings)
         player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
@@ -108,16 +111,16 @@ def run(args: argparse.Namespace) -> None:
 class _Newest:
     """The newest checkpoint of a folder, read where the file has changed."""
 
-    def __init__(self, folder: pathlib.Path, seed: int | None):
-        self._folder, self._seed = folder, seed
+    def __init__(self, folder: pathlib.Path, seed: int | None, modules: Sequence[str] = ()):
+        self._arguments = folder, seed, modules
         self._version = _checkpoints.version(folder)
-        self.trained = load_policy(folder, seed)
+        self.trained = load_policy(*self._arguments)
 
     def __call__(self) -> Trained:
-        version = _checkpoints.version(self._folder)
+        version = _checkpoints.version(self._arguments[0])
         if version != self._version:
             self._version = version
-            self.trained = load_policy(self._folder, self._seed)
+            self.trained = load_policy(*self._arguments)
         return self.trained
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _files, tree
 from jaxenv._typed_keys import is_key
 from jaxenv.data import _index, checkpointer
 
@@ -44,9 +44,9 @@ class CheckpointInfo:
 def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
     """Writes every array of a tree, of any shape and dtype, to an ``.npz`` file.
 
-    The file is written under a temporary name (``.NAME.tmp``) and then moved, so a save that fails or is killed leaves
-    the previous checkpoint intact. The next save of the same path replaces what a killed one has left. Only one process
-    may save to a path at a time.
+    The file is written under a temporary name of its own (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails
+    or is killed leaves the previous checkpoint intact, and of several processes that save to a path at once each writes
+    a whole file. The next save to the same path removes what a killed one has left.
 
     Args:
         path: the file; its folder must exist.
@@ -60,20 +60,16 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
     """
     path = pathlib.Path(path)
     text = json.dumps(_index.index_of(state, config))
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with _files.replacing(path) as temporary, temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 _write(archive, _INDEX, np.frombuffer(text.encode(), np.uint8))
                 for number, x in enumerate(tree.flatten(state)[0]):
                     _write(archive, f"{number}", _as_numpy(x))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as fault:
         raise OSError(fault.errno, f"save: {path} cannot be written, what it held is unchanged: {fault}") from fault
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
@@ -93,8 +89,9 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
 
     Raises:
         ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
-            the leaf of a file; if leaves, shapes or dtypes differ, naming the first difference; or for a
-            ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is restored in part.
+            the leaf; if an earlier version wrote a folder without checksums; if leaves, shapes or dtypes differ, naming
+            the first difference; or for a ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is
+            restored in part.
         ImportError: for a folder, if Orbax is not installed.
 
     >>> import jax.numpy as jnp, pathlib, tempfile

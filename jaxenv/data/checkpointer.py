@@ -1,15 +1,24 @@
-"""Checkpoints of sharded arrays: a folder for each, written in the background by all processes, with Orbax."""
+"""Checkpoints of sharded arrays: a folder for each, written in the background by all processes, with Orbax.
+
+Orbax stores no checksums. The index of a checkpoint has the CRC-32 of every part of an array that a device held, and
+its own. Arrays are read part by part with TensorStore, on which Orbax builds, and each part is compared.
+"""
 
 import errno
+import functools
+import json
+import math
 import os
 import pathlib
+import zlib
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from jaxenv import _source, tree
+from jaxenv import _files, _processes, _source, tree
 from jaxenv._checks import check_integer
 from jaxenv._library import outside_traces
 from jaxenv._typed_keys import is_key
@@ -17,6 +26,9 @@ from jaxenv.data import _index
 
 T = TypeVar("T")
 _INDEX, _ARRAYS = "index", "arrays"
+
+# A part of an array as the index has it: its CRC-32, and where it starts and stops along each axis.
+_Part = tuple[int, list[list[int]]]
 
 
 class Checkpointer:
@@ -26,18 +38,20 @@ class Checkpointer:
     `jaxenv.data.restore` reads the newest checkpoint of the folder onto any number of devices and processes, and
     `jaxenv.data.checkpoint_info` its config. Each checkpoint is a folder named by its step. The file that says that it
     is complete is written last: one that was cut short is never read, and the next `Checkpointer` of the folder removes
-    it. A checkpoint is deleted only after a newer one is complete.
+    it. A checkpoint is deleted only after a newer one is complete. The index has checksums of all arrays, which
+    `jaxenv.data.restore` compares.
 
     The format is that of Orbax. Use it as a context manager, or call `close`.
 
     Args:
-        folder: a folder of its own, created if missing; with several processes, one that all of them see. Only one run
-            may write to it at a time.
+        folder: a folder of its own, created if missing; with several processes, one that all of them see. It is locked
+            until `close`, or the end of the process.
         keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads that of step 3.
 
     Raises:
         ImportError: if Orbax is not installed.
-        ValueError: for a ``keep`` that is not an integer of at least 1.
+        ValueError: for a ``keep`` that is not an integer of at least 1; if another `Checkpointer` writes to the folder,
+            naming its process.
 
     >>> import jax.numpy as jnp, tempfile
     >>> from jaxenv import data
@@ -56,7 +70,20 @@ class Checkpointer:
         options = self._ocp.CheckpointManagerOptions(
             preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)
         )
-        self._manager = self._ocp.CheckpointManager(self._folder, options=options)
+        self._lock: _files.FolderLock | None = None
+        _processes.by_the_first(self._claim)
+        try:
+            self._manager = self._ocp.CheckpointManager(self._folder, options=options)
+        except BaseException:
+            self._release()
+            raise
+
+    def _claim(self) -> None:
+        self._lock = _files.FolderLock("Checkpointer", self._folder)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def save(self, step: int, state: Any, *, config: Any = None) -> None:
         """Copies every array of a tree from its devices, and writes them while the caller goes on.
@@ -83,7 +110,8 @@ class Checkpointer:
         if last is not None and step <= last:
             raise ValueError(f"save: step must be above {last}, that of the last checkpoint, got {step}")
         arrays = {str(i): _stored(x) for i, x in enumerate(tree.flatten(state)[0]) if x.size}
-        items = {_INDEX: self._ocp.args.JsonSave(index)}
+        index["parts"] = _parts(arrays)
+        items = {_INDEX: self._ocp.args.JsonSave({"index": index, "crc32": _index_checksum(index)})}
         if arrays:
             items[_ARRAYS] = self._ocp.args.PyTreeSave(arrays)
         self._step = step
@@ -105,11 +133,12 @@ class Checkpointer:
             raise self._failed(fault) from fault
 
     def close(self) -> None:
-        """Waits for the last save, as `wait`, and ends the threads of Orbax."""
+        """Waits for the last save, as `wait`, ends the threads of Orbax, and lets others write to the folder."""
         try:
             self.wait()
         finally:
             self._manager.close()
+            self._release()
 
     def __enter__(self) -> "Checkpointer":
         return self
@@ -168,6 +197,14 @@ def _orbax(owner: str) -> ModuleType:
     return orbax.checkpoint
 
 
+def _tensorstore(owner: str) -> ModuleType:
+    try:
+        import tensorstore  # a dependency of Orbax
+    except ImportError as missing:
+        raise _source.missing(owner, missing, "orbax") from None
+    return tensorstore
+
+
 def _atomicity(ocp: ModuleType) -> Any:
     """A file that is written last marks a complete checkpoint, also where folders cannot be renamed or are copied."""
     return ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE)
@@ -183,36 +220,134 @@ def _newest(owner: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
+    """The index; its entry ``parts`` has the parts of each array, by the number of the leaf."""
     try:
-        return _index.checked(_reader("JsonCheckpointHandler").restore(step / _INDEX))
+        stored = json.loads((step / _INDEX / "metadata").read_text())
+        if "leaves" in stored:
+            raise ValueError("it has no checksums, an earlier version of jaxenv wrote it")
+        if stored["crc32"] != _index_checksum(stored["index"]):
+            raise ValueError("the checksum of its index differs, it is damaged")
+        return {**_index.checked(stored["index"]), "parts": stored["index"]["parts"]}
     except Exception as fault:  # a folder of other origin fails in a dozen ways
         raise ValueError(f"{owner}: {step} is not a checkpoint of data.Checkpointer: {fault}") from None
 
 
 def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]]:
-    ocp = _orbax("restore")
     index = _read_index("restore", step)
     numbered = _index.leaves_for(step, index, like, partial)
     targets, structure = tree.flatten(like)
-    wanted = {str(number): x for (number, _), x in zip(numbered, targets, strict=True) if x.size}
-    found: dict[str, Any] = {}
-    if wanted:
-        args = {name: _restore_args(ocp, x) for name, x in wanted.items()}
-        arguments = ocp.args.PyTreeRestore(dict.fromkeys(wanted, 0), restore_args=args, partial_restore=True)
+    arrays = _Arrays(step)
+    leaves = []
+    for (number, (name, _, _, key_impl)), x in zip(numbered, targets, strict=True):
         try:
-            found = _reader("PyTreeCheckpointHandler").restore(step / _ARRAYS, args=arguments)
-        except Exception as fault:
-            raise ValueError(f"restore: {step} is damaged: {fault}") from None
-    leaves = [_leaf(step, found.get(str(number)), leaf, x) for (number, leaf), x in zip(numbered, targets, strict=True)]
+            leaves.append(_leaf(arrays, str(number), index["parts"].get(str(number), []), key_impl, x))
+        except (OSError, ValueError) as fault:
+            reason = str(fault).partition(" [tensorstore_spec=")[0]
+            raise ValueError(f"restore: {step} is damaged: leaf {name or 'one array'} {reason}") from None
     return structure.unflatten(leaves), index
 
 
-def _reader(handler: str) -> Any:
-    """Orbax's reader of an item. Each process reads for itself, so one may do so while the others do not."""
-    ocp, own = _orbax("restore"), jax.process_index()
-    options = ocp.options.MultiprocessingOptions(primary_host=own, active_processes={own})
-    made = getattr(ocp, handler)(multiprocessing_options=options)
-    return ocp.Checkpointer(made, multiprocessing_options=options)
+def _leaf(arrays: "_Arrays", number: str, parts: list[_Part], key_impl: str, like: Any) -> Any:
+    """A leaf as ``like`` has it."""
+    stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
+    read = arrays.open(number, stored, parts)
+    if _index.is_numpy(like):
+        return read((slice(None),) * len(stored.shape))
+    sharding = getattr(like, "sharding", None)
+    if sharding is None:
+        array = jax.device_put(read((slice(None),) * len(stored.shape)))
+    else:
+        array = jax.make_array_from_callback(stored.shape, sharding, read)
+    return jax.random.wrap_key_data(array, impl=key_impl) if is_key(like) else array
+
+
+class _Arrays:
+    """The arrays of a checkpoint, of which any region can be read."""
+
+    def __init__(self, step: pathlib.Path):
+        self._ts = _tensorstore("restore")
+        self._folder, self._context = step / _ARRAYS, self._ts.Context()
+
+    def open(self, number: str, stored: Any, parts: list[_Part]) -> Callable[[Any], np.ndarray]:
+        """A function that reads a region; it raises a ``ValueError`` if a part has another checksum."""
+        if not math.prod(stored.shape):  # nothing is stored of arrays without elements
+            return lambda region: np.zeros(stored.shape, stored.dtype)[region]
+        spec = {
+            "driver": "auto",
+            "kvstore": {
+                "driver": "ocdbt",
+                "base": {"driver": "file", "path": f"{self._folder}/"},
+                "path": f"{number}/",
+            },
+        }
+        store = self._ts.open(spec, context=self._context, read=True).result()
+        found = (store.dtype.numpy_dtype, tuple(store.shape))
+        if found != (stored.dtype, stored.shape):
+            raise ValueError(f"must be {stored.dtype}{list(stored.shape)}, got {found[0]}{list(found[1])}")
+
+        @functools.lru_cache(maxsize=1)  # the regions of several devices that lie in one part follow each other
+        def read(number: int) -> np.ndarray:
+            crc32, bounds = parts[number]
+            part = store[tuple(slice(*along) for along in bounds)].read().result()
+            if _crc32(part) != crc32:
+                raise ValueError("has other values than were saved: their checksum differs")
+            return part
+
+        return functools.partial(_region, stored, [bounds for _, bounds in parts], read)
+
+
+def _region(
+    stored: Any, parts: list[list[list[int]]], read: Callable[[int], np.ndarray], region: tuple[slice, ...]
+) -> np.ndarray:
+    """A region of an array, from the parts in which it was saved, which lie within these bounds."""
+    wanted = [range(size)[along] for size, along in zip(stored.shape, region, strict=True)]
+    array = np.empty([len(along) for along in wanted], stored.dtype)
+    missing = array.size
+    for number, bounds in enumerate(parts):
+        shared = [
+            range(max(along.start, start), min(along.stop, stop))
+            for along, (start, stop) in zip(wanted, bounds, strict=True)
+        ]
+        if not all(shared):
+            continue
+        to, of = (
+            tuple(slice(s.start - first, s.stop - first) for s, first in zip(shared, firsts, strict=True))
+            for firsts in ([along.start for along in wanted], [start for start, _ in bounds])
+        )
+        array[to] = read(number)[of]
+        missing -= math.prod(map(len, shared))
+    if missing:
+        raise ValueError(f"misses {missing} of {array.size} elements")
+    return array
+
+
+def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
+    """The parts of all arrays, in the first process those of every process. All processes call it together."""
+    own = {number: list(_own_parts(x)) for number, x in arrays.items()}
+    found = _processes.collected(own)
+    return {
+        number: [part for process in (found if _is_spread(x) else found[:1]) for part in process[number]]
+        for number, x in arrays.items()
+    }
+
+
+def _own_parts(x: Any) -> Iterator[_Part]:
+    """The parts of an array that this process writes."""
+    if isinstance(x, np.ndarray):
+        yield _crc32(x), [[0, size] for size in x.shape]
+        return
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            along = (range(size)[s] for size, s in zip(x.shape, shard.index, strict=True))
+            yield _crc32(np.asarray(shard.data)), [[s.start, s.stop] for s in along]
+
+
+def _crc32(x: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+
+
+def _index_checksum(index: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(index, sort_keys=True).encode())
 
 
 def _stored(x: Any) -> Any:
@@ -222,32 +357,6 @@ def _stored(x: Any) -> Any:
     return np.asarray(x) if alone else x
 
 
-def _sharding(like: Any) -> Any:
-    """The sharding over which Orbax reads an array; ``None`` for whole arrays of one process."""
-    sharding = None if _index.is_numpy(like) else getattr(like, "sharding", None)
-    alone = sharding is None or (jax.process_count() > 1 and sharding.is_fully_addressable)
-    return None if alone else sharding
-
-
-def _restore_args(ocp: ModuleType, like: Any) -> Any:
-    sharding = _sharding(like)
-    if sharding is None:
-        return ocp.RestoreArgs(restore_type=np.ndarray)
-    return ocp.ArrayRestoreArgs(restore_type=jax.Array, sharding=sharding)
-
-
-def _leaf(step: pathlib.Path, found: Any, leaf: _index.Leaf, like: Any) -> Any:
-    """A leaf as ``like`` has it; raises a ``ValueError`` that names it if it is not what the index says."""
-    name, _, _, key_impl = leaf
-    stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
-    if found is None:  # nothing is stored of arrays without elements
-        found = np.zeros(stored.shape, stored.dtype)
-    if (found.dtype, found.shape) != (stored.dtype, stored.shape):
-        expected, got = (f"{x.dtype}{list(x.shape)}" for x in (stored, found))
-        raise ValueError(f"restore: {step} is damaged: leaf {name or 'one array'} must be {expected}, got {got}")
-    if _index.is_numpy(like):
-        return found
-    if not isinstance(found, jax.Array):
-        found = jax.device_put(found)
-    array: Any = jax.random.wrap_key_data(found, impl=key_impl) if is_key(like) else found
-    return array if _sharding(like) is not None else jax.device_put(array, getattr(like, "sharding", None))
+def _is_spread(x: Any) -> bool:
+    """Whether an array that is stored lies over the devices of several processes."""
+    return isinstance(x, jax.Array) and not x.is_fully_addressable

@@ -1,6 +1,5 @@
 """The files that films are written to: GIF, MP4, or a strip of moments."""
 
-import contextlib
 import itertools
 import pathlib
 import warnings
@@ -8,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from jaxenv import _files
 from jaxenv._library import import_library
 from jaxenv.canvas import PAPER
 from jaxenv.rollout._frames import GAP, Part
@@ -26,7 +26,9 @@ def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
     return path
 
 
-def write_film(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = ()) -> None:
+def write_film(
+    path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = (), rename: bool = False
+) -> None:
     """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, which is complete or as it was before.
 
     Args:
@@ -34,11 +36,15 @@ def write_film(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts
         frames: the frames, at least one.
         fps: frames per second.
         parts: the parts of a frame that become rows of a strip; by default the whole frame is one.
+        rename: where there is a file already, take the first free name instead.
     """
-    if path.suffix == ".png":
-        _write_strip(path, list(frames), parts)
-    else:
-        {".gif": _write_gif, ".mp4": _write_mp4}[path.suffix](path, iter(frames), fps)
+    with _files.replacing(path, rename=rename) as file:
+        if path.suffix == ".png":
+            _write_strip(file, list(frames), parts)
+        else:
+            {".gif": _write_gif, ".mp4": _write_mp4}[path.suffix](file, iter(frames), fps)
+        if not file.stat().st_size:  # failures of ffmpeg raise nothing
+            raise OSError(f"ffmpeg could not write {path}")
 
 
 def _write_gif(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
@@ -47,31 +53,25 @@ def _write_gif(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> No
     duration = max(round(100 / fps), 2) * 10
     # Flat colours need no dithering, which would flicker and triple the size.
     pages = (image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames)
-    first = next(pages)
-    with _replacing(path) as temporary:
-        first.save(temporary, save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
+    next(pages).save(path, "GIF", save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
 
 
 def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
     ffmpeg = import_library("imageio_ffmpeg", "pip install imageio-ffmpeg")
     first = next(frames)
     size = (first.shape[1], first.shape[0])
-    # ffmpeg takes a relative name for a protocol if it has a colon, and its failures raise nothing here.
-    path = path.resolve()
-    with _replacing(path) as temporary:
-        writer = ffmpeg.write_frames(str(temporary), size, fps=fps, quality=8, macro_block_size=2)
-        with warnings.catch_warnings():
-            # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it
-            # does not have. This child makes one system call, setpgrp, and becomes ffmpeg.
-            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            writer.send(None)  # starts ffmpeg
-        try:
-            for frame in itertools.chain([first], frames):
-                writer.send(np.ascontiguousarray(frame))
-        finally:
-            writer.close()
-        if not temporary.stat().st_size:
-            raise OSError(f"ffmpeg could not write {path}")
+    path = path.resolve()  # ffmpeg takes a relative name for a protocol if it has a colon
+    writer = ffmpeg.write_frames(str(path), size, fps=fps, quality=8, macro_block_size=2, output_params=["-f", "mp4"])
+    with warnings.catch_warnings():
+        # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it
+        # does not have. This child makes one system call, setpgrp, and becomes ffmpeg.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        writer.send(None)  # starts ffmpeg
+    try:
+        for frame in itertools.chain([first], frames):
+            writer.send(np.ascontiguousarray(frame))
+    finally:
+        writer.close()
 
 
 def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
@@ -86,17 +86,4 @@ def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part
         for column, moment in enumerate(chosen):
             top, left = row * (height + GAP), column * (width + GAP)
             strip[top : top + height, left : left + width] = frames[moment][part]
-    with _replacing(path) as temporary:
-        image.fromarray(strip).save(temporary)
-
-
-@contextlib.contextmanager
-def _replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """An empty file next to ``path`` that takes its place at the end, and disappears if there was an error."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.touch()
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    image.fromarray(strip).save(path, "PNG")

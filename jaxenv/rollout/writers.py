@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsInt, TextIO
 
-from jaxenv import _source
+from jaxenv import _files, _source
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -69,16 +69,16 @@ class Table(Writer):
 class CSV(Writer):
     """A CSV file with one line per call below a header; ``None`` is an empty cell.
 
-    Lines are appended to an existing file with the same columns. If its last line is
-    unfinished, because the run that wrote it was killed, that line is removed. A file with other columns is left
-    untouched.
+    Lines are appended to an existing file with the same columns. If its last line is unfinished, because the run that
+    wrote it was killed, that line is removed. A file with other columns is left untouched. From the first line on the
+    file is locked until `close`.
 
     Args:
         path: the file, in an existing folder.
 
     Raises:
-        ValueError: if the folder does not exist; when called with other names than before or than in the file, or with
-            a metric named ``step``.
+        ValueError: if the folder does not exist; when called with other names than before or than in the file, with a
+            metric named ``step``, or while another process or writer has the file.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -107,7 +107,19 @@ class CSV(Writer):
 
     def _open(self, row: dict[str, Any]) -> TextIO:
         """Opens the file after checking that it is empty or has these columns; until then it is not modified."""
-        content = self.path.read_bytes() if self.path.exists() else b""
+        file = self.path.open("a", newline="", encoding="utf-8")
+        try:
+            _files.lock("CSV", self.path, file.fileno())
+            complete = self._checked(row)
+        except BaseException:
+            file.close()
+            raise
+        file.write("" if complete else _line(list(row)))
+        return file
+
+    def _checked(self, row: dict[str, Any]) -> int:
+        """Removes what is unfinished from the file, and returns the number of bytes that remain."""
+        content = self.path.read_bytes()
         header = _line(list(row))
         complete = content.rfind(b"\n") + 1  # bytes of complete lines
         if header.encode().startswith(content):  # empty, or a run was killed while it wrote the header
@@ -120,9 +132,7 @@ class CSV(Writer):
             self._check(row)
         if complete < len(content):
             os.truncate(self.path, complete)
-        file = self.path.open("a", newline="", encoding="utf-8")
-        file.write("" if complete else header)
-        return file
+        return complete
 
     def _check(self, row: dict[str, Any]) -> None:
         new, missing = sorted(row.keys() - set(self._names)), sorted(set(self._names) - row.keys())

@@ -2,7 +2,8 @@
 
 All seeds are one compiled function, under `jax.vmap` or in a loop, on the devices of one or of several processes. After
 every iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
-checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved.
+checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved. From its
+first iteration to its end a run has its folder for itself.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _processes, data, plot, tree
+from jaxenv import _files, _processes, data, plot, tree
 from jaxenv._checks import check_integer
 from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
@@ -90,10 +91,11 @@ def train(
             every seed takes every branch that one seed needs. On a CPU that is faster, and needs less memory.
 
     Raises:
-        ValueError: if the folder holds a run and ``resume`` is not set; if that run has another config, naming the
-            field, or checkpoints of another format, or its environment lives outside JAX; for ``film_every`` without a
-            folder or a picture; for ``sequential`` with devices that share the lanes of a seed; for an environment that
-            the learner cannot learn; and for numbers out of range.
+        ValueError: if another run, of this or another process, writes to the folder, also with ``resume``; if the
+            folder holds a run and ``resume`` is not set; if that run has another config, naming the field, or
+            checkpoints of another format, or its environment lives outside JAX; for ``film_every`` without a folder or
+            a picture; for ``sequential`` with devices that share the lanes of a seed; for an environment that the
+            learner cannot learn; and for numbers out of range.
         FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
             seed. The folder keeps the iterations before it.
         OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
@@ -131,14 +133,9 @@ def train(
         return _train(config, init_and_iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     folder = pathlib.Path(folder)
-    checkpoints = _checkpoints.of_format(checkpoint_format, folder)
-    files = _Files(folder, json.loads(json.dumps(named)), threshold, checkpoint_every, checkpoints)
-    files.check(resume)
-    _processes.by_the_first(lambda: None)  # no process makes files before all have checked
-    if _checkpoints.newest(folder) is not None and not can_resume(config):
-        raise ValueError(
-            f"train: a run on {config.env_id} cannot be resumed: its lanes live outside JAX, no checkpoint has them"
-        )
+    settings = json.loads(json.dumps(named))
+    files = _Files(folder, settings, threshold, checkpoint_every, checkpoint_format, resume, config)
+    files.check()
     runs = _train(config, init_and_iteration, keys, files)
     return runs if film_every is None else _run_films.filmed(runs, folder, config, film_every)
 
@@ -233,18 +230,33 @@ def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
     return [jnp.isfinite(x).reshape(x.shape[0], -1).all(axis=1) for x in leaves]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Files:
-    """The folder of a run. Nothing is written before the first iteration."""
+    """The folder of a run, which is locked within ``with``. Nothing is written before."""
 
     folder: pathlib.Path
     settings: dict[str, Any]
     threshold: float | None
     checkpoint_every: int
-    checkpoints: _checkpoints.Checkpoints
+    checkpoint_format: str | None
+    resume: bool
+    config: RunConfig
+    checkpoints: _checkpoints.Checkpoints = dataclasses.field(init=False)
+    lock: _files.FolderLock | None = None
 
-    def check(self, resume: bool) -> None:
-        """Raises a ``ValueError`` if the folder cannot be made, holds another run, or this one without ``resume``."""
+    def check(self) -> None:
+        """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
+        _processes.by_the_first(self._check_unused)
+        self.checkpoints = _checkpoints.of_format(self.checkpoint_format, self.folder)
+        self._check_run()
+        _processes.by_the_first(lambda: None)  # no process makes files before all have checked
+
+    def _check_unused(self) -> None:
+        if self.lock is None:
+            _files.check_unused("train", self.folder)
+
+    def _check_run(self) -> None:
+        """Raises a ``ValueError`` if the folder cannot be made, or holds a run that this one does not resume."""
         folder, settings = self.folder, self.settings
         nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
@@ -256,7 +268,7 @@ class _Files:
         present = [name for name in names if (folder / name).exists()]
         if not present:
             return
-        if not resume:
+        if not self.resume:
             raise ValueError(f"train: {folder} holds a run ({present[0]}): resume it, or choose another folder")
         try:
             stored = dict(json.loads((folder / CONFIG).read_text()))
@@ -276,22 +288,41 @@ class _Files:
                     raise ValueError(
                         f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
                     )
+        if newest is not None and not can_resume(self.config):
+            where = "its lanes live outside JAX, no checkpoint has them"
+            raise ValueError(f"train: a run on {self.config.env_id} cannot be resumed: {where}")
 
     def __enter__(self) -> None:
         """Makes the folder that of this run."""
         _processes.by_the_first(self._claim)
-        self.checkpoints.open()
+        try:
+            self.check()  # what another run has left since the first time
+            _processes.by_the_first(self._write_config)
+            self.checkpoints.open()
+        except BaseException:
+            self._release()
+            raise
 
     def __exit__(self, *_: Any) -> None:
-        self.checkpoints.close()
-        if jax.process_index() == 0:  # waits for nobody, since a process that failed alone is here alone
-            forget(self.folder)
+        try:
+            self.checkpoints.close()
+        finally:
+            self._release()
 
     def _claim(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = _files.FolderLock("train", self.folder)
+
+    def _release(self) -> None:
+        """In the first process; waits for nobody, since a process that failed alone is here alone."""
+        if self.lock is not None:
+            forget(self.folder)
+            self.lock.release()
+            self.lock = None
+
+    def _write_config(self) -> None:
         if not (self.folder / CONFIG).exists():
-            text = json.dumps(self.settings, indent=1) + "\n"
-            _replace(self.folder / CONFIG, lambda file: file.write_text(text))
+            with _files.replacing(self.folder / CONFIG) as file:
+                file.write_text(json.dumps(self.settings, indent=1) + "\n")
 
     def save(self, run: Run, num_evaluations: int) -> None:
         """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
@@ -316,23 +347,19 @@ class _Files:
 
 
 def forget(folder: pathlib.Path) -> None:
-    """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it."""
-    with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
-        (folder / _checkpoints.FOLDER).rmdir()  # if it is empty
-    with contextlib.suppress(OSError):
-        if [path.name for path in folder.iterdir()] == [CONFIG]:
-            (folder / CONFIG).unlink()
-            folder.rmdir()
+    """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it.
 
-
-def _replace(path: pathlib.Path, write: Callable[[pathlib.Path], Any]) -> None:
-    """Writes a file under another name and moves it, so that at all times it is the old or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    What another process is writing to is left alone.
+    """
+    if _files.is_held_elsewhere(folder):
+        return
+    for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
+        with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
+            names = {path.name for path in within.iterdir()}
+            if names - {_files.LOCK} == own:
+                for name in names:
+                    (within / name).unlink()
+                within.rmdir()
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
@@ -375,14 +402,10 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
 def write_curve(path: pathlib.Path, run: Run) -> None:
     """Writes `rows` as CSV."""
     lines = rows(run)
-
-    def write(file: pathlib.Path) -> None:
-        with file.open("w", newline="") as opened:
-            writer = csv.DictWriter(opened, list(lines[0]))
-            writer.writeheader()
-            writer.writerows(lines)
-
-    _replace(path, write)
+    with _files.replacing(path) as file, file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
@@ -391,4 +414,5 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)
     figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
-    _replace(path, lambda file: figure.savefig(file, dpi=120, format="png"))
+    with _files.replacing(path) as file:
+        figure.savefig(file, dpi=120, format="png")

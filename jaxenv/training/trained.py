@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 import jaxenv
-from jaxenv import data, specs, tree
+from jaxenv import data, registry, specs, tree
 from jaxenv._checks import check_integer, is_integer
 from jaxenv.environment import Environment
 from jaxenv.training import _algorithms, _checkpoints
@@ -123,15 +123,17 @@ class Trained:
         return checked
 
 
-def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
+def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
-    The run may still be going on: its newest checkpoint is read.
+    The run may still be going on: its newest checkpoint is read. The folder cannot cause an import of other code.
 
     Args:
         folder: the folder.
         seed: the number of a seed of the run, from 0. By default the one with the best mean return at the last
             evaluation; the first of equal ones.
+        modules: modules to import first, such as ``["my_package.tasks"]``, which register the environment or wrappers
+            of the run.
 
     Returns:
         A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and
@@ -139,7 +141,8 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
 
     Raises:
         ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
-            wrote the run in a form that does not fit this one, or for a seed that the run does not have.
+            wrote the run in a form that does not fit this one, for a seed that the run does not have, or if the id of
+            the environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
         ImportError: if the libraries of the learner, or of the format of the checkpoint, are not installed.
 
     >>> import jax, jaxenv
@@ -157,6 +160,7 @@ def load(folder: str | os.PathLike, seed: int | None = None) -> Trained:
         raise ValueError(f"load: {folder} holds {reason}")
     info = data.checkpoint_info(path)
     algorithm, config, num_seeds = settings_of(path, info)
+    registry.check_from_data("load", config.env_id, modules)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
     found = _restored(path, info, _algorithms.module("load", algorithm).make_iteration(config)[0], num_seeds)

@@ -1,5 +1,6 @@
 """`jaxenv train`: learner, settings and preset, what is reported, signals, and that wrong input is one line."""
 
+import contextlib
 import errno
 import pathlib
 import signal
@@ -161,7 +162,7 @@ def test_writers_get_every_evaluation_once_also_of_a_resumed_run(tmp_path, monke
     monkeypatch.setattr(train, "WandB", lambda *args, **options: written.append((args, options)) or rollout.Table([]))
     options = ("--seeds", "2", "--tensorboard", "--wandb", "drifts", "--json")
     stopped = seeds.train(drift.Config(), 2, folder=tmp_path)
-    next(stopped), next(stopped)
+    next(stopped), next(stopped), stopped.close()
     assert cli.main(run(tmp_path, "--resume", *options)) == 0
     assert written[0] == ((tmp_path / "tensorboard",), {})
     assert written[1][0] == ("drifts",)
@@ -214,7 +215,9 @@ def test_a_full_disk_ends_with_code_1_and_a_closed_pipe_as_in_other_commands(cap
     assert "No space left on device" in error
 
 
-def test_a_signal_ends_a_run_in_the_middle_of_an_iteration_and_says_how_to_resume(tmp_path):
+@contextlib.contextmanager
+def running(folder, *argv):
+    """A process that runs the command in ``folder`` and has finished the first evaluation."""
     # The second iteration takes much longer than a test may.
     code = f"""
 import sys
@@ -222,7 +225,7 @@ from jaxenv import cli
 from jaxenv.training import seeds
 from tests.training import drift
 seeds.draw_curve = lambda path, *_: path.touch()
-sys.argv[1:] = {run(tmp_path / "a run", "--set", "work=1000000000", "num_evaluations=2")!r}
+sys.argv[1:] = {run(folder, *argv)!r}
 with drift.registered():
     sys.exit(cli.main())
 """
@@ -230,16 +233,34 @@ with drift.registered():
     with subprocess.Popen([sys.executable, "-c", code], **options) as child:
         try:
             for line in child.stdout:
-                if line.split()[0] == "100":  # the first evaluation
+                if line.split()[0] == "100":
                     break
-            child.terminate()
-            _, error = child.communicate(timeout=60)
+            yield child
         finally:
             child.kill()
+
+
+ENDLESS = ("--set", "work=1000000000", "num_evaluations=2")
+
+
+def test_a_signal_ends_a_run_in_the_middle_of_an_iteration_and_says_how_to_resume(tmp_path):
+    with running(tmp_path / "a run", *ENDLESS) as child:
+        child.terminate()
+        _, error = child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM
     assert error.startswith("jaxenv train: stopped; resume from the last checkpoint with: jaxenv train Catch")
     assert error.endswith(f"--out '{tmp_path}/a run' --set work=1000000000 num_evaluations=2 --resume\n")
     assert jaxenv.training.load(tmp_path / "a run").steps == 100
+
+
+def test_a_second_run_in_a_folder_is_refused_until_the_first_is_gone(capsys, tmp_path):
+    with running(tmp_path / "run", *ENDLESS) as child:
+        for resume in ([], ["--resume"]):
+            error = refusal(capsys, *run(tmp_path / "run", *ENDLESS, *resume))
+            assert f"run is in use by process {child.pid} on " in error
+    error = refusal(capsys, *run(tmp_path / "run", *ENDLESS))
+    assert "holds a run (checkpoint.npz): resume it, or choose another folder" in error
+    assert jaxenv.training.load(tmp_path / "run").steps == 100
 
 
 def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import warnings
 import zipfile
 
@@ -248,6 +249,21 @@ def test_a_save_replaces_what_a_killed_one_has_left(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
     data.save(tmp_path / "run.npz", jnp.arange(3))
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_saves_of_one_path_at_the_same_time_each_write_a_whole_file(tmp_path, monkeypatch):
+    path, fsync, saves = tmp_path / "run.npz", os.fsync, iter([jnp.arange(5), jnp.arange(6)])
+
+    def meanwhile(file):
+        fsync(file)
+        for state in saves:
+            data.save(path, state)
+            assert data.restore(path, jnp.zeros(state.shape, int)).tolist() == state.tolist()
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    data.save(path, jnp.arange(3))
+    assert data.restore(path, jnp.zeros(3, int)).tolist() == [0, 1, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
 
 
 def test_a_truncated_file_is_reported_as_one(tmp_path):

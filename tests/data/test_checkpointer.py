@@ -1,5 +1,7 @@
 """Checkpoints of Orbax: sharded arrays on another number of devices, and that one cut short is never read."""
 
+import json
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +17,7 @@ from jaxenv import data, tree
 from jaxenv.data import checkpointer as module
 from tests.data.test_checkpoint import bits, everything
 
-pytest.importorskip("orbax.checkpoint", "0.12.4")
+orbax = pytest.importorskip("orbax.checkpoint", "0.12.4")
 
 
 @tree.struct
@@ -136,7 +138,7 @@ def test_a_process_killed_while_saving_leaves_a_complete_checkpoint(tmp_path, ev
     line = [sys.executable, "-c", KILLED, str(tmp_path), event, path]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "1", "2"]
     assert data.restore(tmp_path, {"x": jnp.zeros(4, int)})["x"].tolist() == [newest] * 4
     saved_again(tmp_path, step=newest + 1)
 
@@ -194,6 +196,115 @@ def test_a_full_disk_raises_and_leaves_the_checkpoint_before(tmp_path):
     assert data.restore(tmp_path, {"x": jnp.zeros(4, int)})["x"].tolist() == [2] * 4
 
 
+# --- damaged ---------------------------------------------------------------------------------------------------------
+
+# Arrays of three sizes: one whose file zstd compresses, one that it leaves as it is, one within the tree of names.
+DAMAGED = {
+    "noise": np.random.default_rng(0).normal(size=(7, 129)).astype(np.float32),
+    "few": np.arange(5, dtype=np.int16),
+    "runs": np.arange(3000, dtype=np.int32).reshape(30, 100) // 700,
+}
+
+
+def flipped(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def test_a_flipped_bit_of_any_file_is_refused_or_changes_nothing(tmp_path):
+    config = {"gamma": 0.99, "hidden": [64, 32]}
+    saved(tmp_path, DAMAGED, config=config)
+    info = data.checkpoint_info(tmp_path)
+    refused = []
+    for path in sorted(path for path in tmp_path.rglob("*") if path.is_file()):
+        for bit in np.random.default_rng(1).integers(8 * path.stat().st_size, size=12).tolist():
+            flipped(path, bit)
+            try:
+                assert bits(data.restore(tmp_path, DAMAGED)) == bits(DAMAGED), (path, bit)
+                assert data.checkpoint_info(tmp_path) == info, (path, bit)
+            except ValueError as error:
+                refused.append(str(error))
+            flipped(path, bit)
+    assert not [text for text in refused if not re.match(r"restore: .* is (damaged: leaf|not a checkpoint)", text)]
+    assert [text for text in refused if "leaf noise has other values than were saved" in text]
+
+
+def test_another_number_in_the_config_of_a_checkpoint_is_refused(tmp_path):
+    saved(tmp_path, jnp.arange(3), config={"gamma": 0.99})
+    file = tmp_path / "1" / "index" / "metadata"
+    file.write_text(file.read_text().replace("0.99", "0.98"))
+    with pytest.raises(ValueError, match=r"not a checkpoint of .*: the checksum of its index differs, it is damaged$"):
+        data.checkpoint_info(tmp_path)
+
+
+def test_a_checkpoint_without_checksums_is_refused_as_one_of_an_earlier_version(tmp_path):
+    saved(tmp_path, jnp.arange(3))
+    file = tmp_path / "1" / "index" / "metadata"
+    file.write_text(json.dumps({**json.loads(file.read_text())["index"], "parts": None}))
+    with pytest.raises(ValueError, match=r"it has no checksums, an earlier version of jaxenv wrote it$"):
+        data.restore(tmp_path, jnp.zeros(3, int))
+
+
+def test_a_damaged_part_is_refused_wherever_it_is_needed(tmp_path):
+    """The checksums are those of the parts in which devices held the array: here rows of four."""
+    code = f"""
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jaxenv import data
+from jaxenv.data import checkpointer
+
+def over(devices):
+    return NamedSharding(Mesh(np.array(jax.devices()[:devices]), "x"), P(None, "x"))
+
+x = jnp.arange(72.0).reshape(6, 12)
+with data.Checkpointer({str(tmp_path)!r}) as saving:
+    saving.save(1, jax.device_put(x, over(4)))
+step = checkpointer._newest("restore", checkpointer.pathlib.Path({str(tmp_path)!r}))
+parts = checkpointer._read_index("restore", step)["parts"]["0"]
+print([bounds for _, bounds in parts])
+parts[2][0] ^= 4
+read = checkpointer._Arrays(step).open("0", jax.ShapeDtypeStruct(x.shape, x.dtype), parts)
+for columns in (slice(0, 5), slice(2, 6), slice(5, 7), slice(8, None), slice(10, 12)):
+    try:
+        assert (read((slice(1, 5), columns)) == x[1:5, columns]).all()
+        print(columns)
+    except ValueError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    other = "has other values than were saved: their checksum differs"
+    assert done.stdout.splitlines() == [
+        "[[[0, 6], [0, 3]], [[0, 6], [3, 6]], [[0, 6], [6, 9]], [[0, 6], [9, 12]]]",
+        "slice(0, 5, None)",
+        "slice(2, 6, None)",
+        other,
+        other,
+        "slice(10, 12, None)",
+    ], done.stderr
+
+
+def test_a_refused_folder_prints_nothing_but_its_error(tmp_path):
+    saved(tmp_path, {str(number): x for number, x in enumerate([DAMAGED["noise"]] * 8)})
+    largest = max((path for path in tmp_path.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:40])
+    code = f"""
+import numpy as np
+from jaxenv import data
+try:
+    data.restore({str(tmp_path)!r}, {{str(number): np.zeros((7, 129), np.float32) for number in range(8)}})
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    (line,) = done.stdout.splitlines()
+    assert re.search(r"is damaged: leaf \d ", line)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 # --- what is kept, and what is refused -------------------------------------------------------------------------------
 
 
@@ -209,6 +320,28 @@ def test_the_newest_checkpoints_are_kept_and_one_may_be_named(tmp_path):
         {"gamma": 0.9},
         (("", "int32", (2,)),),
     )
+
+
+def test_a_folder_has_one_writer_until_it_is_closed(tmp_path):
+    first = data.Checkpointer(tmp_path)
+    first.save(1, jnp.arange(3))
+    with pytest.raises(ValueError, match=r"^Checkpointer: .* is in use by this process itself, \d+ on .*: close what"):
+        data.Checkpointer(tmp_path)
+    assert data.checkpoint_info(saved(tmp_path / "another", jnp.arange(3))).leaves == (("", "int32", (3,)),)
+    first.close()
+    assert data.restore(tmp_path, jnp.zeros(3, int)).tolist() == [0, 1, 2]
+    saved_again(tmp_path / "another", step=2)
+
+
+def test_a_checkpointer_that_cannot_be_made_locks_nothing(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no manager")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(orbax, "CheckpointManager", broken)
+        with pytest.raises(RuntimeError, match="no manager"):
+            data.Checkpointer(tmp_path)
+    saved(tmp_path, jnp.arange(3))
 
 
 def test_some_leaves_are_read_by_their_names(tmp_path):

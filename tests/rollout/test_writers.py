@@ -86,6 +86,17 @@ def test_a_file_with_other_content_is_left_untouched(tmp_path, left):
     assert path.read_text() == left
 
 
+def test_a_csv_file_has_one_writer_until_it_is_closed(tmp_path):
+    with CSV(tmp_path / "a.csv") as first:
+        first(1, {"loss": 0.5})
+        with pytest.raises(ValueError, match=r"^CSV: .*a\.csv is in use by another process, or opened in this one"):
+            CSV(tmp_path / "a.csv")(1, {"loss": 7.0})
+        first(2, {"loss": 0.25})
+    with CSV(tmp_path / "a.csv") as second:
+        second(3, {"loss": 0.125})
+    assert (tmp_path / "a.csv").read_text().split() == ["step,loss", "1,0.5", "2,0.25", "3,0.125"]
+
+
 def test_a_metric_named_step_is_refused(tmp_path):
     with pytest.raises(ValueError, match="CSV: no metric may be named 'step'"):
         CSV(tmp_path / "a.csv")(10, {"step": 1})

@@ -1,5 +1,6 @@
 """Training over several processes: the results of one, files written once, and a process that is killed."""
 
+import os
 import pathlib
 import signal
 import socket
@@ -10,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv import data
+from jaxenv import _files, data
 
 SECONDS = 900  # of a process that does not end
 
@@ -82,6 +83,15 @@ def test_two_processes_train_as_one_and_write_once(alone, tmp_path):
         assert printed == ["1", "2", "3", "4"]
     assert_equal(tmp_path, alone)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in alone.iterdir())
+
+
+def test_all_processes_of_a_run_are_told_that_another_one_has_its_folder(tmp_path):
+    lock = _files.FolderLock("train", tmp_path)
+    for code, printed, errors in finish(start(tmp_path, 2)):
+        assert (code, printed) == (1, [])
+        assert f"ValueError: train: {tmp_path} is in use by process {os.getpid()} on " in errors
+    lock.release()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("checkpoint_format", ["npz", "orbax"])

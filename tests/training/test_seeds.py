@@ -1,5 +1,6 @@
 """Runs of several seeds: what a folder holds, and that a run that was stopped resumes as if it never had."""
 
+import contextlib
 import csv
 import dataclasses
 import errno
@@ -174,6 +175,8 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_folder_that_resumes_bit
     config = dataclasses.replace(SHORT, total_steps=4000, num_evaluations=40)
     *_, expected = seeds.train(config, 2, seed=3)
     code = f"""
+import jax
+jax.config.update("jax_disable_most_optimizations", {jax.config.read("jax_disable_most_optimizations")})
 from jaxenv.training import seeds
 from tests.training import drift
 seeds.draw_curve = lambda path, *_: path.touch()
@@ -281,6 +284,58 @@ def test_films_need_a_folder_and_a_number(tmp_path, folder, film_every, message)
 def test_a_folder_with_a_run_is_not_overwritten(whole):
     with pytest.raises(ValueError, match=r"holds a run \(checkpoint.npz\): resume it, or choose another folder"):
         seeds.train(SHORT, 2, seed=3, folder=whole[0])
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_has_one_run_at_a_time(whole, undrawn, tmp_path, resume):
+    first, second = (seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=resume) for _ in range(2))
+    next(first)
+    rule = r"^train: .* is in use by this process itself, \d+ on .*: close what uses it first$"
+    with pytest.raises(ValueError, match=rule):
+        next(second)  # both were accepted, since neither had started
+    with pytest.raises(ValueError, match=rule):
+        seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=resume)
+    *_, run = first
+    assert bits(run) == bits(whole[1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in whole[0].iterdir())
+
+
+def test_a_run_that_starts_after_another_has_ended_checks_the_folder_again(whole, undrawn, tmp_path):
+    first, second = (seeds.train(SHORT, 2, seed=3, folder=tmp_path) for _ in range(2))
+    for _ in first:
+        pass
+    with pytest.raises(ValueError, match=r"holds a run \(checkpoint\.npz\): resume it, or choose another folder"):
+        next(second)
+    assert bits(list(seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=True))[-1]) == bits(whole[1])
+
+
+def test_a_run_that_is_refused_leaves_the_config_of_the_other(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with locked_by_another_process(tmp_path):
+        seeds.forget(tmp_path)
+        assert (tmp_path / "config.json").exists()
+    seeds.forget(tmp_path)
+    assert not tmp_path.exists()
+
+
+@contextlib.contextmanager
+def locked_by_another_process(folder):
+    """Yields the process."""
+    code = f"""
+import pathlib, sys
+from jaxenv import _files
+lock = _files.FolderLock("train", pathlib.Path({str(folder)!r}))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            assert child.stdout.readline() == "locked\n"
+            yield child
+        finally:
+            child.kill()
 
 
 @pytest.mark.parametrize("text", ["[]", "no JSON"])

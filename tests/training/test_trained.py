@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, data, specs
+from jaxenv import cli, data, registry, specs
 from jaxenv.cli import watch
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
 from jaxenv.training._play import Player
@@ -304,3 +305,52 @@ def test_a_frame_shows_every_lane_with_step_reward_and_return():
     assert "step 3  reward 1  return 2.5" in lines[5]
     assert "\x1b[2mstep 5  reward -0.5  return 4" in lines[5]
     assert "episode 7" in lines[6]
+
+
+@pytest.fixture
+def hover(tmp_path, monkeypatch):
+    """The folder of a run whose id names a module that registers it, and which is not imported."""
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    monkeypatch.setitem(sys.modules, "hover_tasks", None)  # removed at the end
+    del sys.modules["hover_tasks"]
+    monkeypatch.syspath_prepend(tmp_path)
+    entry_point = jaxenv.spec(CONFIG.env_id).entry_point
+    (tmp_path / "hover_tasks.py").write_text(f"import jaxenv\njaxenv.register('Hover-v0', {entry_point!r})\n")
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run", {**SETTINGS, "env_id": "hover_tasks:Hover-v0"})
+    return tmp_path / "run"
+
+
+def test_a_run_imports_no_module_that_the_caller_does_not_name(hover):
+    rule = (
+        r"^load: the id 'hover_tasks:Hover-v0' from data names a module, which would run its code: import it first, or "
+    )
+    with pytest.raises(
+        ValueError, match=rule + r"pass modules=\['hover_tasks'\] \(--module hover_tasks\) if you trust it"
+    ):
+        jaxenv.training.load(hover)
+    assert "hover_tasks" not in sys.modules
+    trained = jaxenv.training.load(hover, modules=["hover_tasks"])
+    assert repr(trained.make_env(2).unwrapped) == "<Hover-v0>"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["eval", "RUN", "--episodes", "2"], ["render", "--run", "RUN", "--num-steps", "1"], ["watch", "RUN"]],
+    ids=lambda argv: argv[0],
+)
+def test_commands_import_the_module_of_a_run_if_it_is_named(hover, argv, capsys, monkeypatch):
+    monkeypatch.chdir(hover)
+    monkeypatch.setattr(watch._terminal, "colour_depth", lambda asked: 24)
+    monkeypatch.setattr(watch, "Player", None)  # nothing is played: this raises a TypeError
+    argv = [str(hover) if word == "RUN" else word for word in argv]
+    assert "the id 'hover_tasks:Hover-v0' from data names a module" in refusal(capsys, *argv)
+    assert "hover_tasks" not in sys.modules
+    assert cli.main([*argv, "--module", "hover_tasks"]) == (2 if argv[0] == "watch" else 0)
+    assert "hover_tasks" in sys.modules
+
+
+def test_modules_are_for_folders_of_runs(capsys):
+    argv = ("--module", "json")
+    assert "is a policy of this library: leave out --module" in refusal(capsys, "eval", "baseline:CartPole-v1", *argv)
+    assert "argument --module: it is for a run, give --run DIR" in refusal(capsys, "render", "CartPole-v1", *argv)

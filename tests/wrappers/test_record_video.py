@@ -13,6 +13,7 @@ import jaxenv
 from jaxenv import _films, specs, tree
 from jaxenv.interop import to_gymnax
 from jaxenv.registry import EnvSpec
+from jaxenv.rollout import _film_files
 from jaxenv.wrappers import RecordVideo
 
 LANES = 3
@@ -221,6 +222,24 @@ def test_files_of_earlier_films_are_kept(tmp_path):
     recorder.flush()
     names = ["lane-0-episode-0-2.gif", "lane-0-episode-0.gif"]
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+
+
+def test_films_that_two_processes_write_at_the_same_time_are_both_kept(tmp_path, monkeypatch):
+    first, second = (_films._Film(_films.Settings(str(tmp_path), ".gif", 30), "film") for _ in range(2))
+    for film, last in ((first, 1), (second, 3)):
+        for step in range(last + 1):
+            film.add(frame(step, step + 1, last=step == last))
+    write = _film_files._write_gif
+
+    def meanwhile(*arguments):
+        monkeypatch.undo()
+        _films._write(second)
+        write(*arguments)
+
+    monkeypatch.setattr(_film_files, "_write_gif", meanwhile)
+    _films._write(first)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["film-2.gif", "film.gif"]
+    assert (tmp_path / "film-2.gif").stat().st_size < (tmp_path / "film.gif").stat().st_size
 
 
 def test_a_film_that_cannot_be_written_does_not_end_the_others(films, monkeypatch):

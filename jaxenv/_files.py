@@ -1,0 +1,235 @@
+"""Files that appear complete or not at all, and folders and files that one process at a time may write to."""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import pathlib
+import socket
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Iterator
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+LOCK = ".lock"  # the file of a `FolderLock`
+_ATTEMPTS, _PAUSE = 10, 0.02  # others may hold a lock for a moment, to see whether they could have it
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path, *, rename: bool = False) -> Iterator[pathlib.Path]:
+    """An empty file next to ``path`` that takes its place at the end, and disappears if there was an error.
+
+    No other process has a file of its name, so of several that write the same path each writes a whole file, and the
+    last one stays. What killed processes have left of such files is removed.
+
+    Args:
+        path: the file.
+        rename: where there is a file already, leave it alone and take the first free name: ``NAME-2``, ``NAME-3``, ...
+    """
+    _remove_leftovers(path)
+    temporary, descriptor = _temporary(path)
+    try:
+        yield temporary
+        os.replace(temporary, _free(path) if rename else path)
+    finally:
+        temporary.unlink(missing_ok=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class FolderLock:
+    """The right to write to a folder, which one process has until it releases it or ends, in whatever way.
+
+    It is a lock of the operating system on the file ``.lock`` in the folder, which is created if it is missing. The
+    file names the process. Processes that are forked meanwhile do not have the lock. Where the file system has no
+    locks, there is a warning instead.
+
+    Args:
+        owner: the start of errors.
+        folder: the folder.
+
+    Raises:
+        ValueError: if another process, or this one, has the lock already; the message names it.
+        OSError: if the file cannot be written.
+    """
+
+    def __init__(self, owner: str, folder: pathlib.Path):
+        self._path = folder.absolute() / LOCK
+        descriptor = self._acquired(owner)
+        self._close = weakref.finalize(self, os.close, descriptor)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+        _held.add(self)
+
+    def release(self) -> None:
+        """Lets others write to the folder; does nothing the second time."""
+        _held.discard(self)
+        if (found := self._close.detach()) is not None:
+            descriptor = found[2][0]
+            if _is_at(descriptor, self._path):
+                with contextlib.suppress(OSError):  # Windows removes no open files
+                    self._path.unlink()
+            os.close(descriptor)
+
+    def holds(self, folder: pathlib.Path) -> bool:
+        """Whether it is the lock of ``folder``."""
+        return self._path == folder.absolute() / LOCK
+
+    def _acquired(self, owner: str) -> int:
+        """The descriptor of the file, locked."""
+        while True:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:  # the process before has removed the folder
+                continue
+            try:
+                lock(owner, self._path.parent, descriptor)
+                if _is_at(descriptor, self._path):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)  # the process before has removed the file
+
+
+_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+
+
+def is_held_elsewhere(folder: pathlib.Path) -> bool:
+    """Whether another process has the lock of a folder."""
+    if any(lock.holds(folder) for lock in list(_held)):
+        return False
+    try:
+        check_unused("", folder)
+    except ValueError:
+        return True
+    return False
+
+
+def check_unused(owner: str, folder: pathlib.Path) -> None:
+    """Raises a ``ValueError`` if a process has the lock of a folder; nothing is written."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+        try:
+            lock(owner, folder, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def lock(owner: str, path: pathlib.Path, descriptor: int) -> None:
+    """Locks an open file until it is closed.
+
+    Raises:
+        ValueError: if another process has it, or this one has opened it before: ``path`` is in use.
+    """
+    for attempt in itertools.count(1):
+        try:
+            _lock(descriptor)
+            return
+        except OSError as fault:
+            if fault.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                warnings.warn(f"{owner}: {path} has no locks, only one process may write to it: {fault}", stacklevel=3)
+                return
+        if attempt == _ATTEMPTS:
+            raise ValueError(f"{owner}: {path} is in use by {_holder(descriptor)}")
+        time.sleep(_PAUSE)
+
+
+def _holder(descriptor: int) -> str:
+    """The process that has a lock, and what to do, as text."""
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        found = json.loads(os.read(descriptor, 1000))
+        pid, host = int(found["pid"]), str(found["host"])
+    except (OSError, ValueError, TypeError, KeyError):  # the file is not that of a `FolderLock`
+        return "another process, or opened in this one: close it first, or choose another"
+    if (pid, host) == (os.getpid(), socket.gethostname()):
+        return f"this process itself, {pid} on {host}: close what uses it first"
+    return f"process {pid} on {host}: wait until it ends, or choose another folder"
+
+
+def _lock(descriptor: int) -> None:
+    """Locks a file, or raises an ``OSError`` at once. The lock ends with the last descriptor of this opening."""
+    if sys.platform == "win32":
+        os.lseek(descriptor, 2**30, os.SEEK_SET)  # of these bytes others can neither read nor write any
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_at(descriptor: int, path: pathlib.Path) -> bool:
+    """Whether an open file is still that of a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def _temporary(path: pathlib.Path) -> tuple[pathlib.Path, int | None]:
+    """A new file of its own name next to ``path``, and its descriptor, which tells others that its writer lives."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        if sys.platform == "win32":  # moves no open files
+            os.close(descriptor)
+            return temporary, None
+        try:
+            _lock(descriptor)
+        except BlockingIOError:  # somebody takes it for a leftover
+            pass
+        except OSError:  # the file system has no locks, then there are no leftovers to find either
+            return temporary, descriptor
+        else:
+            if _is_at(descriptor, temporary):
+                return temporary, descriptor
+        os.close(descriptor)
+
+
+def _remove_leftovers(path: pathlib.Path) -> None:
+    """Removes the temporary files of processes that were killed."""
+    if sys.platform == "win32":
+        return
+    start = f".{path.name}."
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            if name.startswith(start) and name.endswith(".tmp"):
+                with contextlib.suppress(OSError):  # its writer lives, or has just moved it
+                    _remove_unlocked(path.with_name(name))
+
+
+def _remove_unlocked(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        _lock(descriptor)
+        path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _free(path: pathlib.Path) -> pathlib.Path:
+    """``path``, or the first name after it that no file has; an empty file takes it."""
+    for number in itertools.count(1):
+        free = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return free
+    raise AssertionError
+
+
+def _leave_locks() -> None:
+    """In a forked process: the locks are those of the process before."""
+    for held in list(_held):
+        held._close()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_locks)
