@@ -83,7 +83,9 @@ def run(args: argparse.Namespace) -> None:
         given = {option: getattr(args, option) for option in options}
         given["reset_strategy"] = env.reset_strategy  # the one in use
         if args.max_episode_steps is None and suite_of(args.id) is None:
-            given["max_episode_steps"] = jaxenv.spec(args.id).max_episode_steps
+            spec = jaxenv.spec(args.id)
+            follows = spec.limit_follows_params
+            given["max_episode_steps"] = int(env.unwrapped.time_limit) if follows else spec.max_episode_steps
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     count = f"{args.devices} x " if args.devices > 1 else ""
