@@ -72,6 +72,22 @@ def test_rows_are_those_of_a_model_of_one_lane(mode, strategy, limit, task, mask
         assert set(tasks.ravel().tolist()) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_what_a_state_shows_is_what_its_row_shows(mode):
+    tasks = Multitask([ledger(), ledger(1), ledger(3)], np.array([1, 0, 2, 1, 2], np.int32))
+    env = AutoReset(MaskedActions(TimeLimit(tasks, 4), "first"), mode)
+    step = jax.jit(
+        lambda state, action: (*env.step(state, action), env.info_of_state(state), env.observation_of(state))
+    )
+    state, row = env.reset(jax.random.key(0))
+    for action in ACTIONS[:12]:
+        before = row
+        state, row, info, observation = step(state, action)
+        assert_equal(*jax.device_get((info, {name: before.env_info[name] for name in info})))
+        assert_equal(*jax.device_get((observation, before.observation)))
+    assert set(info) == {"action_mask", "phase", "task_id"}
+
+
 # --- wrappers in other wrappers --------------------------------------------------------------------------------------
 
 WRAPPERS = {
