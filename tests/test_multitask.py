@@ -8,6 +8,7 @@ import pytest
 
 import jaxenv
 from jaxenv import Multitask, specs
+from jaxenv.canvas import GREY, ORANGE
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import AutoReset, Discount, TimeLimit, TransformReward
 from tests.rows import unrolled
@@ -107,6 +108,23 @@ def test_tasks_may_have_individual_time_limits():
     r = rows(AutoReset(Multitask((TimeLimit(short, 9), TimeLimit(long, 3)), np.array([0, 1]))), 3)
     assert lanes(r.step_type) == [[0, 1, 2, 0], [0, 1, 1, 2]]
     assert lanes(r.discount) == [[1, 1, 0, 1], [1, 1, 1, 1]]
+
+
+class Orange(Counting):
+    def draw(self, state, picture):
+        return picture.fill(ORANGE)
+
+
+class Grey(Counting):
+    def draw(self, state, picture):
+        return picture.fill(GREY)
+
+
+def test_the_picture_of_a_lane_is_that_of_its_task():
+    env = Multitask([Orange(np.array([2]), num_envs=5), Grey(np.array([3]), num_envs=5)], np.array([1, 0, 1, 1, 0]))
+    pictures = env.render(env.reset(jax.random.key(0))[0], size=8)
+    expected = np.round(255 * np.stack([GREY, ORANGE, GREY, GREY, ORANGE]))
+    np.testing.assert_array_equal(pictures[:, 4, 3], expected)
 
 
 def test_numbers_of_a_task_may_be_per_lane_and_follow_take():
