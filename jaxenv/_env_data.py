@@ -27,8 +27,8 @@ def to_data(env: Environment) -> dict[str, Any]:
 
     >>> import jaxenv
     >>> data = jaxenv.to_data(jaxenv.make("CartPole-v1", num_envs=2, gravity=[5.0, 9.5]))
-    >>> data["id"], data["num_envs"], data["params"], data["wrappers"][0]
-    ('CartPole-v1', 2, {'gravity': [5.0, 9.5]}, ('TimeLimit', {'duration': 500, 'terminal': False}))
+    >>> data["id"], data["num_envs"], data["params"], data["wrappers"][0][0]
+    ('CartPole-v1', 2, {'gravity': [5.0, 9.5]}, 'TimeLimit')
     """
     task = env.unwrapped
     spec = registry.spec(env.name) if env.name in registry.ids() else None

@@ -39,7 +39,8 @@ def make(
             registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
-            lanes with 0 have none. The limit counts agent steps.
+            lanes with 0 have none. The limit counts agent steps. A given limit is that of the stack alone. The
+            registered one of a task whose reward depends on it, such as MiniGrid's, follows from the task's params.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
@@ -72,10 +73,20 @@ def make(
     base, added = stack.split(applied, env)
     if mode == "eval":
         added = stack.for_evaluation(added)
-    limit = spec.max_episode_steps if max_episode_steps is None else max_episode_steps
-    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy)
+    limit, follows_params = max_episode_steps, max_episode_steps is None and spec.limit_follows_params
+    if limit is None:
+        limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
     env.check_lanes(num_envs)
     return env
+
+
+def _own_limit(spec: EnvSpec, env: Environment) -> Any:
+    """The ``time_limit`` of the task."""
+    limit = getattr(env.unwrapped, "time_limit", None)
+    if limit is None:
+        raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
+    return limit
 
 
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]

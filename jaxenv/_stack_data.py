@@ -84,7 +84,7 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 200))
     >>> jaxenv.wrappers.to_data(env)[0]
-    ('TimeLimit', {'duration': 200, 'terminal': False})
+    ('TimeLimit', {'duration': 200, 'terminal': False, 'follows_params': False})
     """
     found = []
     for layer in reversed(layers(env)[:-1]):

@@ -26,6 +26,8 @@ class EnvSpec:
         reward_threshold: the mean return at which the task counts as solved, where its authors name one.
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
+        limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
+            ``max_episode_steps`` is its value for those of the id.
     """
 
     id: str
@@ -34,6 +36,7 @@ class EnvSpec:
     reward_threshold: float | None = None
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     terminal_limit: bool = False
+    limit_follows_params: bool = False
 
     def __post_init__(self):
         if not isinstance(self.id, str) or not self.id:
@@ -50,6 +53,7 @@ class EnvSpec:
         if self.reward_threshold is not None:
             check_real("EnvSpec", "reward_threshold", self.reward_threshold, -math.inf)
         check_bool("EnvSpec", "terminal_limit", self.terminal_limit)
+        check_bool("EnvSpec", "limit_follows_params", self.limit_follows_params)
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -154,6 +158,7 @@ def register(
     reward_threshold: float | None = None,
     kwargs: Mapping[str, Any] | None = None,
     terminal_limit: bool = False,
+    limit_follows_params: bool = False,
 ) -> EnvSpec:
     """Registers an environment under an id.
 
@@ -168,6 +173,8 @@ def register(
         reward_threshold: the mean return at which the task counts as solved.
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
+        limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
+            ``max_episode_steps`` is its value for those of the id.
 
     Raises:
         ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
@@ -178,7 +185,9 @@ def register(
     if id in _registry and not is_redefinition(_registry[id].entry_point, entry_point):
         raise ValueError(f"register: {id!r} is registered already, as {_registry[id].entry_point}")
     given = {} if kwargs is None else kwargs
-    _registry[id] = EnvSpec(id, entry_point, max_episode_steps, reward_threshold, given, terminal_limit)
+    _registry[id] = EnvSpec(
+        id, entry_point, max_episode_steps, reward_threshold, given, terminal_limit, limit_follows_params
+    )
     for listener in listeners:
         listener(_registry[id])
     return _registry[id]

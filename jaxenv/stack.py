@@ -143,6 +143,7 @@ def assemble(
     terminal: bool = False,
     autoreset: AutoResetMode = "next_step",
     reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
+    follows_params: bool = False,
 ) -> Environment:
     """The stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
@@ -153,6 +154,7 @@ def assemble(
         terminal: whether the limit is a termination.
         autoreset: the mode of ``AutoReset``, ``None`` for none.
         reset_strategy: the restart strategy, ``None`` for the one that the environment declares.
+        follows_params: whether the limit moves with the params of the task.
 
     Raises:
         ValueError: for wrappers out of order, naming the two to swap, or an invalid limit.
@@ -161,7 +163,7 @@ def assemble(
     _check_order(added, autoreset)
     for place in range(len(added) + 1):
         if place == below_limit:
-            env = _limited(env, max_episode_steps, terminal)
+            env = _limited(env, max_episode_steps, terminal, follows_params)
         if place == below_restarts and autoreset is not None:
             env = AutoReset(env, autoreset, reset_strategy)
         if place < len(added):
@@ -215,7 +217,7 @@ def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
             )
 
 
-def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
+def _limited(env: Environment, limit: Any, terminal: bool, follows_params: bool) -> Environment:
     if isinstance(limit, bool):
         raise ValueError(f"make: max_episode_steps must be a number of steps, 0 for no limit, got {limit}")
     if is_integer(limit) and limit < 0:
@@ -228,7 +230,7 @@ def _limited(env: Environment, limit: Any, terminal: bool) -> Environment:
     if is_concrete(limit) and np.ndim(limit) == 1:
         limit = np.where(np.asarray(limit) == 0, NEVER, limit)  # lanes without a limit
     try:
-        return TimeLimit(env, limit, terminal=terminal)
+        return TimeLimit(env, limit, terminal, follows_params)
     except ValueError as fault:
         raise ValueError(f"make: max_episode_steps: {fault}") from None
 

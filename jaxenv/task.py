@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -125,6 +125,14 @@ class Task(Environment):
         stops before it has converged. Bytes of an image may differ by this fraction of 255.
         """
         return 1e-5
+
+    @property
+    def time_limit(self) -> Any:
+        """Steps of an episode, one number or int32 ``[B]``, where they follow from params or options; None by default.
+
+        Ids that are registered with ``limit_follows_params`` have this limit.
+        """
+        return None
 
     @property
     def smooth(self) -> bool:

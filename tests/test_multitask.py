@@ -1,11 +1,14 @@
 """Multitask: several tasks with equal specs in one batch."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv import Multitask, specs
+from jaxenv.canvas import GREY, ORANGE
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import AutoReset, Discount, TimeLimit, TransformReward
 from tests.rows import unrolled
@@ -42,6 +45,35 @@ def test_every_lane_plays_its_given_task(mode, kinds, observations, rewards):
     assert lanes(r.prev_action)[0] == [0, 5, 5, 5, 5]
 
 
+class Purse(Counting):
+    """Carries the sum of its actions from episode to episode, and shows it."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, state=dataclasses.replace(out.state, episode=state.episode + action))
+
+    def carry(self, old, new):
+        return dataclasses.replace(new, episode=old.episode)
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
+def test_each_task_carries_its_own_state_into_its_next_episode(mode, strategy):
+    purses = [Purse(np.array([length]), stride=1000, num_envs=4) for length in (2, 3)]
+    env = AutoReset(Multitask((*purses, Counting(np.array([2]), num_envs=4)), np.array([1, 0, 2, 1])), mode, strategy)
+    actions = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3], [4, 5, 6, 7], [8, 9, 1, 2], [3, 4, 5, 6]], np.int32)
+    shown = lanes(unrolled(env, actions).observation)
+    if mode == "next_step":
+        assert shown[0] == [0, 1001, 6002, 15003, 15000, 23001, 26002]
+        assert shown[1] == [0, 2001, 8002, 8000, 13001, 22002, 22000]
+        assert shown[2] == [0, 1, 2, 0, 1, 2, 0]
+        assert shown[3] == [0, 4001, 12002, 15003, 15000, 17001, 23002]
+    else:
+        assert shown[0] == [0, 1001, 6002, 15000, 19001, 27002, 30000]
+        assert shown[1] == [0, 2001, 8000, 9001, 14000, 23001, 27000]
+        assert shown[3] == [0, 4001, 12002, 15000, 22001, 24002, 30000]
+
+
 def test_tasks_are_drawn_per_lane_and_episode():
     r = rows(AutoReset(TimeLimit(Multitask(tasks(200)), 1)), 2)
     first, last, second = r.env_info["task_id"]
@@ -76,6 +108,23 @@ def test_tasks_may_have_individual_time_limits():
     r = rows(AutoReset(Multitask((TimeLimit(short, 9), TimeLimit(long, 3)), np.array([0, 1]))), 3)
     assert lanes(r.step_type) == [[0, 1, 2, 0], [0, 1, 1, 2]]
     assert lanes(r.discount) == [[1, 1, 0, 1], [1, 1, 1, 1]]
+
+
+class Orange(Counting):
+    def draw(self, state, picture):
+        return picture.fill(ORANGE)
+
+
+class Grey(Counting):
+    def draw(self, state, picture):
+        return picture.fill(GREY)
+
+
+def test_the_picture_of_a_lane_is_that_of_its_task():
+    env = Multitask([Orange(np.array([2]), num_envs=5), Grey(np.array([3]), num_envs=5)], np.array([1, 0, 1, 1, 0]))
+    pictures = env.render(env.reset(jax.random.key(0))[0], size=8)
+    expected = np.round(255 * np.stack([GREY, ORANGE, GREY, GREY, ORANGE]))
+    np.testing.assert_array_equal(pictures[:, 4, 3], expected)
 
 
 def test_numbers_of_a_task_may_be_per_lane_and_follow_take():

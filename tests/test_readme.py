@@ -1,7 +1,9 @@
 """The code of the README runs, and its commands are the ones that CI runs."""
 
+import os
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -25,6 +27,31 @@ def test_the_commands_are_one_line_each_and_marked_for_ci():
         (command,) = re.findall(rf"<!-- {name} -->\n```bash\n(.*?)```", README, flags=re.DOTALL)
         assert command.count("\n") == 1
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+
+
+def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):
+    command = "cat new.txt; test ! -e ignored.txt; pwd; mkdir .venv; exit 3"
+    script, folder = (ROOT / ".ci" / "run").read_text(), tmp_path / "check out"
+    files = {
+        ".ci/run": script,
+        "README.md": f"<!-- test -->\n```bash\n{command}\n```\n",
+        ".gitignore": ".venv/\nignored.txt\n",
+        ".venv/own.txt": "own",
+        "new.txt": "new\n",
+        "ignored.txt": "ignored\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    found = subprocess.run(["bash", ".ci/run"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert found.returncode == 3, found.stderr
+    seen, place = found.stdout.splitlines()
+    assert seen == "new"
+    assert pathlib.Path(place).parents[1] == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == ["check out"]  # the copy is removed
+    assert sorted(path.name for path in (folder / ".venv").iterdir()) == ["own.txt"]
 
 
 def test_every_name_after_jaxenv_in_the_readme_exists():

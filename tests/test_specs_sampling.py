@@ -199,8 +199,9 @@ def test_masked_samples_are_uniform_over_the_allowed_values(dtype):
 
 
 def test_each_lane_has_its_own_mask():
-    mask = jnp.eye(4, dtype=bool)
-    assert sample(specs.discrete(4, start=1), keys(4), mask=mask).tolist() == [1, 2, 3, 4]
+    chosen = jnp.array([2, 0, 4, 3])
+    mask = jax.nn.one_hot(chosen, 5, dtype=bool)
+    assert sample(specs.discrete(5, start=1), keys(4), mask=mask).tolist() == [3, 1, 5, 4]
 
 
 def test_a_mask_that_allows_nothing_gives_the_minimum():

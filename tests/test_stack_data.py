@@ -45,7 +45,7 @@ def test_a_registered_wrapper_is_stored_by_its_name():
         "AutoReset",
         "NormalizeObservation",
     ]
-    assert to_data(stack())[0][1] == {"duration": [3, 4], "terminal": False}
+    assert to_data(stack())[0][1] == {"duration": [3, 4], "terminal": False, "follows_params": False}
 
 
 def test_make_accepts_a_stack_as_data():

@@ -3,9 +3,10 @@
 import argparse
 import json
 import math
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import jax
+import numpy as np
 
 import jaxenv
 from jaxenv.cli._arguments import (
@@ -83,7 +84,9 @@ def run(args: argparse.Namespace) -> None:
         given = {option: getattr(args, option) for option in options}
         given["reset_strategy"] = env.reset_strategy  # the one in use
         if args.max_episode_steps is None and suite_of(args.id) is None:
-            given["max_episode_steps"] = jaxenv.spec(args.id).max_episode_steps
+            spec, task = jaxenv.spec(args.id), cast(Any, env.unwrapped)
+            limit = task.time_limit if spec.limit_follows_params else spec.max_episode_steps
+            given["max_episode_steps"] = np.asarray(limit).tolist()
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     count = f"{args.devices} x " if args.devices > 1 else ""

@@ -42,11 +42,11 @@ def to_space(spec: Tree) -> Any:
 
 
 def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options) -> JaxenvEnv:
-    """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit ends the task.
+    """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit is the task's.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
-    the task is not its own: N truncates earlier and does not move it, which ``max_episode_steps`` of `to_gymnasium` and
-    of ``make_vec`` does.
+    the task or follows from its params is not its own: N truncates earlier and does not move it, which
+    ``max_episode_steps`` of `to_gymnasium` and of ``make_vec`` does.
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
@@ -61,9 +61,14 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
             registry.spec(env_or_id).check_keywords([name] if name not in OPTIONS else [])
         except ValueError as error:
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
-    if not registry.spec(env_or_id).terminal_limit:
+    if not _is_tasks_own(registry.spec(env_or_id)):
         options.setdefault("max_episode_steps", 0)
     return to_gymnasium(env_or_id, render_mode=render_mode, **options)
+
+
+def _is_tasks_own(spec: registry.EnvSpec) -> bool:
+    """Whether the time limit belongs to the task and so stays inside."""
+    return spec.terminal_limit or spec.limit_follows_params
 
 
 def _register(spec: registry.EnvSpec) -> None:
@@ -74,7 +79,7 @@ def _register(spec: registry.EnvSpec) -> None:
             f"jaxenv/{spec.id}",
             entry_point=f"{__name__}:make_single",
             vector_entry_point=f"{__name__}:to_gymnasium_vector",
-            max_episode_steps=None if spec.terminal_limit else spec.max_episode_steps,
+            max_episode_steps=None if _is_tasks_own(spec) else spec.max_episode_steps,
             reward_threshold=spec.reward_threshold,
             kwargs={"env_or_id": spec.id},
         )

@@ -377,5 +377,5 @@ def _elapsed(env: Any, state: Tree) -> jax.Array:
 
 def _with_limit(env: Any, duration: Any) -> Environment:
     if isinstance(env, TimeLimit):
-        return tree.rebuild(env, duration=jnp.asarray(duration, jnp.int32))
+        return tree.rebuild(env, duration=jnp.asarray(duration, jnp.int32), follows_params=False)
     return tree.rebuild(env, env=_with_limit(env.env, duration))

@@ -35,7 +35,7 @@ def with_limits(env: Environment, limits: np.ndarray) -> Environment:
     """The stack with these limits in its outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
     task, added = _task_and_wrappers(env)
     if places := [place for place, wrapper in enumerate(added) if isinstance(wrapper, TimeLimit)]:
-        added[places[-1]] = tree.rebuild(added[places[-1]], duration=limits)
+        added[places[-1]] = tree.rebuild(added[places[-1]], duration=limits, follows_params=False)
         return stack.assemble(task, added, autoreset=None)
     return stack.assemble(task, added, limits, autoreset=None)
 

@@ -353,9 +353,9 @@ def make_iteration(
             average = optax.incremental_update(params, learner.target, settings.target_rate)
             learner = dataclasses.replace(learner, params=params, target=average, optimizer=state)
             if config.priority_exponent:
-                # Windows that are no transitions get priority 0: they are not drawn again.
-                priority = jnp.where(transitions.valid, jnp.abs(error) + np.float32(1e-6), np.float32(0))
-                learner = dataclasses.replace(learner, buffer=replay.update_priorities(learner.buffer, batch, priority))
+                # Windows that are no transitions are not drawn again.
+                buffer = replay.update_priorities(learner.buffer, batch, jnp.abs(error), transitions.valid)
+                learner = dataclasses.replace(learner, buffer=buffer)
             return learner, losses
 
         sample_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))

@@ -33,9 +33,11 @@ class TimeLimit(Wrapper):
         duration: steps per episode, at least 1: one number, or int32 ``[B]`` with one per lane.
         terminal: treat the limit as part of the task, for agents that observe the time: reaching it sets the discount
             to 0.
+        follows_params: whether ``with_params`` also sets the limit, to the new ``time_limit`` of the task.
 
     Raises:
-        ValueError: if ``duration`` is below 1 or not an integer, or if ``env`` already restarts its lanes.
+        ValueError: if ``duration`` is below 1 or not an integer, if ``env`` already restarts its lanes, or for
+            ``follows_params`` with a task that has no ``time_limit``.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
@@ -47,6 +49,7 @@ class TimeLimit(Wrapper):
 
     duration: Any = tree.leaf(dtype=np.int32, low=1)
     terminal: bool = tree.static(default=False)
+    follows_params: bool = tree.static(default=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
     in_evaluation = "kept"
@@ -57,6 +60,12 @@ class TimeLimit(Wrapper):
                 "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
                 "or pass max_episode_steps to load"
             )
+        if self.follows_params and getattr(self.unwrapped, "time_limit", None) is None:
+            raise ValueError(f"TimeLimit: follows_params needs a task with a time_limit, {self.unwrapped} has none")
+
+    def with_params(self, **values):
+        changed = super().with_params(**values)
+        return tree.rebuild(changed, duration=changed.unwrapped.time_limit) if self.follows_params else changed
 
     @property
     def _longest_episode(self):

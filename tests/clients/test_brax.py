@@ -13,6 +13,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_brax
 from jaxenv.testing import Counting, random_environment
+from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending_alone
 
 with warnings.catch_warnings(action="ignore"):  # JAXopt, which Brax imports, announces its end
     from brax import envs
@@ -57,6 +58,18 @@ def rows_of_jaxenv(id, length, actions):
         return jax.tree.map(lambda x, rest: jnp.concatenate([x[None], rest]), first, later)
 
     return jax.device_get(jax.jit(run)(TYPED, actions))
+
+
+@pytest.mark.parametrize("wrap_env", WRAPPED)
+@pytest.mark.parametrize("lane", range(LANES))
+def test_where_both_ends_meet_there_is_no_truncation(lane, wrap_env):
+    env = to_brax(ending_alone(lane))
+    env = training.wrap(env, episode_length=LIMIT) if wrap_env else env
+    states = played(env, np.zeros((LIMIT, len(KEYS), env.action_size), np.float32))
+    ended = (TERMINATED | TRUNCATED)[:, lane]
+    first = 1 + np.argmax(ended)  # later episodes are those of the wrappers
+    for found, expected in ((states.done, ended), (states.info["truncation"], TRUNCATED[:, lane])):
+        np.testing.assert_array_equal(found[1 : 1 + first], np.tile(expected[:first, None], (1, len(KEYS))))
 
 
 # --- the protocol -----------------------------------------------------------------------------------------------------

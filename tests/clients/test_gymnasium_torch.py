@@ -47,6 +47,6 @@ def test_masks_of_any_kind_pass_the_wrapper(array):
     envs = wrappers.JaxToTorch(cart_poles(None, "jax"))
     first, _ = envs.reset(seed=[0, 1, 2])
     moved = envs.step(torch.ones(3, dtype=torch.int32))[0]
-    mask = array([True, False, True])
+    mask = array([True, False, False])
     assert torch.equal(envs.reset(seed=[0, 1, 2], options={"reset_mask": mask})[0][1], moved[1])
     assert torch.equal(envs.reset(seed=[0, 1, 2], options={"reset_mask": mask})[0][0], first[0])

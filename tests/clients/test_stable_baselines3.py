@@ -23,6 +23,7 @@ from jaxenv import specs
 from jaxenv.interop import batch, to_gymnasium, to_stable_baselines3
 from jaxenv.testing import Counting, every_kind
 from jaxenv.wrappers import AutoReset, TimeLimit
+from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending
 
 RIGHT = np.ones(3, np.int64)
 
@@ -46,6 +47,17 @@ def played(envs, num_steps, action=RIGHT):
     envs.seed(5)
     envs.reset()
     return [envs.step(action) for _ in range(num_steps)]
+
+
+def test_where_both_ends_meet_there_is_no_truncation():
+    envs = to_stable_baselines3(ending("same_step"))
+    rows = played(envs, LIMIT, np.ones(LANES, np.int64))
+    for t, (_, _, dones, infos) in enumerate(rows):
+        first = ~np.any((TERMINATED | TRUNCATED)[:t], axis=0)
+        assert dones[first].tolist() == (TERMINATED | TRUNCATED)[t][first].tolist()
+        cut = np.array([info["TimeLimit.truncated"] for info in infos])
+        assert cut[first].tolist() == TRUNCATED[t][first].tolist()
+        assert ["terminal_observation" in info for info in infos] == dones.tolist()
 
 
 def test_steps_are_those_of_single_environments_in_a_dummy_vec_env():

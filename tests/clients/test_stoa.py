@@ -11,6 +11,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_stoa
 from jaxenv.testing import Counting, random_environment
+from tests.interop.ends import LANES, TERMINATED, TRUNCATED, ending_alone
 from tests.rows import assert_equal
 
 with warnings.catch_warnings():  # Stoa imports Brax, where it is installed, and with it a library that warns
@@ -225,3 +226,13 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
 def test_what_does_not_fit_is_refused(use, message):
     with pytest.raises(ValueError, match=message):
         use()
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_where_both_ends_meet_the_row_is_a_termination(lane):
+    env = VmapWrapper(to_stoa(ending_alone(lane)))
+    state, row = env.reset(KEYS)
+    for t in range(1 + np.argmax((TERMINATED | TRUNCATED)[:, lane])):
+        state, row = env.step(state, jnp.ones(len(KEYS), jnp.int32))
+        assert row.step_type.tolist() == [1 + TERMINATED[t, lane] + 2 * TRUNCATED[t, lane]] * len(KEYS)
+        assert row.discount.tolist() == [1 - TERMINATED[t, lane]] * len(KEYS)

@@ -109,9 +109,22 @@ def test_what_cannot_be_exported_is_refused(make, message):
 
 def test_every_id_is_registered():
     for id in jaxenv.ids():
-        spec = gymnasium.spec(f"jaxenv/{id}")
-        assert spec.max_episode_steps == (None if jaxenv.spec(id).terminal_limit else jaxenv.spec(id).max_episode_steps)
-        assert spec.reward_threshold == jaxenv.spec(id).reward_threshold
+        spec, ours = gymnasium.spec(f"jaxenv/{id}"), jaxenv.spec(id)
+        is_tasks_own = ours.terminal_limit or ours.limit_follows_params
+        assert spec.max_episode_steps == (None if is_tasks_own else ours.max_episode_steps)
+        assert spec.reward_threshold == ours.reward_threshold
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"), [({}, 100), ({"max_steps": 130}, 130), ({"size": 4}, 64), ({"max_episode_steps": 9}, 9)]
+)
+def test_a_limit_that_follows_params_does_so_under_gymnasiums_make(options, limit):
+    id = "jaxenv/MiniGrid-Empty-5x5-v0"
+    for make in (gymnasium.make, lambda id, **options: gymnasium.make_vec(id, num_envs=2, **options)):
+        env = make(id, **options)
+        env.reset(seed=0)
+        ends = [np.all(env.step(env.action_space.sample() * 0)[3]) for _ in range(limit)]  # turns left
+        assert ends == (limit - 1) * [False] + [True]
 
 
 def test_ids_that_are_registered_later_are_found_and_those_without_a_name_stay_out(monkeypatch):

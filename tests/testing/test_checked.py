@@ -173,14 +173,14 @@ def test_an_action_that_the_mask_excludes_is_illegal():
 def test_a_mask_starts_at_the_minimum_of_the_action():
     class Shifted(Chain):
         def action_spec(self):
-            return specs.discrete(3, start=5)
+            return specs.discrete(4, start=5)
 
         def state_info(self, state):
-            return {"action_mask": jnp.broadcast_to(np.array([True, False, True]), (*state.shape, 3))}
+            return {"action_mask": jnp.broadcast_to(np.array([True, False, True, False]), (*state.shape, 4))}
 
-    legal, ignored = lanes(5, 7, 7), lanes(6, 6, 6)
-    message = message_of(AutoReset(Shifted(2, num_envs=LANES)), legal, ignored, lanes(5, 7, 6))
-    assert "action at lane 2, episode 1, step 0 is 6: action_mask does not allow it" in message
+    legal, ignored = lanes(5, 7, 7), lanes(6, 6, 8)
+    message = message_of(AutoReset(Shifted(2, num_envs=LANES)), legal, ignored, lanes(5, 7, 8))
+    assert "action at lane 2, episode 1, step 0 is 8: action_mask does not allow it" in message
 
 
 def test_a_mask_of_the_wrong_size_is_refused():

@@ -305,6 +305,7 @@ OUTSIDE = {
     "state of a lane among the statistics of the batch",
     "uncounted repeat adds a reward past the end",
     "salt from the hash of a text",
+    "state info of the episode that ended",
 }
 
 

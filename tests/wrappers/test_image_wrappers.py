@@ -45,24 +45,27 @@ def image(dtype, rows):
     return np.array(rows, dtype)[None, :, :, None]
 
 
-COLOURS = np.array([[[[255, 255, 255], [255, 0, 0]], [[0, 255, 0], [0, 0, 255]]]], U8)
-SHADE = F32([0, 70, 140, 210])  # pixel values of a 4 by 4 image by row, from top to bottom
+COLOURS = np.array([[[[255, 255, 255], [255, 0, 0]], [[0, 255, 0], [0, 0, 255]], [[0, 0, 0], [255, 0, 255]]]], U8)
+# An image of 3 rows, 2 columns and 4 channels, pixel by pixel and channel by channel.
+PIXELS = I32([[[1, 2, 3, 4], [5, 6, 7, 8]], [[11, 12, 13, 14], [15, 16, 17, 18]], [[21, 22, 23, 24], [25, 26, 27, 28]]])
+PLANES = I32([[[n, n + 4], [n + 10, n + 14], [n + 20, n + 24]] for n in (1, 2, 3, 4)])
+SHADE = F32([0, 70, 140, 210])  # pixel values of an image of 4 rows, from top to bottom
 
 # Wrapper, inner spec, inner observations of a batch, and the expected observations and spec.
 TABLE = {
     "channel first": (
         ChannelFirst,
-        (Bounded((1, 2, 3), I32, 0, [[[1, 2, 3], [4, 5, 6]]]), Array((2,), F32)),
-        (I32([[[[1, 2, 3], [4, 5, 6]]]]), F32([[1, 2]])),
-        (I32([[[[1, 4]], [[2, 5]], [[3, 6]]]]), F32([[1, 2]])),
-        (Bounded((3, 1, 2), I32, 0, [[[1, 4]], [[2, 5]], [[3, 6]]]), Array((2,), F32)),
+        (Bounded((3, 2, 4), I32, 0, PIXELS), Array((2,), F32)),
+        (PIXELS[None], F32([[1, 2]])),
+        (PLANES[None], F32([[1, 2]])),
+        (Bounded((4, 3, 2), I32, 0, PLANES), Array((2,), F32)),
     ),
     "crop": (
-        lambda e: CropObservation(e, x=1, y=0, width=2, height=1),
-        Bounded((2, 3, 1), U8, 0, [[[1], [2], [3]], [[4], [5], [6]]]),
-        image(U8, [[1, 2, 3], [4, 5, 6]]),
-        image(U8, [[2, 3]]),
-        Bounded((1, 2, 1), U8, 0, [[[2], [3]]]),
+        lambda e: CropObservation(e, x=2, y=1, width=1, height=2),
+        Bounded((4, 3, 1), U8, 0, [[[1], [2], [3]], [[4], [5], [6]], [[7], [8], [9]], [[10], [11], [12]]]),
+        image(U8, [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]),
+        image(U8, [[6], [9]]),
+        Bounded((2, 1, 1), U8, 0, [[[6]], [[9]]]),
     ),
     "crop, one of two images": (
         lambda e: CropObservation(e, 0, 1, 1, 1, fields=("b",)),
@@ -71,13 +74,13 @@ TABLE = {
         {"a": image(U8, [[1], [2]]), "b": image(U8, [[2]])},
         {"a": bytes_(2, 1, 1), "b": bytes_(1, 1, 1)},
     ),
-    "grey": (GrayscaleObservation, bytes_(2, 2, 3), COLOURS, U8([[[255, 54], [182, 18]]]), bytes_(2, 2)),
+    "grey": (GrayscaleObservation, bytes_(3, 2, 3), COLOURS, U8([[[255, 54], [182, 18], [0, 73]]]), bytes_(3, 2)),
     "grey, with a channel": (
         lambda e: GrayscaleObservation(e, keep_dim=True),
-        bytes_(2, 2, 3),
+        bytes_(3, 2, 3),
         COLOURS,
-        image(U8, [[255, 54], [182, 18]]),
-        bytes_(2, 2, 1),
+        image(U8, [[255, 54], [182, 18], [0, 73]]),
+        bytes_(3, 2, 1),
     ),
     "grey, floats": (
         GrayscaleObservation,
@@ -102,11 +105,11 @@ TABLE = {
     ),
     # At half the size, the three pixels under the triangle kernel weigh 3/7, 3/7 and 1/7.
     "resize": (
-        lambda e: ResizeObservation(e, (2, 1)),
-        Bounded((4, 4, 1), F32, 0, 210),
-        np.broadcast_to(SHADE[None, :, None, None], (1, 4, 4, 1)),
-        image(F32, [[50], [160]]),
-        Bounded((2, 1, 1), F32, 0, 210),
+        lambda e: ResizeObservation(e, (2, 3)),
+        Bounded((4, 3, 1), F32, 0, 230),
+        (SHADE[:, None] + F32([0, 10, 20]))[None, :, :, None],
+        image(F32, [[50, 60, 70], [160, 170, 180]]),
+        Bounded((2, 3, 1), F32, 0, 230),
     ),
     "resize, bytes rounded": (
         lambda e: ResizeObservation(e, (2, 2)),
@@ -158,8 +161,8 @@ def test_extreme_images_stay_within_their_bounds_after_rounding():
 
 def test_an_atari_stack_gives_small_grey_channel_first_floats():
     env = GrayscaleObservation(showing({"screen": bytes_(21, 16, 3)}, 2), keep_dim=True)
-    env = ScaleImage(ChannelFirst(ResizeObservation(env, (8, 8))), 0, 1)
-    assert env.observation_spec() == {"screen": Bounded((1, 8, 8), F32, 0, 1)}
+    env = ScaleImage(ChannelFirst(ResizeObservation(env, (8, 6))), 0, 1)
+    assert env.observation_spec() == {"screen": Bounded((1, 8, 6), F32, 0, 1)}
     _, timestep = env.reset(jax.random.key(0))
     specs.validate(env.observation_spec(), jax.device_get(timestep.observation), outer=2)
 
@@ -184,7 +187,7 @@ def pictured():
 
 
 def cropping(env):
-    return RandomCrop(env, width=2, height=2)
+    return RandomCrop(env, width=2, height=3)
 
 
 def flipping(env):
@@ -202,7 +205,7 @@ def traced(wrap, outside, mode):
 # The top left pixel of each observation without the count, 10 * row + column: the corner of the window, or the corner
 # that a mirror moves there. The values follow from key 6 and are the same on every platform.
 CORNERS = {
-    cropping: [[21, 11, 10]] * 3 + [[21, 10, 10]] * 3 + [[21, 1, 10]],
+    cropping: [[11, 11, 10]] * 3 + [[11, 0, 10]] * 3 + [[11, 1, 10]],
     flipping: [[30, 30, 2]] * 3 + [[30, 32, 2]] * 3 + [[30, 2, 2]],
 }
 
@@ -237,7 +240,7 @@ def test_a_window_shows_the_pixels_under_it():
     r = traced(cropping, False, "next_step")
     corner = r.observation[:, :, :1, :1]
     np.testing.assert_array_equal(
-        r.observation - corner, np.broadcast_to(image(I32, [[0, 1], [10, 11]]), (7, 3, 2, 2, 1))
+        r.observation - corner, np.broadcast_to(image(I32, [[0, 1], [10, 11], [20, 21]]), (7, 3, 3, 2, 1))
     )
 
 

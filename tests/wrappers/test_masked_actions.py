@@ -25,6 +25,17 @@ class Alternating(Counting):
         return {"action_mask": even == np.array([[True, False, True]])}
 
 
+class Uneven(Alternating):
+    """Masks of four actions that read differently from behind, repeat every five steps and differ between lanes."""
+
+    def action_spec(self):
+        return specs.discrete(4, start=1)
+
+    def state_info(self, state):
+        masks = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 0]], bool)
+        return {"action_mask": jnp.asarray(masks)[(state.step + 3 * state.episode) % 5]}
+
+
 class Stuck(Alternating):
     """No action is legal."""
 
@@ -71,6 +82,17 @@ def test_the_same_step_mask_after_an_end_belongs_to_the_new_episode():
     assert rows.reward[:, 1].tolist() == [0, 1, 2, 3, 2, 3]
     assert rows.env_info["action_was_illegal"][:, 1].tolist() == [False, True, False, False, False, False]
     np.testing.assert_array_equal(rows.env_info["action_mask"][:, 1, 1], [False, True, False, True, False, True])
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_masks_without_symmetry_choose_the_lowest_legal_action(mode):
+    # Episodes of 3 steps in lane 0 and of 2 in lane 1: the masks of their steps are 0 1 2, 3 4 0 and 0 1, 3 4, 1 2.
+    env = AutoReset(MaskedActions(Uneven(np.array([[3], [2]]), num_envs=2), "first"), mode)
+    given = np.array([[4, 2], [3, 3], [1, 2], [2, 1], [4, 4], [2, 3]], np.int32)
+    played = [[1, 1, 2, 1, 3, 1], [1, 1, 1, 3, 1, 2]]
+    if mode == "next_step":  # the step after LAST plays nothing
+        played = [[1, 1, 2, 0, 4, 3], [1, 1, 0, 1, 3, 0]]
+    assert unrolled(env, given).reward[1:].T.tolist() == played
 
 
 def test_random_replacement_plays_all_legal_actions_equally_often():

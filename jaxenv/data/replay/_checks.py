@@ -1,6 +1,7 @@
 """Checks of the rows, lanes and keys that a replay buffer is given. They raise while the call is traced."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
-from jaxenv._checks import is_concrete
+from jaxenv._checks import Range, is_concrete
 from jaxenv.data.replay import _ring
 from jaxenv.rollout import Experience
 
@@ -50,6 +51,22 @@ def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes
             raise ValueError(f"{owner}: {name} must be {stored[path].dtype}, got {jnp.result_type(x)}")
     if num_rows > capacity:
         raise ValueError(f"{owner}: rows must be at most as many as the capacity of {capacity}, got {num_rows}")
+
+
+def check_priorities(owner: str, shape: tuple[int, ...], priority: Any, valid: Any) -> None:
+    """Raises a ``ValueError`` unless there is a priority, and a flag if given, per window.
+
+    Known priorities must be finite and at least 0 where ``valid``.
+    """
+    for name, given in (("priority", priority), ("valid", valid)):
+        if given is not None and jnp.shape(given) != shape:
+            raise ValueError(f"{owner}: {name} must have shape {shape}, got {jnp.shape(given)}")
+    if valid is not None and jnp.result_type(valid) != jnp.bool_:
+        raise ValueError(f"{owner}: valid must be bool, got {jnp.result_type(valid)}")
+    if valid is None:
+        Range(low=0, below=math.inf).check(owner, "priority", priority, rank=1)
+    elif is_concrete(priority) and is_concrete(valid):
+        Range(low=0, below=math.inf).check(owner, "priority", np.where(valid, priority, 0), rank=1)
 
 
 def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:

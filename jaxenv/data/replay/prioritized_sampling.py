@@ -37,7 +37,7 @@ class Priorities:
 
 @dataclasses.dataclass(frozen=True)
 class PrioritizedSampling(Sampling):
-    """Draws windows ``[N, L]`` in proportion to their priority to the power of ``exponent``.
+    """Draws windows ``[N, L]`` in proportion to ``(|error| + epsilon) ** exponent``.
 
     Schaul et al. (2016), "Prioritized Experience Replay", arXiv:1511.05952. Draws are stratified: one window is drawn
     from each of N equal parts of the sum of all priorities. The sum tree takes 4.6 bytes per row.
@@ -45,6 +45,7 @@ class PrioritizedSampling(Sampling):
     Args:
         exponent: alpha in the paper, at least 0; 0 makes all windows equally likely.
         length: L, rows in a window.
+        epsilon: at least 0; above 0 a window whose error is 0 can be drawn again.
 
     Raises:
         ValueError: for an argument out of range.
@@ -52,10 +53,12 @@ class PrioritizedSampling(Sampling):
 
     exponent: float
     length: int = 2
+    epsilon: float = 1e-6
 
     def __post_init__(self):
         check_real("PrioritizedSampling", "exponent", self.exponent, 0)
         check_integer("PrioritizedSampling", "length", self.length, 1)
+        check_real("PrioritizedSampling", "epsilon", self.epsilon, 0)
         object.__setattr__(self, "exponent", float(self.exponent))  # states compare their settings as floats
 
     def check_buffer(self, capacity, num_envs, ignore_earliest):
@@ -123,11 +126,12 @@ class PrioritizedSampling(Sampling):
         weight = (jnp.min(priority) / priority) ** jnp.asarray(importance_exponent, jnp.float32)
         return Draw(env_id, span.position_of(slot, env_id), weight)
 
-    def update(self, state, span, env_id, position, priority):
-        base = jnp.maximum(jnp.asarray(priority, jnp.float32), np.float32(0))
+    def update(self, state, span, env_id, position, priority, valid):
+        base = jnp.abs(jnp.asarray(priority, jnp.float32)) + np.float32(self.epsilon)
         # The power may overflow where the base is finite.
         power = jnp.minimum(base ** np.float32(self.exponent), LARGEST)
         power = jnp.where(jnp.isfinite(base), power, state.greatest)
+        power = power if valid is None else jnp.where(valid, power, np.float32(0))
         starts = span.starts_window(position, env_id, self.length)
         place = jnp.where(starts, _place(span, position, env_id), state.sum_tree.out_of_range)
         greatest = jnp.maximum(state.greatest, jnp.max(jnp.where(starts, power, np.float32(0)), initial=np.float32(0)))

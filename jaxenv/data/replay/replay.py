@@ -172,28 +172,30 @@ class Replay:
         sampling = self.sampling.clear(state.sampling, dataclasses.replace(span, origin=origin), keep)
         return dataclasses.replace(state, origin=origin, sampling=sampling)
 
-    def update_priorities(self, state: ReplayState, batch: Batch, priority: jax.Array) -> ReplayState:
+    def update_priorities(
+        self, state: ReplayState, batch: Batch, priority: jax.Array, valid: jax.Array | None = None
+    ) -> ReplayState:
         """Sets new priorities of sampled windows. Windows that were overwritten since are skipped.
 
-        A window that occurs twice in the batch gets the greater priority. Values that are not finite count as the
-        greatest priority so far and negative values as 0. Windows of priority 0 are not sampled again. After raising
-        to the exponent, priorities are clipped to 2**96, so that sums stay finite.
+        A window that occurs twice in the batch gets the greater priority. After raising to the exponent, priorities
+        are clipped to 2**96, so that sums stay finite.
 
         Args:
             state: the buffer.
             batch: as sampled, from this state or an earlier one; ``env_id`` and ``position`` are read.
-            priority: float32 ``[N]``, for example the absolute value error of each window. It is raised to the
-                exponent here.
+            priority: float32 ``[N]``, the absolute value of the error of each window. The epsilon of
+                `PrioritizedSampling` is added, and the sum is raised to its exponent. In jitted code the sign is
+                dropped, and values that are not finite count as the greatest priority so far.
+            valid: bool ``[N]``, False for windows that are not to be sampled again, such as those without a transition
+                (``Transitions.valid``); all are by default. Their priority becomes 0.
 
         Raises:
-            ValueError: if sampling is uniform, or ``priority`` has another shape.
+            ValueError: if sampling is uniform, or ``priority`` or ``valid`` has another shape. Outside jitted code also
+                for a priority that is negative or not finite.
         """
         span = self._span("update_priorities", state)
-        if jnp.shape(priority) != batch.position.shape:
-            raise ValueError(
-                f"Replay.update_priorities: priority must have shape {batch.position.shape}, got {jnp.shape(priority)}"
-            )
-        sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority)
+        _checks.check_priorities("Replay.update_priorities", batch.position.shape, priority, valid)
+        sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority, valid)
         return dataclasses.replace(state, sampling=sampling)
 
     # --- contents ----------------------------------------------------------------------------------------------------

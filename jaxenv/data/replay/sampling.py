@@ -69,5 +69,7 @@ class Sampling(abc.ABC):
         """Draws ``batch_size`` windows of ``length`` rows with a stream of shape ``()``."""
 
     @abc.abstractmethod
-    def update(self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array) -> Any:
-        """The state with new priorities, float32 ``[N]``, of windows ``[N]``."""
+    def update(
+        self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
+    ) -> Any:
+        """The state with new priorities, float32 ``[N]``, of windows ``[N]``; 0 unless ``valid``, None for all."""

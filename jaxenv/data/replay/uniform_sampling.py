@@ -65,7 +65,7 @@ class UniformSampling(Sampling):
         position = span.begin_of(env_id) + np.int32(span.ignore_earliest) + window
         return Draw(env_id, position, jnp.ones(batch_size, jnp.float32))
 
-    def update(self, state, span, env_id, position, priority):
+    def update(self, state, span, env_id, position, priority, valid):
         raise ValueError(
             "Replay.update_priorities: sampling is uniform, make the Replay with sampling=PrioritizedSampling(...)"
         )

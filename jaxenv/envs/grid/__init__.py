@@ -1,6 +1,11 @@
 """Grid worlds in the style of MiniGrid: an agent observes part of a grid with walls, doors and keys."""
 
-from jaxenv.registry import register
+import functools
+
+from jaxenv import registry
+
+# max_steps is the time limit and scales the reward, and by default follows from the size.
+register = functools.partial(registry.register, limit_follows_params=True)
 
 register("MiniGrid-Empty-5x5-v0", f"{__name__}.empty:Empty", max_episode_steps=100, kwargs={"max_size": 5})
 register("MiniGrid-Empty-8x8-v0", f"{__name__}.empty:Empty", max_episode_steps=256)

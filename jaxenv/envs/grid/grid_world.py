@@ -11,7 +11,7 @@ Action        int32        0 turns left, 1 turns right, 2 moves forward, 3 picks
 Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on the step onto the goal, else 0
 Starts        see the levels, one file each in this package
 Terminates    on the goal and in lava
-Time limit    set by the registry to max_steps, a truncation as in MiniGrid; max_steps itself only sets the number of
+Time limit    max_steps, a truncation as in MiniGrid; if make sets another limit, max_steps only sets the number of
               steps over which the reward decreases
 
 MiniGrid's observation also contains the mission as text. It is constant in these levels, so it is a class attribute
@@ -56,7 +56,7 @@ class Params:
 
     # Cells per side, including the outer walls; 0 stands for max_size.
     size: int = tree.leaf(default=0, unit="cells", low=0)
-    # Steps over which the reward decreases; 0 stands for the level's default for its size.
+    # Time limit, over which the reward decreases; 0 stands for the level's default for its size.
     max_steps: int = tree.leaf(default=0, unit="steps", low=0)
     success_reward: float = 1.0  # reward for reaching the goal, before the penalty
     time_penalty: float = 0.9  # fraction of the reward that is lost by max_steps
@@ -127,6 +127,11 @@ class GridWorld(Task):
     def max_steps(self) -> jax.Array:
         """Number of steps over which the reward decreases, int32 ``()`` or ``[B]``."""
         return jnp.where(self.params.max_steps > 0, self.params.max_steps, self._default_max_steps())
+
+    @property
+    def time_limit(self):
+        with jax.ensure_compile_time_eval():  # known also where a stack is made in traced code
+            return self.max_steps
 
     def _default_max_steps(self) -> jax.Array:
         return self.steps_per_cell * self.size**2

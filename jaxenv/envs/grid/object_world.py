@@ -10,7 +10,7 @@ Action        int32        0 turns left, 1 turns right, 2 moves forward, 3 picks
 Reward        success_reward * (1 - time_penalty * min(step / max_steps, 1)) on success, else 0
 Starts        see the levels, one file each in this package
 Terminates    see the levels
-Time limit    set by the registry to max_steps, see grid_world.py
+Time limit    max_steps, see grid_world.py
 
 The levels of grid_world.py have at most a goal, a door and a key, each an array of its own, and no list of objects.
 """

@@ -9,7 +9,7 @@ Reward        -100 for falling off the cliff, -1 for any other step
 Starts        in the lower left corner
 Terminates    in the lower right corner; falling off the cliff leads back to the start and does not terminate
 Time limit    none
-env_info      prob: float32, the probability of the drawn outcome
+env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
 The cliff occupies the bottom row between start and goal. On slippery ground the agent moves as intended or to either
 side, each with probability 1/3.
@@ -50,6 +50,10 @@ class CliffWalking(Tabular):
         # The start is in the cliff's row, so a fall changes the column only.
         index = row * _COLUMNS + jnp.where(falls, 0, column)
         return Outcome(index, reward, bottom & (column == _COLUMNS - 1), prob)
+
+    @property
+    def is_random(self):
+        return self.is_slippery
 
     def probabilities(self):
         return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)

@@ -8,7 +8,7 @@ Reward        reward_schedule of the tile reached: 1 for the goal, 0 for a hole,
 Starts        on the tile S, drawn uniformly where the map has several
 Terminates    on the goal G or in a hole H
 Time limit    100, FrozenLake8x8-v1 200 (registry)
-env_info      prob: float32, the probability of the drawn outcome
+env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
 On slippery ice the agent moves as intended with probability success_rate, otherwise to either side with equal
 probability.
@@ -98,6 +98,10 @@ class FrozenLake(Tabular):
             return np.float32(1)
         rate = self.params.success_rate
         return jnp.where(choice == 1, rate, (1 - rate) / 2)
+
+    @property
+    def is_random(self):
+        return self.is_slippery
 
     def probabilities(self):
         if not self.is_slippery:

@@ -7,6 +7,7 @@ tests/envs/toy_text/ compare every entry of the tables with Gymnasium's ``env.un
 
 import abc
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,9 +71,15 @@ def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) ->
 
 @tree.struct
 class State:
-    """The state's index in the table, int32 ``[B]``. One integer, not its components, so that a step writes little."""
+    """The state's index in the table, one integer, so that a step writes little, and the probability of its draw.
+
+    Attributes:
+        index: int32 ``[B]``.
+        prob: float32 ``[B]``, the probability of the outcome that led here, 1 at the start; ``()`` if always 1.
+    """
 
     index: jax.Array
+    prob: Any = ()
 
 
 @tree.struct
@@ -88,7 +95,8 @@ class Outcome:
 class Tabular(Task):
     """A task with numbered states, whose actions have a few numbered outcomes of known probabilities.
 
-    The observation is the state's index. ``env_info["prob"]`` is the probability of the outcome that was drawn.
+    The observation is the state's index. ``env_info["prob"]`` is the probability of the outcome that led to the state,
+    and 1 at the start of an episode, as in Gymnasium.
     """
 
     # --- what an author writes ---------------------------------------------------------------------------------------
@@ -105,6 +113,11 @@ class Tabular(Task):
         """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
         return jnp.zeros(stream.shape, jnp.int32)
 
+    @property
+    def is_random(self) -> bool:
+        """Whether an action has more than one outcome."""
+        return False
+
     @abc.abstractmethod
     def first_states(self) -> np.ndarray:
         """The equally likely initial states in ascending order: int32 ``[N]``."""
@@ -114,15 +127,23 @@ class Tabular(Task):
     def initial(self, stream):
         first = self.first_states()
         if len(first) == 1:
-            return State(jnp.full(stream.shape, first[0]))
-        return State(jnp.asarray(first)[random.integers(stream, (), 0, len(first))])
+            return State(jnp.full(stream.shape, first[0]), self.kept(1, stream.shape))
+        index = jnp.asarray(first)[random.integers(stream, (), 0, len(first))]
+        return State(index, self.kept(1, stream.shape))
 
     def transition(self, state, action, stream):
         out = self.outcome(state.index, action, self.choose(stream))
-        return Transition(State(out.index), out.reward, out.terminated, {"prob": out.prob})
+        return Transition(State(out.index, self.kept(out.prob, out.index.shape)), out.reward, out.terminated)
 
     def observe(self, state):
         return state.index
+
+    def state_info(self, state):
+        return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
+
+    def kept(self, prob: Any, shape: tuple[int, ...]) -> Any:
+        """A probability as the state keeps it."""
+        return jnp.broadcast_to(jnp.asarray(prob, jnp.float32), shape) if self.is_random else ()
 
     def mdp(self, lane: int | None = None) -> MDP:
         """The exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
@@ -163,7 +184,7 @@ def every_outcome(env: Tabular) -> tuple[np.ndarray, ...]:
     """Enumerates every outcome of every action in every state, each array ``[S, A, K]``.
 
     Returns:
-        The next state, the reward, whether the episode terminates, and ``env_info["prob"]``.
+        The next state, the reward, whether the episode terminates, and the probability.
     """
     observations, actions = env.observation_spec(), env.action_spec()
     counts = observations.num_values, actions.num_values, len(env.probabilities())

@@ -10,8 +10,8 @@ Reward        20 for dropping off at the destination, -10 for an impossible pick
 Starts        uniform over 300 states: any cell, the passenger at one of four stops, another stop as the destination
 Terminates    when the passenger is dropped off at the destination
 Time limit    200 (registry)
-env_info      prob: float32, the probability of the drawn outcome; action_mask: bool[6], the actions that change the
-              state
+env_info      prob: float32, the probability of the outcome that led here, 1 at the start; action_mask: bool[6],
+              the actions that change the state
 
 The passenger is at stop 0 to 3 (red, green, yellow, blue) or in the taxi (4), and can be dropped off at any stop. In
 rain the taxi moves as intended with probability rainy_probability, otherwise to the left or to the right with equal
@@ -33,7 +33,7 @@ from jaxenv._xla import take_rows
 from jaxenv.canvas import NIGHT
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
-from jaxenv.envs.toy_text import _sprites
+from jaxenv.envs.toy_text import _sprites, tabular
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
 from jaxenv.task import Transition
 
@@ -59,11 +59,10 @@ class Params:
 
 
 @tree.struct
-class State:
-    """The observable state and the passenger's intention."""
+class State(tabular.State):
+    """The observable state, the probability of the last draw and the passenger's intention."""
 
-    index: jax.Array  # int32[B], the observation
-    fickle: Any  # bool[B], whether the destination is still to change; () without fickle passengers
+    fickle: Any = ()  # bool[B], whether the destination is still to change; () without fickle passengers
 
 
 class Taxi(Tabular):
@@ -86,7 +85,7 @@ class Taxi(Tabular):
         passenger, destination = div_mod(trip, 3)
         index = _encode(cell, passenger, _other_than(passenger, destination))
         is_fickle = random.unit(fickle) < self.params.fickle_probability
-        return State(index, is_fickle if self.fickle_passenger else ())
+        return State(index, self.kept(1, stream.shape), is_fickle if self.fickle_passenger else ())
 
     def transition(self, state, action, stream):
         out = self.outcome(state.index, action, self.choose(stream))
@@ -98,7 +97,7 @@ class Taxi(Tabular):
             new_destination = _other_than(destination, self.reconsider(stream))
             index = jnp.where(changes, _encode(new_cell, new_passenger, new_destination), index)
             fickle &= ~changes
-        return Transition(State(index, fickle), out.reward, out.terminated, {"prob": out.prob})
+        return Transition(State(index, self.kept(out.prob, index.shape), fickle), out.reward, out.terminated)
 
     def reconsider(self, stream: random.Stream) -> jax.Array:
         """Draws which of the other three stops, in order, a fickle passenger switches to: int32 ``[B]``, 0 to 2."""
@@ -131,6 +130,10 @@ class Taxi(Tabular):
         p = self.params.rainy_probability
         return jnp.where(choice == 0, p, (1 - p) / 2) if self.is_rainy else np.float32(1)
 
+    @property
+    def is_random(self):
+        return self.is_rainy
+
     def probabilities(self):
         if not self.is_rainy:
             return np.ones(1)
@@ -162,7 +165,8 @@ class Taxi(Tabular):
         stop = _stop(cell)
         boards = passenger == stop
         alights = (passenger == _IN_TAXI) & (stop >= 0)
-        return {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
+        mask = {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
+        return super().state_info(state) | mask
 
     def draw(self, state, canvas):
         cell, passenger, destination = _decode(state.index)

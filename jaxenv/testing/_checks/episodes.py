@@ -231,12 +231,14 @@ def modes_agree(subject: Subject) -> str:
             _require_same(subject, f"env_info.{name}", value, rows.env_info[name], stepped)
     _require_same(subject, "final_observation", after.observation, rows.env_info["final_observation"], stepped)
     # After LAST, the next row of the next_step rollout is the FIRST row that same_step mode shows at once.
-    last = (stepped & (np.asarray(after.step_type) == LAST))[:-1]
-    for name, x, y in (
-        ("observation", take_steps(after.observation, slice(1, None)), rows.observation),
-        ("state", take_steps(after_states.inner, slice(1, None)), states.inner),
-    ):
-        _require_same(subject, name, x, take_steps(y, slice(None, -1)), last)
+    last = stepped & (np.asarray(after.step_type) == LAST)
+    pairs = [("observation", after.observation, rows.observation), ("state", after_states.inner, states.inner)]
+    for name in of_state:
+        _require_same(subject, f"env_info.{name}", after.env_info[name], rows.env_info[name], stepped & ~last)
+        pairs.append((f"env_info.{name}", after.env_info[name], rows.env_info[name]))
+    last = last[:-1]
+    for name, x, y in pairs:
+        _require_same(subject, name, take_steps(x, slice(1, None)), take_steps(y, slice(None, -1)), last)
     return f"{int(last.sum())} ends"
 
 

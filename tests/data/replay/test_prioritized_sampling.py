@@ -13,6 +13,9 @@ from jaxenv.data import Batch, PrioritizedSampling, Replay
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
 
+# Priorities as they are given, so that tests can compare them exactly.
+exactly = functools.partial(PrioritizedSampling, epsilon=0)
+
 add = jax.jit(Replay.add, static_argnums=0)
 init = jax.jit(Replay.init, static_argnums=0)
 update = jax.jit(Replay.update_priorities, static_argnums=0)
@@ -59,9 +62,7 @@ def assert_sums_are_exact(state):
 )
 def test_exactly_the_complete_windows_can_be_drawn(aligned, length, ignored, lanes):
     capacity, counts = 9, [1, 3, 9, 2, 5, 1, 8]
-    replay = Replay(
-        capacity, lanes, aligned=aligned, ignore_earliest=ignored, sampling=PrioritizedSampling(1.0, length)
-    )
+    replay = Replay(capacity, lanes, aligned=aligned, ignore_earliest=ignored, sampling=exactly(1.0, length))
 
     @jax.jit
     def run():
@@ -82,7 +83,7 @@ def test_exactly_the_complete_windows_can_be_drawn(aligned, length, ignored, lan
 
 
 def test_lanes_of_different_sizes_have_their_own_windows():
-    replay = Replay(6, 3, aligned=False, sampling=PrioritizedSampling(1.0))
+    replay = Replay(6, 3, aligned=False, sampling=exactly(1.0))
     state = init(replay, block(0, 1))
     for first, count, lane in ((0, 5, 0), (0, 4, 1), (5, 4, 0)):
         state = add(replay, state, block(first, count, [lane]), np.array([lane]))
@@ -94,14 +95,14 @@ def test_lanes_of_different_sizes_have_their_own_windows():
 
 
 def test_clear_leaves_no_window():
-    replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
+    replay = Replay(9, 3, sampling=exactly(1.0))
     state = replay.clear(add(replay, init(replay, block(0, 1)), block(0, 9)))
     assert priorities_of(replay, state) == {}
     assert sorted(priorities_of(replay, add(replay, state, block(9, 2)))) == [(0, 9), (1, 9), (2, 9)]
 
 
 def test_clear_keeps_the_windows_of_the_rows_that_remain():
-    replay = Replay(9, 3, sampling=PrioritizedSampling(1.0))
+    replay = Replay(9, 3, sampling=exactly(1.0))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 9)), block(9, 2))
     state = update(replay, state, windows_at([1, 2, 0], [7, 8, 9]), np.array([3, 2, 0.5], np.float32))
     state = jax.device_get(jax.jit(lambda state: replay.clear(state, keep=3))(state))
@@ -123,7 +124,7 @@ def test_clear_keeps_the_windows_of_the_rows_that_remain():
 @functools.cache
 def weighted(exponent):
     """A full buffer of 3 lanes and 6 rows with priorities 0, 1, 2, ... in the order of lanes."""
-    replay = Replay(6, 3, sampling=PrioritizedSampling(exponent))
+    replay = Replay(6, 3, sampling=exactly(exponent))
     state = add(replay, add(replay, init(replay, block(0, 1)), block(0, 6)), block(6, 3))
     env_id, position = np.repeat(np.arange(3), 5), np.tile(np.arange(3, 8), 3)
     priority = np.arange(15, dtype=np.float32)
@@ -131,7 +132,7 @@ def weighted(exponent):
 
 
 @pytest.mark.parametrize("exponent", [1.0, 0.5])
-def test_windows_are_drawn_in_proportion_to_their_priorities_and_never_at_zero(exponent):
+def test_windows_are_drawn_in_proportion_to_their_priorities_and_without_epsilon_never_at_zero(exponent):
     replay, state, priority = weighted(exponent)
 
     @jax.jit
@@ -165,7 +166,7 @@ def test_weights_correct_the_bias_and_are_one_for_the_least_likely_window():
 
 
 def test_new_rows_get_the_greatest_priority_so_far():
-    replay = Replay(8, 2, sampling=PrioritizedSampling(2.0))
+    replay = Replay(8, 2, sampling=exactly(2.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, windows_at([1, 0], [0, 2]), np.array([3.0, 0.5], np.float32))
     state = add(replay, state, block(4, 1, 2))
@@ -176,7 +177,7 @@ def test_new_rows_get_the_greatest_priority_so_far():
 
 
 def test_updates_of_overwritten_or_incomplete_windows_change_nothing():
-    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0), ignore_earliest=1)
+    replay = Replay(4, 2, sampling=exactly(1.0), ignore_earliest=1)
     state = add(replay, add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2)), block(4, 2, 2))
     before = priorities_of(replay, state)
     assert sorted(before) == [(0, 3), (0, 4), (1, 3), (1, 4)]
@@ -187,37 +188,76 @@ def test_updates_of_overwritten_or_incomplete_windows_change_nothing():
 
 
 def test_a_window_that_occurs_twice_gets_the_greater_priority():
-    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
+    replay = Replay(4, 2, sampling=exactly(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, windows_at([0, 0, 0], [1, 1, 1]), np.array([0.2, 0.5, 0.3], np.float32))
     assert priorities_of(replay, state)[0, 1] == 0.5
 
 
-def test_nan_infinite_and_negative_priorities_are_replaced():
-    replay = Replay(4, 2, sampling=PrioritizedSampling(0.5))
-    state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
-    state = update(replay, state, windows_at([0, 0, 1], [0, 1, 0]), np.array([np.nan, np.inf, -4.0], np.float32))
+def test_in_jitted_code_nan_and_infinity_are_replaced_and_signs_are_dropped():
+    replay = Replay(5, 2, sampling=exactly(0.5))
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
+    priority = np.array([np.nan, np.inf, -np.inf, -4.0], np.float32)
+    state = update(replay, state, windows_at([0, 0, 0, 1], [0, 1, 2, 0]), priority)
     priorities = priorities_of(replay, state)
-    assert priorities[0, 0] == priorities[0, 1] == 1.0
-    assert (1, 0) not in priorities
+    assert priorities[0, 0] == priorities[0, 1] == priorities[0, 2] == 1.0
+    assert priorities[1, 0] == 2.0
     assert np.isfinite(state.sampling.sum_tree.sums).all()
 
 
+@pytest.mark.parametrize("value", [-0.25, np.nan, np.inf])
+def test_outside_jitted_code_a_priority_that_is_no_size_of_an_error_raises(value):
+    replay = Replay(5, 2, sampling=PrioritizedSampling(0.5))
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
+    with pytest.raises(
+        ValueError, match=rf"^Replay.update_priorities: priority must be finite and at least 0, got {value}$"
+    ):
+        replay.update_priorities(state, windows_at([0, 1, 0], [0, 1, 2]), jnp.array([3.0, value, 1.0]))
+
+
+def test_windows_stay_drawable_whatever_the_signs_of_their_errors():
+    replay = Replay(22, 3, sampling=PrioritizedSampling(0.6))
+    state = add(replay, init(replay, block(0, 1)), block(0, 22))
+    env_id, position = np.repeat(np.arange(3), 21), np.tile(np.arange(21), 3)
+    error = np.random.default_rng(0).normal(size=63).astype(np.float32)
+    error[[5, 40]] = 0
+    state = update(replay, state, windows_at(env_id, position), error)
+    assert sorted(priorities_of(replay, state)) == list(zip(env_id, position, strict=True))
+
+
+def test_windows_that_are_not_valid_are_never_drawn_again():
+    replay = Replay(5, 2, sampling=PrioritizedSampling(0.5))
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
+    windows, error = windows_at([0, 1, 0], [0, 1, 2]), np.array([3.0, np.nan, 0.0], np.float32)
+    valid = np.array([True, False, True])
+    for method in (Replay.update_priorities, update):
+        priorities = priorities_of(replay, method(replay, state, windows, error, valid))
+        assert sorted(set(priorities_of(replay, state)) - set(priorities)) == [(1, 1)]
+
+
+def test_epsilon_is_added_before_the_exponent_is_applied():
+    replay = Replay(5, 2, sampling=PrioritizedSampling(2.0, epsilon=0.5))
+    state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
+    state = update(replay, state, windows_at([0, 1, 0], [0, 1, 2]), np.array([0.0, 1.0, -2.0], np.float32))
+    priorities = priorities_of(replay, state)
+    assert (priorities[0, 0], priorities[1, 1], priorities[0, 2]) == (0.25, 2.25, 6.25)
+
+
 def test_the_sum_of_the_greatest_priorities_is_finite():
-    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
+    replay = Replay(4, 2, sampling=exactly(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     state = update(replay, state, windows_at([0, 0, 1], [0, 1, 0]), np.array([3e38, 3e38, 3e38], np.float32))
     priorities = priorities_of(replay, state)
     assert priorities[0, 0] == priorities[0, 1] == priorities[1, 0] == 2.0**96
     assert np.isfinite(state.sampling.sum_tree.sums).all()
-    squared = Replay(8, 2, sampling=PrioritizedSampling(2.0))
+    squared = Replay(8, 2, sampling=exactly(2.0))
     state = add(squared, init(squared, block(0, 1, 2)), block(0, 4, 2))
     state = update(squared, state, windows_at([1, 0], [0, 2]), np.array([1e30, 0.5], np.float32))
     assert priorities_of(squared, state)[1, 0] == state.sampling.greatest == 2.0**96
 
 
-def test_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
-    replay = Replay(4, 2, sampling=PrioritizedSampling(1.0))
+def test_without_epsilon_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
+    replay = Replay(4, 2, sampling=exactly(1.0))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 4, 2))
     assert replay.can_sample(state)
     for lane in (0, 1):
@@ -228,7 +268,7 @@ def test_a_buffer_whose_windows_all_have_priority_zero_cannot_be_sampled():
 
 
 def test_sums_do_not_drift_over_many_changes():
-    replay = Replay(64, 5, sampling=PrioritizedSampling(1.0))
+    replay = Replay(64, 5, sampling=exactly(1.0))
     generator = np.random.default_rng(0)
     steps = 300
     # Very small and very large values: sums updated by differences would drift.
@@ -247,19 +287,25 @@ def test_sums_do_not_drift_over_many_changes():
 
 
 def test_an_argument_that_does_not_fit_raises():
-    replay = Replay(8, 3, sampling=PrioritizedSampling(1.0, 3))
+    replay = Replay(8, 3, sampling=exactly(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
     with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):
         replay.sample(state, jax.random.key(0), 4)
     with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))
+    with pytest.raises(ValueError, match=r"update_priorities: valid must have shape \(2,\), got \(1,\)"):
+        replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(2), np.array([True]))
+    with pytest.raises(ValueError, match=r"update_priorities: valid must be bool, got float32"):
+        replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(2), jnp.ones(2))
+    with pytest.raises(ValueError, match=r"PrioritizedSampling: epsilon must be a finite number of at least 0, got -1"):
+        PrioritizedSampling(0.6, epsilon=-1)
     with pytest.raises(ValueError, match=r"no lane has a window of 3 rows yet"):
         replay.sample(add(replay, init(replay, block(0, 1)), block(0, 2)), jax.random.key(0), 4, 3)
 
 
 def test_the_exponent_of_another_buffer_is_found_also_where_this_one_is_an_integer(tmp_path):
     rows = block(0, 4)
-    theirs, ours = (Replay(16, 3, sampling=PrioritizedSampling(exponent)) for exponent in (1.5, 1))
+    theirs, ours = (Replay(16, 3, sampling=exactly(exponent)) for exponent in (1.5, 1))
     data.save(tmp_path / "a.npz", theirs.init(rows))
     with pytest.raises(ValueError, match=r"made with exponent=1\.5, this Replay has 1\.0"):
         ours.size(data.restore(tmp_path / "a.npz", ours.init(rows)))

@@ -17,6 +17,7 @@ from jaxenv.envs.grid.maze import Maze
 from jaxenv.wrappers import TimeLimit
 from tests.envs.grid import reference
 from tests.pictures import rendered
+from tests.rows import unrolled
 
 
 class Clutter(GridWorld):
@@ -74,7 +75,58 @@ def test_specs_match_minigrid_without_the_mission():
 @pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id.startswith(("MiniGrid-", "Maze-"))])
 def test_rewards_decrease_up_to_the_time_limit_of_the_id(id):
     spec = jaxenv.spec(id)
+    assert spec.limit_follows_params
     assert spec.make().max_steps == spec.max_episode_steps
+
+
+def turning(env, num_steps):
+    """The first row of each lane whose time limit is reached, if the agent only turns, and its rows."""
+    rows = unrolled(env, np.zeros((num_steps, env.num_envs), np.int32))
+    assert not rows.terminated.any()
+    return np.argmax(rows.is_last(), axis=0).tolist(), rows
+
+
+@pytest.mark.parametrize(
+    ("params", "limits"),
+    [
+        ({"max_steps": 30}, [30, 30, 30]),
+        ({"size": 5}, [100, 100, 100]),  # 4 * size ** 2
+        ({"size": np.array([4, 6, 5])}, [64, 144, 100]),
+        ({"size": 5, "max_steps": np.array([21, 0, 34])}, [21, 100, 34]),
+        ({"max_steps": 30, "max_episode_steps": 50}, [50, 50, 50]),
+        ({"size": 5, "max_episode_steps": np.array([7, 50, 110])}, [7, 50, 110]),
+    ],
+)
+def test_the_time_limit_follows_from_max_steps_and_size_unless_it_is_given(params, limits):
+    found, _ = turning(jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=3, **params), 150)
+    assert found == limits
+
+
+@pytest.mark.parametrize("wrappers", [(), ("FlattenObservation", "EpisodeStatistics")])
+def test_the_time_limit_follows_params_that_are_changed_later(wrappers):
+    env = jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=2, wrappers=wrappers)
+    assert turning(env.with_params(size=np.array([5, 4])), 120)[0] == [100, 64]
+    assert turning(env.with_params(max_steps=17), 30)[0] == [17, 17]
+    traced = jax.jit(lambda env, steps: unrolled(env.with_params(max_steps=steps), np.zeros((30, 2), np.int32)))
+    assert np.argmax(traced(env, np.array([11, 23], np.int32)).is_last(), axis=0).tolist() == [11, 23]
+    fixed = jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=2, wrappers=wrappers, max_episode_steps=19)
+    assert turning(fixed.with_params(max_steps=17), 30)[0] == [19, 19]
+
+
+def test_the_time_limit_of_an_episode_follows_the_params_drawn_for_it():
+    drawn = ("ResampleParams", {"distributions": {"max_steps": (3, 9)}})
+    _, rows = turning(jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=4, wrappers=[drawn]), 40)
+    for lane in range(4):
+        ends = np.flatnonzero(rows.is_last()[:, lane])
+        lengths = np.diff(np.concatenate([[-1], ends])) - 1
+        assert len(set(lengths)) > 1
+        assert lengths.tolist() == rows.env_info["params"]["max_steps"][ends, lane].tolist()
+
+
+def test_a_stack_as_data_keeps_the_limit_that_follows_params():
+    env = jaxenv.from_data(jaxenv.to_data(jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=2, size=np.array([5, 4]))))
+    assert turning(env, 110)[0] == [100, 64]
+    assert turning(env.with_params(max_steps=17), 30)[0] == [17, 17]
 
 
 def test_traced_sizes_are_clipped_to_the_valid_range():

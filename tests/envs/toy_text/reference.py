@@ -86,7 +86,7 @@ def table_of(theirs):
 
 @dataclasses.dataclass
 class Episode:
-    """One episode of Gymnasium's, every array ``[T]``; ``action_mask`` is ``[T + 1, A]`` and includes the reset's."""
+    """One episode of Gymnasium's, every array ``[T]``; ``prob`` and ``action_mask`` also have the reset's."""
 
     start: int
     action: np.ndarray
@@ -114,19 +114,20 @@ def episodes(id, policies, draws=lambda env: {}, initial_draws=lambda env: {}, s
         for policy in policies:
             observation, info = env.reset()
             start, first, rows, ended = observation, initial_draws(env.unwrapped), [], False
-            masks = [info.get("action_mask", [])]
+            probs, masks = [info["prob"]], [info.get("action_mask", [])]
             while not ended:
                 action = policy(observation, rng)
                 numbers.clear()
                 observation, reward, terminated, truncated, info = env.step(action)
                 drawn = {"choices": numbers[0], **draws(env.unwrapped)}
-                rows.append((action, drawn, observation, reward, terminated, truncated, info["prob"]))
+                rows.append((action, drawn, observation, reward, terminated, truncated))
+                probs.append(info["prob"])
                 masks.append(info.get("action_mask", []))
                 ended = terminated or truncated
                 assert len(rows) < 5000, "the policy does not finish its episode"
             action, drawn, *rest = zip(*rows, strict=True)
             drawn = {name: np.array([row[name] for row in drawn]) for name in drawn[0]}
-            found.append(Episode(start, np.array(action), drawn, *map(np.array, [*rest, masks]), first))
+            found.append(Episode(start, np.array(action), drawn, *map(np.array, [*rest, probs, masks]), first))
     return found
 
 
@@ -190,8 +191,7 @@ def assert_episodes_match(id, cls, played, **options):
         np.testing.assert_array_equal(rows.truncated[1 : n + 1, lane], e.truncated & ~e.terminated, err_msg=what)
         if e.action_mask.size:
             np.testing.assert_array_equal(rows.env_info["action_mask"][: n + 1, lane], e.action_mask, err_msg=what)
-        assert rows.env_info["prob"][0, lane] == 0
-        error = max(error, np.abs(rows.env_info["prob"][1 : n + 1, lane] - e.prob).max())
+        error = max(error, np.abs(rows.env_info["prob"][: n + 1, lane] - e.prob).max())
     assert len(played) >= 5
     certify(id, "gymnasium", episodes=len(played), steps=sum(map(len, played)), tolerance=TOLERANCE, error=error)
 

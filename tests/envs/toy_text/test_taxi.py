@@ -34,7 +34,8 @@ class Scripted(reference.scripted(Taxi)):
     new_destinations: Any = tree.leaf(default=(0,), rank=1, dtype=np.int32)
 
     def initial(self, stream):
-        return State(jnp.asarray(self.start), jnp.asarray(self.fickle) if self.fickle_passenger else ())
+        fickle = jnp.asarray(self.fickle) if self.fickle_passenger else ()
+        return State(jnp.asarray(self.start), self.kept(1, stream.shape), fickle)
 
     def reconsider(self, stream):
         return reference.at_step(self.new_destinations, stream)
@@ -158,7 +159,7 @@ def test_rainy_probability_may_differ_by_lane():
 def test_the_action_mask_equals_gymnasiums_in_every_state():
     env, theirs = reference.bare(ID), reference.original(ID)
     every = np.arange(500, dtype=np.int32)
-    mask = np.asarray(jax.jit(lambda index: env.state_info(State(index, ())))(every)["action_mask"])
+    mask = np.asarray(jax.jit(lambda index: env.state_info(State(index)))(every)["action_mask"])
     np.testing.assert_array_equal(mask, [theirs.action_mask(s) for s in every])
 
 
@@ -183,6 +184,6 @@ def test_the_picture_shows_the_passenger_the_taxi_and_the_destination():
         ((12, 0, 3), [4, 23]),
     ]
     index = np.int32([(5 * cell + passenger) * 4 + destination for (cell, passenger, destination), _ in cases])
-    picture = pictures(reference.bare(ID), State(index, ()))
+    picture = pictures(reference.bare(ID), State(index))
     differs = cells((picture != picture[:1]).any(axis=-1), 5, 5).reshape(-1, 25)
     assert [np.flatnonzero(lane).tolist() for lane in differs] == [expected for _, expected in cases]

@@ -115,6 +115,20 @@ class LosesFinalObservation(AutoReset):
         return state, tree.set_field(row, "env_info.final_observation", row.observation)
 
 
+class ShowsPlace(Walk):
+    """Reports the place, which differs between the end of an episode and the start of the next one."""
+
+    def state_info(self, state):
+        return {**super().state_info(state), "place": state.x}
+
+
+class KeepsStateInfo(AutoReset):
+    """Shows the info of the last state of an episode next to the first observation of the next one."""
+
+    def _info_of_state_where(self, mask, state, first, timestep):
+        return super()._info_of_state_where(mask & False, state, first, timestep)
+
+
 class StartsByLaneIndex(Walk):
     """The start depends on the index of a lane, which differs in a batch of the lanes that restart."""
 
@@ -142,6 +156,9 @@ TWINS: dict[str, Twin] = {
     "terminal reward lost": Twin(lambda: LosesReward(Walk()), restarted, ("boundary_keeps_step",)),
     "final observation lost": Twin(
         lambda: LosesFinalObservation(Walk()), restarted, ("boundary_keeps_step", "modes_agree")
+    ),
+    "state info of the episode that ended": Twin(
+        lambda: KeepsStateInfo(ShowsPlace()), lambda: AutoReset(ShowsPlace()), ("modes_agree",)
     ),
     "start depends on the lane index": Twin(StartsByLaneIndex, walk, ("modes_agree",)),
 }
