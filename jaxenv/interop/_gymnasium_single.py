@@ -20,6 +20,7 @@ from jaxenv.interop._gymnasium_rows import (
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
 from jaxenv.tree import Tree
@@ -78,6 +79,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         check_reward(_OWNER, env)
+        check_infos(_OWNER, env, ON_HOST)
         self.env, self.render_mode = env, render_mode
         self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
         self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
@@ -85,6 +87,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         self._actions = HostActions(env.action_spec(), None, _OWNER)
         self._leaves = leaf_spaces(self.observation_space)
         self._ended = self._closed = False
+        self._times = EpisodeTimes(1)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode.
@@ -109,6 +112,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             row = self._stepper.start([seed])
         super().reset(seed=None if seed is None else int(seed))
         self._ended = False
+        self._times.start(True)
         return self._observation(row), _info(row)
 
     def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
@@ -126,7 +130,11 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         row = self._stepper.step(self._actions(action))
         self._ended = bool(row.ended[0])
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
-        return self._observation(row), float(row.reward[0]), terminated, truncated, _info(row)
+        info = _info(row)
+        if self._ended and row.episode:
+            seconds = self._times.ended(row.ended)[0]
+            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": float(seconds)}
+        return self._observation(row), float(row.reward[0]), terminated, truncated, info
 
     def render(self) -> np.ndarray:
         """The picture of the state, uint8 ``[256, 256, 3]``.

@@ -22,6 +22,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
+from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
@@ -44,6 +45,11 @@ _ELSEWHERE = {
     "discount": 'info["discount"]',
     "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
 }
+# Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
+_RESERVED = (
+    *("discount", "final_observation", "terminated", "truncated"),
+    *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
+)
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
 _compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
@@ -121,6 +127,7 @@ class GymnaxEnv:
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
         self._env, self._api, self._gradients = env, api, False
+        check_infos("to_gymnax", env, _RESERVED)
         self.observation_space(), self.action_space()  # raises if a spec has no space
 
     @property

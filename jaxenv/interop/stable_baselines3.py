@@ -1,6 +1,7 @@
 """Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
 
 import functools
+import time
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_outside_jax
 from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
 from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, check_infos, without_episode
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
 from jaxenv.timestep import TimeStep
@@ -32,8 +34,8 @@ def to_stable_baselines3(
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
     A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
-    of ``env_info``, ``"TimeLimit.truncated"``, and ``"terminal_observation"`` where an episode ended. ``get_attr`` and
-    ``env_method`` reach the environment of a lane, ``env.take([lane])``.
+    of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with ``EpisodeStatistics``,
+    ``"episode"``. ``get_attr`` and ``env_method`` reach the environment of a lane, ``env.take([lane])``.
 
     Args:
         env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns
@@ -56,6 +58,7 @@ def to_stable_baselines3(
     if env.autoreset != "same_step":
         raise ValueError(f"{_OWNER}: make {env} with autoreset='same_step', got {env.autoreset!r}")
     check_reward(_OWNER, env)
+    check_infos(_OWNER, env, ON_HOST)
     check_render_mode(_OWNER, render_mode)
     return vec_env(env, render_mode)
 
@@ -79,13 +82,14 @@ class _Row(NamedTuple):
     ended: Any
     truncated: Any
     info: dict[str, Tree]
+    episode: dict[str, Any]
     final_observation: Tree
 
 
 def _row(timestep: TimeStep) -> _Row:
-    info = dict(timestep.env_info)
+    info, episode = without_episode(timestep.env_info)
     final = info.pop("final_observation")
-    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, final)
+    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final)
 
 
 class _Lanes:
@@ -107,6 +111,7 @@ class _Lanes:
             _space(spec, f"{_OWNER}: {env}: {name}")
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         )
+        self._made = time.perf_counter()
         self._cast = caster(observation_space, env.observation_spec()) or _unchanged
         _check_action_space(action_space, f"{_OWNER}: {env}: action")
         super().__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
@@ -144,6 +149,10 @@ class _Lanes:
         finals = _rows(jax.tree.map(lambda x: x[lanes], self._cast(row.final_observation)))
         for lane, final in zip(lanes.tolist(), finals, strict=True):
             infos[lane]["terminal_observation"] = final
+        if row.episode and lanes.size:
+            seconds = round(time.perf_counter() - self._made, 6)
+            for lane, (r, l) in zip(lanes.tolist(), zip(*map(_rows, row.episode.values())), strict=True):
+                infos[lane]["episode"] = {"r": r, "l": l, "t": seconds}
         return self._cast(row.observation), row.reward, row.ended, infos
 
     def get_images(self) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._structure import mismatch
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -59,6 +60,7 @@ class StoaEnv:
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # which its wrappers fill
         self._env = env
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
