@@ -1,5 +1,6 @@
 """One lane as an environment of Gymnasium."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -9,6 +10,7 @@ from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     Row,
@@ -20,7 +22,7 @@ from jaxenv.interop._gymnasium_rows import (
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos
+from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos, flat_masks, has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
 from jaxenv.tree import Tree
@@ -68,7 +70,7 @@ def to_gymnasium(
     return single
 
 
-class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
+class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
     """The environment that `to_gymnasium` returns.
 
     Attributes:
@@ -76,6 +78,8 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
     """
 
     metadata: ClassVar[dict[str, Any]] = RENDERING
+    _owner = _OWNER
+    _settable = frozenset({"metadata", "np_random", "render_mode", "spec"})
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         check_reward(_OWNER, env)
@@ -88,6 +92,9 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         self._leaves = leaf_spaces(self.observation_space)
         self._ended = self._closed = False
         self._times = EpisodeTimes(1)
+        self._mask: Any = None
+        self._has_mask = has_action_mask(env)
+        self._is_fixed = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode.
@@ -113,6 +120,7 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         super().reset(seed=None if seed is None else int(seed))
         self._ended = False
         self._times.start(True)
+        self._keep_mask(row)
         return self._observation(row), _info(row)
 
     def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
@@ -129,12 +137,32 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             raise gymnasium.error.ResetNeeded(f"{_OWNER}: {why}")
         row = self._stepper.step(self._actions(action))
         self._ended = bool(row.ended[0])
+        self._keep_mask(row)
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
         info = _info(row)
         if self._ended and row.episode:
             seconds = self._times.ended(row.ended)[0]
             info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": float(seconds)}
         return self._observation(row), float(row.reward[0]), terminated, truncated, info
+
+    @property
+    def action_masks(self) -> Callable[[], np.ndarray]:
+        """The function that ``MaskablePPO`` of sb3-contrib calls: the flags of the actions that are legal now.
+
+        An environment without ``env_info["action_mask"]`` does not have it.
+        """
+        if not self._has_mask:
+            raise AttributeError(f"{_OWNER}: {self.env} has no env_info['action_mask']", name="action_masks", obj=self)
+        return self._action_masks
+
+    def _action_masks(self) -> np.ndarray:
+        if self._mask is None:
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before action_masks")
+        return self._mask.copy()
+
+    def _keep_mask(self, row: Row) -> None:
+        if self._has_mask:
+            self._mask = flat_masks(row.info)[0]
 
     def render(self) -> np.ndarray:
         """The picture of the state, uint8 ``[256, 256, 3]``.
@@ -153,6 +181,11 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             self._closed = True
             self._stepper.close()
             self.env.close()
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """As ``setattr``, which refuses: wrappers would keep the value to themselves, where nothing reads it."""
+        setattr(self, name, value)
+        return True
 
     def __repr__(self) -> str:
         return f"<JaxenvEnv{self.env!r}>"

@@ -9,6 +9,7 @@ from jaxenv._checks import check_choice
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
+from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     Row,
@@ -77,12 +78,15 @@ def to_gymnasium_vector(
     return envs
 
 
-class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
+class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     """The vector environment that `to_gymnasium_vector` returns.
 
     Attributes:
         env: the environment of jaxenv.
     """
+
+    _owner = _OWNER
+    _settable = frozenset({"closed", "metadata", "np_random", "render_mode", "spec"})
 
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
@@ -104,6 +108,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         self._times = EpisodeTimes(env.num_envs, jax=not self._numpy)
         self._ended: Any = None  # without restarts, the lanes that must be reset
         self.closed = False
+        self._is_fixed = True
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
@@ -166,6 +171,10 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
             infos.update(self._episode(row))
         reward = row.reward.astype(np.float64) if self._numpy else row.reward
         return self._observation(row), reward, row.terminated, row.truncated, infos
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Always raises an ``AttributeError``: environments do not change."""
+        raise AttributeError(not_settable(_OWNER, self.env, name, values), name=name, obj=self)
 
     def render(self) -> tuple[np.ndarray, ...]:
         """The picture of each lane, uint8 ``[256, 256, 3]``.

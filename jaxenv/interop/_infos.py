@@ -69,6 +69,17 @@ def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict
     return info, {} if episode is None else {"r": episode["return"], "l": episode["length"]}
 
 
+def has_action_mask(env: Environment) -> bool:
+    """Whether ``env_info["action_mask"]`` is one array of flags."""
+    return specs.is_spec(env.env_info_spec().get("action_mask"))
+
+
+def flat_masks(info: Mapping[str, Any]) -> np.ndarray:
+    """A copy of the masks of actions, bool ``[B, n]``."""
+    mask = info["action_mask"]
+    return mask.reshape(len(mask), -1).astype(bool)
+
+
 class EpisodeTimes:
     """Measures the seconds that the episodes of a batch take.
 
@@ -78,19 +89,21 @@ class EpisodeTimes:
     """
 
     def __init__(self, num_lanes: int, jax: bool = False):
-        self._numpy: Any = jnp if jax else np
         self._origin = time.perf_counter()
-        self._starts = self._numpy.zeros(num_lanes, np.float32 if jax else np.float64)
+        self._starts: Any = jnp.zeros(num_lanes, np.float32) if jax else np.zeros(num_lanes)
 
     def start(self, mask: Any) -> None:
         """Notes that episodes start in the lanes of ``mask``."""
-        self._starts = self._numpy.where(mask, self._now(), self._starts)
+        self._starts = self._where(mask, self._now(), self._starts)
 
     def ended(self, mask: Any) -> Any:
         """The seconds of the episodes that end in the lanes of ``mask``, 0 in others; the next ones start."""
-        seconds = self._numpy.where(mask, self._now() - self._starts, self._starts.dtype.type(0))
+        seconds = self._where(mask, self._now() - self._starts, self._starts.dtype.type(0))
         self.start(mask)
         return seconds
+
+    def _where(self, *arguments) -> Any:
+        return (np if isinstance(self._starts, np.ndarray) else jnp).where(*arguments)
 
     def _now(self) -> Any:
         return self._starts.dtype.type(time.perf_counter() - self._origin)

@@ -19,6 +19,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
@@ -61,8 +62,11 @@ def to_brax(env: Environment | str, **options) -> "BraxEnv":
     return BraxEnv(env)
 
 
-class BraxEnv:
+class BraxEnv(Fixed):
     """The environment that `to_brax` returns; its methods are those of ``brax.envs.Env``."""
+
+    _owner = "to_brax"
+    _settable = frozenset({"sys"})
 
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
@@ -77,6 +81,7 @@ class BraxEnv:
                 )
         # Policies may be unbounded: distribution_type="normal".
         self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
+        self._is_fixed = True
 
     @property
     def observation_size(self) -> int | dict[str, tuple[int, ...]]:

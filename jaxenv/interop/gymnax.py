@@ -21,6 +21,7 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
@@ -120,8 +121,10 @@ class GymnaxState:
     time: jax.Array
 
 
-class GymnaxEnv:
+class GymnaxEnv(Fixed):
     """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
+
+    _owner = "to_gymnax"
 
     def __init__(self, env: Environment, api: API):
         if not _limits(env):
@@ -129,6 +132,7 @@ class GymnaxEnv:
         self._env, self._api, self._gradients = env, api, False
         check_infos("to_gymnax", env, _RESERVED)
         self.observation_space(), self.action_space()  # raises if a spec has no space
+        self._is_fixed = True
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from jaxenv._merging import for_one_lane
 from jaxenv._structure import mismatch
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
@@ -54,8 +55,10 @@ class StoaState:
     running_count_episode_length: jax.Array
 
 
-class StoaEnv:
+class StoaEnv(Fixed):
     """The environment that `to_stoa` returns; its methods are those of ``stoa.Environment``."""
+
+    _owner = "to_stoa"
 
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
@@ -65,6 +68,7 @@ class StoaEnv:
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
             self._action_space = _space(f"to_stoa: {env}: action", jax.tree.map(_countable, env.action_spec()))
+        self._is_fixed = True
 
     @property
     def params(self) -> Any:

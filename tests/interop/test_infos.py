@@ -1,7 +1,6 @@
 """Names that clients reserve in infos: the statistics of episodes in their form, and no other meanings."""
 
 import re
-import warnings
 
 import gymnasium
 import jax
@@ -17,6 +16,7 @@ from jaxenv import specs
 from jaxenv.interop import batch, to_brax, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
+from tests.interop.optional import imported
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 # Lane 0 plays episodes of 2, 5 and 1 steps; those of lane 1 are cut after 3.
@@ -190,14 +190,13 @@ def test_to_gymnax_refuses_names_that_its_steps_and_its_log_fill(name):
 
 @pytest.mark.parametrize("name", ["reward", "sum_reward", "length"])
 def test_to_brax_refuses_names_of_its_own_metrics(name):
-    with warnings.catch_warnings(action="ignore"):  # JAXopt, which Brax imports, announces its end
-        pytest.importorskip("brax.envs.base")
+    imported("brax.envs.base")
     with pytest.raises(ValueError, match=rf"^to_brax: env_info\['{name}'\] is a name that its clients read in another"):
         to_brax(reporting({name: jnp.float32(1)}, autoreset=None))
 
 
 @pytest.mark.parametrize("name", ["next_obs", "episode_metrics"])
 def test_to_stoa_refuses_names_that_its_wrappers_fill(name):
-    pytest.importorskip("stoa")
+    imported("stoa")
     with pytest.raises(ValueError, match=rf"^to_stoa: env_info\['{name}'\] is a name that its clients read in another"):
         to_stoa(reporting({name: jnp.float32(1)}, autoreset=None))
