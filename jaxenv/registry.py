@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxenv import tree
 from jaxenv._checks import check_bool, check_integer, check_real, is_integer
-from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._names import did_you_mean, is_redefinition, missing_attribute, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
 
@@ -49,6 +49,9 @@ class EnvSpec:
         if self.reward_threshold is not None:
             check_real("EnvSpec", "reward_threshold", self.reward_threshold, -math.inf)
         check_bool("EnvSpec", "terminal_limit", self.terminal_limit)
+
+    def __getattr__(self, name: str) -> Any:
+        return missing_attribute(self, name, {"timestep_limit": "spec.max_episode_steps"})
 
     @property
     def environment(self) -> Callable[..., Environment]:
