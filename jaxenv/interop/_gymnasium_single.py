@@ -192,19 +192,26 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
 
     def _observation(self, row: Row) -> Tree:
         """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
+        if isinstance(row.observation, np.ndarray):
+            return _sample(row.observation, self._leaves[0])
         leaves, structure = tree.flatten(row.observation)
-        return structure.unflatten(
-            [
-                int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
-                for x, space in zip(leaves, self._leaves, strict=True)
-            ]
-        )
+        return structure.unflatten([_sample(x, space) for x, space in zip(leaves, self._leaves, strict=True)])
 
     def _check_open(self) -> None:
         if self._closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
+def _sample(x: np.ndarray, space: Any) -> Any:
+    return int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
+
+
 def _info(row: Row) -> dict[str, Any]:
+    return {
+        name: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for name, x in row.info.items()
+    }
+
+
+def _of_lane(x: np.ndarray) -> Any:
     # Vector environments of Gymnasium make an array of Python's bool, but of NumPy's an array of objects.
-    return jax.tree.map(lambda x: bool(x[0]) if x.dtype.kind == "b" and x.ndim == 1 else x[0], row.info)
+    return bool(x[0]) if x.dtype.kind == "b" and x.ndim == 1 else x[0]
