@@ -11,7 +11,7 @@ _OF_OTHERS = ("_elapsed_steps", "_max_episode_steps")
 
 
 class Fixed:
-    """Refuses new attributes and new values of public ones, once ``_is_fixed`` is set: the compiled step would ignore them.
+    """Once ``_is_fixed`` is set, refuses new attributes and new values of public ones: the step would ignore them.
 
     Methods may be replaced, and private attributes are those of the class itself.
     """
@@ -21,17 +21,18 @@ class Fixed:
     _is_fixed = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._is_fixed and name not in self._settable and (name[0] != "_" or name in _OF_OTHERS):
-            if not callable(getattr(type(self), name, None)):
-                env = self.__dict__.get("env", self.__dict__.get("_env"))
-                raise AttributeError(not_settable(self._owner, env, name, value), name=name, obj=self)
+        private = name[0] == "_" and name not in _OF_OTHERS
+        free = private or name in self._settable or callable(getattr(type(self), name, None))
+        if self._is_fixed and not free:
+            env = self.__dict__.get("env", self.__dict__.get("_env"))
+            raise AttributeError(not_settable(self._owner, env, name, value), name=name, obj=self)
         super().__setattr__(name, value)
 
 
 def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:
     """The message about an attribute that a program sets."""
-    task = env.unwrapped
-    if hasattr(params_of(env), name) or name in {field.name for field in dataclasses.fields(task)} - {"num_envs", "name"}:
+    options = {field.name for field in dataclasses.fields(env.unwrapped)} - {"num_envs", "name"}
+    if hasattr(params_of(env), name) or name in options:
         how = f"give it where the environment is made: {owner}({env.name!r}, {name}={value!r})"
     else:
         how = (

@@ -35,8 +35,9 @@ def to_stable_baselines3(
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
     A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
-    of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with ``EpisodeStatistics``,
-    ``"episode"``. ``get_attr`` and ``env_method`` reach the environment of a lane, ``env.take([lane])``.
+    of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with
+    ``EpisodeStatistics``, ``"episode"``. ``get_attr`` and ``env_method`` reach the environment of a lane,
+    ``env.take([lane])``, and the ``action_masks`` that ``MaskablePPO`` of sb3-contrib asks for.
 
     Args:
         env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns

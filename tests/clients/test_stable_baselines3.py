@@ -118,7 +118,7 @@ def test_statistics_of_episodes_have_the_form_of_a_monitor_where_an_episode_ende
                 ours, theirs = infos[lane]["episode"], their_infos[lane]["episode"]
                 assert {**ours, "t": theirs["t"]} == theirs
                 assert [type(ours[name]) for name in "rlt"] == [float, int, float]
-                assert 0 < ours["t"]
+                assert ours["t"] > 0
     assert sum(ended.sum() for _, _, ended, _ in found) > 5
 
 
@@ -187,10 +187,14 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
     assert envs.get_attr("observation_space", 0) == [envs.observation_space]
     assert not envs.has_attr("velocity")
     assert envs.env_is_wrapped(object) == [False] * 3
-    with pytest.raises(AttributeError, match=r"^to_stable_baselines3: force cannot be set, give it where .*\('CartPole-v1', force=3\)"):
+    with pytest.raises(
+        AttributeError, match=r"^to_stable_baselines3: force cannot be set, give it where .*\('CartPole-v1', force=3\)"
+    ):
         envs.set_attr("force", 3)
     for name in ("state", "num_envs", "action_space"):
-        with pytest.raises(AttributeError, match=rf"^to_stable_baselines3: {name} cannot be set, .*docs/howto/branch.md"):
+        with pytest.raises(
+            AttributeError, match=rf"^to_stable_baselines3: {name} cannot be set, .*docs/howto/branch.md"
+        ):
             setattr(envs, name, 3)
 
 

@@ -14,7 +14,7 @@ from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
 
 import jaxenv
 from jaxenv import registry, specs
-from jaxenv.interop import to_gymnasium
+from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.interop.gymnasium import to_space, to_spec
 from jaxenv.testing import Counting
 from jaxenv.wrapper import layers
@@ -63,11 +63,13 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])
 def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id):
     # XLA:CPU allocates a buffer for every operation of a reducer in every call.
-    env = to_gymnasium(id)
-    env.reset(seed=0)
-    stepper = env._stepper
-    action = env._actions(env.action_space.sample())
-    assert "reduce(" not in stepper._programs.step.lower(stepper._variables, stepper._state, action).as_text()
+    def program(env):
+        env.reset(seed=0)
+        stepper, action = env._stepper, env._actions(env.action_space.sample())
+        return stepper._programs.step.lower(stepper._variables, stepper._state, action).as_text()
+
+    assert "reducer(" not in program(to_gymnasium(id))
+    assert "reducer(" in program(to_gymnasium_vector(id, 65, autoreset=None))
 
 
 def test_an_action_is_checked_however_often_it_was_given():

@@ -178,13 +178,17 @@ def test_masks_of_vector_environments_have_no_namesakes(adapter):
 def test_statistics_of_a_vector_reward_are_refused():
     inner = next(env for env in jaxenv.testing.every_kind() if env.reward_spec().shape)
     env = jaxenv.wrappers.ScalarizeReward(EpisodeStatistics(inner), np.ones(inner.reward_spec().shape, np.float32))
-    with pytest.raises(ValueError, match=r"env_info\['episode'\] must have a return of one number, put ScalarizeReward"):
+    with pytest.raises(
+        ValueError, match=r"env_info\['episode'\] must have a return of one number, put ScalarizeReward"
+    ):
         to_gymnasium_vector(env)
 
 
 @pytest.mark.parametrize("name", ["discount", "terminated", "returned_episode_returns"])
 def test_to_gymnax_refuses_names_that_its_steps_and_its_log_fill(name):
-    with pytest.raises(ValueError, match=rf"^to_gymnax: env_info\['{name}'\] is a name that its clients read in another"):
+    with pytest.raises(
+        ValueError, match=rf"^to_gymnax: env_info\['{name}'\] is a name that its clients read in another"
+    ):
         to_gymnax(reporting({name: jnp.float32(1)}, autoreset=None))
 
 
