@@ -4,8 +4,10 @@ No function here changes values: each returns the values that it is given. Remov
 holds, and run ``python -m benchmarks`` before and after.
 """
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -183,6 +185,29 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     context = jax.sharding.get_abstract_mesh(), jax.config.read("jax_enable_x64")
     on_arrays, on_scalars, results = _traced(function, structure, constants, kinds, context)
     return results.unflatten(_one_kernel.bind(*arrays, function=on_arrays, on_scalars=on_scalars))
+
+
+_few_lanes = contextvars.ContextVar("few_lanes", default=False)
+
+
+@contextlib.contextmanager
+def few_lanes(few: bool) -> Iterator[None]:
+    """Says whether what is traced inside is a program of one step of few lanes, which Python calls step by step."""
+    token = _few_lanes.set(few)
+    try:
+        yield
+    finally:
+        _few_lanes.reset(token)
+
+
+def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
+    """`in_one_kernel` for a function of few results and no images; in a program of `few_lanes` an ordinary call.
+
+    XLA:CPU (jaxlib 0.10.2) has a buffer for every operation of a reducer and creates all of them in every call of the
+    program, about 70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
+    With few lanes it is faster to compute what several results share more than once.
+    """
+    return function(*arguments) if _few_lanes.get() else in_one_kernel(function, *arguments)
 
 
 def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[Any, ...]) -> Callable[..., T]:

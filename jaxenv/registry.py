@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxenv import tree
 from jaxenv._checks import check_bool, check_integer, check_real, is_integer
-from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._names import did_you_mean, is_redefinition, missing_attribute, unknown_keyword
 from jaxenv.environment import Environment
 from jaxenv.wrapper import Wrapper
 
@@ -54,6 +54,9 @@ class EnvSpec:
             check_real("EnvSpec", "reward_threshold", self.reward_threshold, -math.inf)
         check_bool("EnvSpec", "terminal_limit", self.terminal_limit)
         check_bool("EnvSpec", "limit_follows_params", self.limit_follows_params)
+
+    def __getattr__(self, name: str) -> Any:
+        return missing_attribute(self, name, {"timestep_limit": "spec.max_episode_steps"})
 
     @property
     def environment(self) -> Callable[..., Environment]:

@@ -1,5 +1,8 @@
 """The registry: ids, specs, and the bare environments that a spec makes."""
 
+import copy
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -161,6 +164,14 @@ def test_an_entry_point_may_be_a_class_or_an_import_path(entry_point):
     env = jaxenv.spec("New-v0").make(num_envs=2, length=9)
     assert isinstance(env, Chain)
     assert (env.num_envs, env.length, repr(env)) == (2, 9, "<New-v0>")
+
+
+def test_gyms_name_of_the_limit_is_refused_with_the_word_of_this_library():
+    spec = jaxenv.spec("MountainCar-v0")
+    with pytest.raises(AttributeError, match=r"EnvSpec has no attribute 'timestep_limit': use spec.max_episode_steps"):
+        spec.timestep_limit
+    assert copy.deepcopy(spec) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
 
 
 def test_a_limit_may_be_registered_as_the_end_of_the_task():

@@ -81,6 +81,27 @@ def test_params_are_those_of_the_task_through_wrappers():
         ("action_space", r"env.action_spec\(\)"),
         ("observation_space", r"env.observation_spec\(\)"),
         ("num_actions", r"env.action_spec\(\).num_values"),
+        # Gym
+        ("metadata", r"env.autoreset for the mode"),
+        ("spec", r"jaxenv.spec\(env.name\)"),
+        ("state", "the state that reset and step return"),
+        ("np_random", r"env.reset\(jax.random.key\(seed\)\)"),
+        ("render_mode", r"env.render\(state\)"),
+        ("_max_episode_steps", r"jaxenv.make\(..., max_episode_steps=...\)"),
+        # TF-Agents
+        ("current_time_step", "the timestep that reset and step return"),
+        ("get_info", "timestep.env_info"),
+        ("get_state", "the state that reset and step return"),
+        ("set_state", r"env.step\(state, action\)"),
+        # DI-engine
+        ("info", "timestep.env_info"),
+        ("agent_num", "env.num_envs"),
+        ("obs_space", r"env.observation_spec\(\)"),
+        ("act_space", r"env.action_spec\(\)"),
+        ("rew_space", r"env.reward_spec\(\)"),
+        ("create_collector_env_cfg", r"jaxenv.make\(..., num_envs=...\)"),
+        ("create_evaluator_env_cfg", r"jaxenv.make\(..., mode='eval'\)"),
+        ("enable_save_replay", "jaxenv.record"),
     ],
 )
 def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word, wrapped):

@@ -103,6 +103,17 @@ def test_a_function_in_one_kernel_compiles_to_one():
     assert program.count(" fusion(") == 1
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_a_function_in_a_small_kernel_is_a_reduction_only_for_many_lanes(few):
+    def function(*arguments):
+        with _xla.few_lanes(few):
+            return _xla.in_small_kernel(sine_and_more, *arguments, np.float32(1))
+
+    program = jax.jit(function).lower(*arguments())
+    assert ("reduce" in program.as_text()) != few
+    jax.tree.map(np.testing.assert_allclose, program.compile()(*arguments()), in_one_kernel(*arguments()))
+
+
 def test_a_function_in_one_kernel_is_traced_once_for_all_shapes():
     # Every other trace of a solver costs seconds.
     shapes = []

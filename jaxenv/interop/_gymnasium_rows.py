@@ -11,13 +11,18 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._checks import check_choice
 from jaxenv.environment import Environment
+from jaxenv.interop._infos import without_episode
 from jaxenv.interop._stepper import Stepper
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
 class Row(NamedTuple):
-    """The values that Gymnasium's ``step`` returns, for a batch of lanes."""
+    """The values that Gymnasium's ``step`` returns, for a batch of lanes.
+
+    ``episode`` has return and length of the episodes that ended, 0 in other lanes; without ``EpisodeStatistics`` it is
+    empty.
+    """
 
     observation: Tree
     reward: Any
@@ -25,6 +30,7 @@ class Row(NamedTuple):
     truncated: Any
     info: dict[str, Tree]
     ended: Any
+    episode: dict[str, Any]
     final_observation: Tree = ()
     final_info: Any = ()
 
@@ -44,8 +50,9 @@ class Rows:
 
     def __call__(self, timestep: TimeStep) -> Row:
         terminated, truncated = timestep.terminated, timestep.truncated
-        ended, info = terminated | truncated, dict(timestep.env_info)
-        row = Row(timestep.observation, timestep.reward, terminated, truncated, info, ended)
+        ended = terminated | truncated
+        info, episode = without_episode(timestep.env_info)
+        row = Row(timestep.observation, timestep.reward, terminated, truncated, info, ended, episode)
         if not self.same_step:
             return row
         final_observation = info.pop("final_observation")

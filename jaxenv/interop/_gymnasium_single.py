@@ -1,5 +1,6 @@
 """One lane as an environment of Gymnasium."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -9,6 +10,7 @@ from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     Row,
@@ -20,6 +22,7 @@ from jaxenv.interop._gymnasium_rows import (
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos, flat_masks, has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
 from jaxenv.tree import Tree
@@ -67,7 +70,7 @@ def to_gymnasium(
     return single
 
 
-class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
+class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
     """The environment that `to_gymnasium` returns.
 
     Attributes:
@@ -75,9 +78,12 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
     """
 
     metadata: ClassVar[dict[str, Any]] = RENDERING
+    _owner = _OWNER
+    _settable = frozenset({"metadata", "np_random", "render_mode", "spec"})
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         check_reward(_OWNER, env)
+        check_infos(_OWNER, env, ON_HOST)
         self.env, self.render_mode = env, render_mode
         self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
         self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
@@ -85,6 +91,10 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
         self._actions = HostActions(env.action_spec(), None, _OWNER)
         self._leaves = leaf_spaces(self.observation_space)
         self._ended = self._closed = False
+        self._times = EpisodeTimes(1)
+        self._mask: Any = None
+        self._has_mask = has_action_mask(env)
+        self._is_fixed = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode.
@@ -109,6 +119,8 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             row = self._stepper.start([seed])
         super().reset(seed=None if seed is None else int(seed))
         self._ended = False
+        self._times.start(True)
+        self._keep_mask(row)
         return self._observation(row), _info(row)
 
     def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
@@ -125,8 +137,32 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             raise gymnasium.error.ResetNeeded(f"{_OWNER}: {why}")
         row = self._stepper.step(self._actions(action))
         self._ended = bool(row.ended[0])
+        self._keep_mask(row)
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
-        return self._observation(row), float(row.reward[0]), terminated, truncated, _info(row)
+        info = _info(row)
+        if self._ended and row.episode:
+            seconds = self._times.ended(row.ended)[0]
+            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": float(seconds)}
+        return self._observation(row), float(row.reward[0]), terminated, truncated, info
+
+    @property
+    def action_masks(self) -> Callable[[], np.ndarray]:
+        """The function that ``MaskablePPO`` of sb3-contrib calls: the flags of the actions that are legal now.
+
+        An environment without ``env_info["action_mask"]`` does not have it.
+        """
+        if not self._has_mask:
+            raise AttributeError(f"{_OWNER}: {self.env} has no env_info['action_mask']", name="action_masks", obj=self)
+        return self._action_masks
+
+    def _action_masks(self) -> np.ndarray:
+        if self._mask is None:
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before action_masks")
+        return self._mask.copy()
+
+    def _keep_mask(self, row: Row) -> None:
+        if self._has_mask:
+            self._mask = flat_masks(row.info)[0]
 
     def render(self) -> np.ndarray:
         """The picture of the state, uint8 ``[256, 256, 3]``.
@@ -146,24 +182,36 @@ class JaxenvEnv(gymnasium.Env):  # type: ignore[name-defined]
             self._stepper.close()
             self.env.close()
 
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """As ``setattr``, which refuses: wrappers would keep the value to themselves, where nothing reads it."""
+        setattr(self, name, value)
+        return True
+
     def __repr__(self) -> str:
         return f"<JaxenvEnv{self.env!r}>"
 
     def _observation(self, row: Row) -> Tree:
         """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
+        if isinstance(row.observation, np.ndarray):
+            return _sample(row.observation, self._leaves[0])
         leaves, structure = tree.flatten(row.observation)
-        return structure.unflatten(
-            [
-                int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
-                for x, space in zip(leaves, self._leaves, strict=True)
-            ]
-        )
+        return structure.unflatten([_sample(x, space) for x, space in zip(leaves, self._leaves, strict=True)])
 
     def _check_open(self) -> None:
         if self._closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
+def _sample(x: np.ndarray, space: Any) -> Any:
+    return int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
+
+
 def _info(row: Row) -> dict[str, Any]:
+    return {
+        name: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for name, x in row.info.items()
+    }
+
+
+def _of_lane(x: np.ndarray) -> Any:
     # Vector environments of Gymnasium make an array of Python's bool, but of NumPy's an array of objects.
-    return jax.tree.map(lambda x: bool(x[0]) if x.dtype.kind == "b" and x.ndim == 1 else x[0], row.info)
+    return bool(x[0]) if x.dtype.kind == "b" and x.ndim == 1 else x[0]

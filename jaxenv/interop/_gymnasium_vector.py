@@ -9,6 +9,7 @@ from jaxenv._checks import check_choice
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
+from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     Row,
@@ -20,6 +21,7 @@ from jaxenv.interop._gymnasium_rows import (
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.tree import Tree
@@ -76,16 +78,20 @@ def to_gymnasium_vector(
     return envs
 
 
-class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
+class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     """The vector environment that `to_gymnasium_vector` returns.
 
     Attributes:
         env: the environment of jaxenv.
     """
 
+    _owner = _OWNER
+    _settable = frozenset({"closed", "metadata", "np_random", "render_mode", "spec"})
+
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
         check_reward(_OWNER, env)
+        check_infos(_OWNER, env, ON_HOST)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
         self.metadata = {**RENDERING, "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
@@ -99,8 +105,10 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         self._stepper = Stepper(env, rows_of(env), self._numpy, _OWNER)
         self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
         self._everywhere = np.ones(env.num_envs, bool)
+        self._times = EpisodeTimes(env.num_envs, jax=not self._numpy)
         self._ended: Any = None  # without restarts, the lanes that must be reset
         self.closed = False
+        self._is_fixed = True
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
@@ -127,6 +135,8 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
             raise ValueError(f"{_OWNER}: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes")
         self._set_random(seed)
         self._keep_ended(row)
+        if row.episode:
+            self._times.start(self._everywhere if mask is None else mask)
         if mask is None:
             return self._observation(row), _infos(row.info, self._everywhere)
         where = np.where if self._numpy else jax.numpy.where
@@ -157,8 +167,14 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         infos = _infos(row.info, self._everywhere)
         if self.env.autoreset == "same_step":
             infos.update(self._final(row))
+        else:
+            infos.update(self._episode(row))
         reward = row.reward.astype(np.float64) if self._numpy else row.reward
         return self._observation(row), reward, row.terminated, row.truncated, infos
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Always raises an ``AttributeError``: environments do not change."""
+        raise AttributeError(not_settable(_OWNER, self.env, name, values), name=name, obj=self)
 
     def render(self) -> tuple[np.ndarray, ...]:
         """The picture of each lane, uint8 ``[256, 256, 3]``.
@@ -188,7 +204,7 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         if not self._numpy:
             return {
                 "final_obs": row.final_observation,
-                "final_info": _infos(row.final_info, row.ended),
+                "final_info": {**_infos(row.final_info, row.ended), **self._episode(row)},
                 "_final_obs": row.ended,
                 "_final_info": row.ended,
             }
@@ -198,8 +214,17 @@ class JaxenvVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
         final = np.full(self.num_envs, None, object)
         for lane in np.flatnonzero(row.ended):
             final[lane] = jax.tree.map(lambda x, lane=lane: x[lane], observation)
-        info = _infos(row.final_info, row.ended)
+        info = {**_infos(row.final_info, row.ended), **self._episode(row)}
         return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
+
+    def _episode(self, row: Row) -> dict[str, Any]:
+        """The statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
+        if not row.episode or (self._numpy and not row.ended.any()):
+            return {}
+        episode = {**row.episode, "t": self._times.ended(row.ended)}
+        if self._numpy:
+            episode = {name: x.astype(np.float64 if x.dtype.kind == "f" else np.int64) for name, x in episode.items()}
+        return _infos({"episode": episode}, row.ended)
 
     def _mask(self, options: dict[str, Any] | None) -> np.ndarray | None:
         if not options:

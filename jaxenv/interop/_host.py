@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.timestep import TimeStep
@@ -66,7 +67,7 @@ class _Fields:
         return TimeStep(**{name: getattr(timestep, name) for name in self.names})
 
 
-class Host:
+class Host(Fixed):
     """The object that `host` returns.
 
     Attributes:
@@ -74,12 +75,16 @@ class Host:
         timestep: the last TimeStep, of JAX arrays.
     """
 
+    _owner = "host"
+    _settable = frozenset({"timestep"})
+
     def __init__(self, env: Environment, fields: tuple[str, ...], seed: Seeds):
         self.env, self.timestep = env, TimeStep()
         self._seed, self._closed = seed, False
         self._stepper = Stepper(env, _Fields(fields), numpy=False, owner="host")
         self._stepper.key(seed)  # raises for a wrong seed
         self._actions = HostActions(env.action_spec(), env.num_envs, "host")
+        self._is_fixed = True
 
     @property
     def num_envs(self) -> int:

@@ -14,6 +14,9 @@ from jaxenv.tree import Tree
 # float from stable-baselines3.
 _KINDS = {"b": "biuf", "i": "iu", "u": "iu"}
 _NAMES = {"b": "a bool or 0 or 1", "i": "an integer", "u": "an integer"}
+# What `_Leaf` looks up, without flags, which equal integers.
+_INTEGERS = (int, np.int64, np.int32)
+_MOST_KNOWN = 1024
 _UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
 
 
@@ -70,7 +73,18 @@ class _Leaf:
             if low.size and not low.any() and np.all(high == high.flat[0]):
                 self._highest = int(high.flat[0])
 
+        # The arrays of single actions that were given before: making and checking one takes as long as a small step.
+        self._known: dict[int, jax.Array] = {}
+
     def __call__(self, action: Any) -> Any:
+        if type(action) in _INTEGERS and (known := self._known.get(action)) is not None:
+            return known
+        checked = self._checked(action)
+        if self._highest is not None and self._shape == () and type(action) in _INTEGERS and action < _MOST_KNOWN:
+            self._known[int(action)] = jnp.asarray(checked)
+        return checked
+
+    def _checked(self, action: Any) -> Any:
         if isinstance(action, jax.Array) and not self._single:
             self._check_type(action, self._kinds_of_jax)
         else:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import _xla, tree
 from jaxenv._checks import check_mask, is_integer
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
@@ -21,6 +21,8 @@ from jaxenv.tree import Tree
 Seeds = int | Sequence[int] | np.ndarray
 # The largest leaf of an environment that becomes a constant of its programs, in bytes.
 _LARGEST_CONSTANT = 4096
+# The largest number of lanes whose step is compiled as one of few lanes.
+_FEW = 64
 
 
 class Stepper:
@@ -211,7 +213,8 @@ def _programs(
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
     def step(variables: tuple, state: tuple, action: Tree):
-        state, timestep = environment(variables).step(of_state.unpack(state), action)
+        with _xla.few_lanes(num_envs <= _FEW):
+            state, timestep = environment(variables).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
     def render(variables: tuple, state: tuple, size: int):

@@ -19,6 +19,8 @@ from jaxenv._merging import for_one_lane
 from jaxenv._restart import start_episodes
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
+from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -60,12 +62,16 @@ def to_brax(env: Environment | str, **options) -> "BraxEnv":
     return BraxEnv(env)
 
 
-class BraxEnv:
+class BraxEnv(Fixed):
     """The environment that `to_brax` returns; its methods are those of ``brax.envs.Env``."""
+
+    _owner = "to_brax"
+    _settable = frozenset({"sys"})
 
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_brax: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # which its wrappers add to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
             if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):
@@ -75,6 +81,7 @@ class BraxEnv:
                 )
         # Policies may be unbounded: distribution_type="normal".
         self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
+        self._is_fixed = True
 
     @property
     def observation_size(self) -> int | dict[str, tuple[int, ...]]:

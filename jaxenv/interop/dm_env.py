@@ -12,6 +12,7 @@ from jaxenv import specs
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper, check_seed
 from jaxenv.timestep import TimeStep
@@ -111,8 +112,10 @@ def _dm_env() -> ModuleType:
     return import_library("dm_env", "pip install dm-env")
 
 
-class DmEnv:
+class DmEnv(Fixed):
     """The environment that `to_dm_env` returns; its methods are those of ``dm_env.Environment``."""
+
+    _owner = "to_dm_env"
 
     def __init__(self, env: Environment, seed: int):
         self._specs = {
@@ -124,6 +127,7 @@ class DmEnv:
         self._actions = HostActions(env.action_spec(), None, "to_dm_env")
         self._stepper: Stepper | None = Stepper(env, _fields, numpy=True, owner="to_dm_env")
         self._ended = False
+        self._is_fixed = True
 
     def reset(self) -> Any:
         """Starts an episode: a ``dm_env.TimeStep``, FIRST. Repeated calls start further ones."""

@@ -17,6 +17,7 @@ from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
 from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
 from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
 from jaxenv.tree import Tree
+from jaxenv.wrapper import Wrapper, layers
 
 
 def to_spec(space: Any) -> Tree:
@@ -46,7 +47,9 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
     the task or follows from its params is not its own: N truncates earlier and does not move it, which
-    ``max_episode_steps`` of `to_gymnasium` and of ``make_vec`` does.
+    ``max_episode_steps`` of `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as
+    ``EpisodeStatistics``, have the registered limit inside as well, and do not see another one: give it to
+    `to_gymnasium`.
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
@@ -61,8 +64,10 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
             registry.spec(env_or_id).check_keywords([name] if name not in OPTIONS else [])
         except ValueError as error:
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
-    if not _is_tasks_own(registry.spec(env_or_id)):
-        options.setdefault("max_episode_steps", 0)
+    if not _is_tasks_own(registry.spec(env_or_id)) and "max_episode_steps" not in options:
+        single = to_gymnasium(env_or_id, render_mode=render_mode, **options, max_episode_steps=0)
+        if not any(isinstance(level, Wrapper) and level.sees_ends for level in layers(single.env)):
+            return single
     return to_gymnasium(env_or_id, render_mode=render_mode, **options)
 
 

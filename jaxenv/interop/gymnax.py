@@ -21,7 +21,9 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
+from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
@@ -44,6 +46,11 @@ _ELSEWHERE = {
     "discount": 'info["discount"]',
     "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
 }
+# Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
+_RESERVED = (
+    *("discount", "final_observation", "terminated", "truncated"),
+    *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
+)
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
 _compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
@@ -114,14 +121,18 @@ class GymnaxState:
     time: jax.Array
 
 
-class GymnaxEnv:
+class GymnaxEnv(Fixed):
     """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
+
+    _owner = "to_gymnax"
 
     def __init__(self, env: Environment, api: API):
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
         self._env, self._api, self._gradients = env, api, False
+        check_infos("to_gymnax", env, _RESERVED)
         self.observation_space(), self.action_space()  # raises if a spec has no space
+        self._is_fixed = True
 
     @property
     def name(self) -> str:

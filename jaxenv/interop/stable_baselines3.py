@@ -1,6 +1,7 @@
 """Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
 
 import functools
+import time
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -11,8 +12,10 @@ from jaxenv import tree
 from jaxenv._library import import_library
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_outside_jax
+from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
 from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, check_infos, flat_masks, has_action_mask, without_episode
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
 from jaxenv.timestep import TimeStep
@@ -32,8 +35,9 @@ def to_stable_baselines3(
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
     A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
-    of ``env_info``, ``"TimeLimit.truncated"``, and ``"terminal_observation"`` where an episode ended. ``get_attr`` and
-    ``env_method`` reach the environment of a lane, ``env.take([lane])``.
+    of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with
+    ``EpisodeStatistics``, ``"episode"``. ``get_attr`` and ``env_method`` reach the environment of a lane,
+    ``env.take([lane])``, and the ``action_masks`` that ``MaskablePPO`` of sb3-contrib asks for.
 
     Args:
         env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns
@@ -56,6 +60,7 @@ def to_stable_baselines3(
     if env.autoreset != "same_step":
         raise ValueError(f"{_OWNER}: make {env} with autoreset='same_step', got {env.autoreset!r}")
     check_reward(_OWNER, env)
+    check_infos(_OWNER, env, ON_HOST)
     check_render_mode(_OWNER, render_mode)
     return vec_env(env, render_mode)
 
@@ -79,18 +84,21 @@ class _Row(NamedTuple):
     ended: Any
     truncated: Any
     info: dict[str, Tree]
+    episode: dict[str, Any]
     final_observation: Tree
 
 
 def _row(timestep: TimeStep) -> _Row:
-    info = dict(timestep.env_info)
+    info, episode = without_episode(timestep.env_info)
     final = info.pop("final_observation")
-    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, final)
+    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final)
 
 
-class _Lanes:
+class _Lanes(Fixed):
     """The methods that ``VecEnv`` leaves to its subclasses."""
 
+    _owner = _OWNER
+    _settable = frozenset({"metadata", "render_mode", "reset_infos"})
     num_envs: int
     seed: Any
     _seeds: Any
@@ -107,10 +115,13 @@ class _Lanes:
             _space(spec, f"{_OWNER}: {env}: {name}")
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         )
+        self._since = time.perf_counter()
         self._cast = caster(observation_space, env.observation_spec()) or _unchanged
         _check_action_space(action_space, f"{_OWNER}: {env}: action")
         super().__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
         self.metadata = RENDERING
+        self._has_mask, self._masks = has_action_mask(env), None
+        self._is_fixed = True
 
     def __reduce__(self):
         return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
@@ -126,6 +137,7 @@ class _Lanes:
         else:  # lane i has the seed of the batch, which may have 32 bits, plus i
             row = self._stepper.start([seed % 2**32 for seed in self._seeds])
         self._reset_seeds()
+        self._keep_masks(row)
         self.reset_infos = _by_lane(row.info, self.num_envs)
         return self._cast(row.observation)
 
@@ -139,11 +151,16 @@ class _Lanes:
         if self._action is None:
             raise ValueError(f"{_OWNER}: call step_async before step_wait")
         row, self._action = self._stepper.step(self._action), None
+        self._keep_masks(row)
         infos = _by_lane({**row.info, "TimeLimit.truncated": row.truncated}, self.num_envs)
         lanes = np.flatnonzero(row.ended)
         finals = _rows(jax.tree.map(lambda x: x[lanes], self._cast(row.final_observation)))
         for lane, final in zip(lanes.tolist(), finals, strict=True):
             infos[lane]["terminal_observation"] = final
+        if row.episode and lanes.size:
+            seconds = round(time.perf_counter() - self._since, 6)
+            for lane in lanes.tolist():
+                infos[lane]["episode"] = {**{name: x[lane].item() for name, x in row.episode.items()}, "t": seconds}
         return self._cast(row.observation), row.reward, row.ended, infos
 
     def get_images(self) -> list[np.ndarray]:
@@ -165,7 +182,7 @@ class _Lanes:
         return [self._attribute(lane, attr_name) for lane in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise AttributeError(f"{_OWNER}: environments do not change, make one that has {attr_name}={value!r}")
+        raise AttributeError(not_settable(_OWNER, self._env, attr_name, value))
 
     def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list:
         return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
@@ -176,7 +193,18 @@ class _Lanes:
     def _attribute(self, lane: int, name: str) -> Any:
         if name in _OF_GYMNASIUM:
             return getattr(self, name, None)
+        if name == "action_masks" and self._has_mask:
+            return functools.partial(self._action_masks, lane)
         return getattr(self._env.take(jnp.array([lane])), name)
+
+    def _action_masks(self, lane: int) -> np.ndarray:
+        if self._masks is None:
+            raise ValueError(f"{_OWNER}: call reset before action_masks")
+        return self._masks[lane].copy()
+
+    def _keep_masks(self, row: _Row) -> None:
+        if self._has_mask:
+            self._masks = flat_masks(row.info)
 
     def _check_open(self) -> None:
         if self._closed:

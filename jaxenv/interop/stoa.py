@@ -16,6 +16,8 @@ from jaxenv._merging import for_one_lane
 from jaxenv._structure import mismatch
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.interop._fixed import Fixed
+from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
@@ -53,16 +55,20 @@ class StoaState:
     running_count_episode_length: jax.Array
 
 
-class StoaEnv:
+class StoaEnv(Fixed):
     """The environment that `to_stoa` returns; its methods are those of ``stoa.Environment``."""
+
+    _owner = "to_stoa"
 
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # which its wrappers fill
         self._env = env
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
             self._action_space = _space(f"to_stoa: {env}: action", jax.tree.map(_countable, env.action_spec()))
+        self._is_fixed = True
 
     @property
     def params(self) -> Any:

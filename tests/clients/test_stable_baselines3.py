@@ -1,14 +1,20 @@
 """`to_stable_baselines3`, next to stable-baselines3's own vector environments, and its PPO."""
 
+import copy
 import pickle
+import re
 
+import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
 
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common import vec_env
 from stable_baselines3.common.callbacks import EvalCallback
@@ -22,7 +28,7 @@ from docs.examples import stable_baselines3_ppo
 from jaxenv import specs
 from jaxenv.interop import batch, to_gymnasium, to_stable_baselines3
 from jaxenv.testing import Counting, every_kind
-from jaxenv.wrappers import AutoReset, TimeLimit
+from jaxenv.wrappers import AutoReset, TimeLimit, preset
 from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending
 
 RIGHT = np.ones(3, np.int64)
@@ -110,6 +116,81 @@ def test_a_seed_starts_the_same_episodes_once():
     assert len(np.unique(np.concatenate([first, second, cart_pole().reset()]), axis=0)) == 9
 
 
+def test_statistics_of_episodes_have_the_form_of_a_monitor_where_an_episode_ended():
+    env = jaxenv.make("CartPole-v1", 3, autoreset="same_step", max_episode_steps=8, wrappers=preset("default"))
+    envs = vec_env.VecMonitor(to_stable_baselines3(env))
+    found = []
+    monitored, inside = envs, envs.venv
+    inside.step_wait = lambda step=inside.step_wait: found.append(step()) or copy.deepcopy(found[-1])
+    expected = played(monitored, 20)
+    for (_, _, ended, infos), (*_, their_infos) in zip(found, expected, strict=True):
+        for lane in range(3):
+            assert ("episode" in infos[lane]) == ended[lane]
+            if ended[lane]:
+                ours, theirs = infos[lane]["episode"], their_infos[lane]["episode"]
+                assert {**ours, "t": theirs["t"]} == theirs
+                assert [type(ours[name]) for name in "rlt"] == [float, int, float]
+                assert ours["t"] > 0
+    assert sum(ended.sum() for _, _, ended, _ in found) > 5
+
+
+def test_ppo_learns_and_logs_with_the_default_preset(capsys):
+    envs = to_stable_baselines3("CartPole-v1", 8, wrappers=preset("default"))
+    model = PPO("MlpPolicy", envs, n_steps=32, batch_size=64, seed=0, verbose=1, device="cpu")
+    model.learn(512, log_interval=1)
+    printed = capsys.readouterr().out
+    assert len(re.findall(r"ep_rew_mean +\| [1-9]", printed)) == 2
+    assert {"r", "l", "t"} == set(model.ep_info_buffer[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["episode", "final_obs", "final_info", "terminal_observation", "TimeLimit.truncated", "_wind"]
+)
+def test_names_that_it_reads_are_refused_in_another_meaning(name):
+    env = batch(
+        lambda key: (jnp.zeros(()), jnp.zeros(1)),
+        lambda state, action, key: (state, state[None], 0.0, False, {name: state}),
+        action=specs.discrete(3),
+        autoreset="same_step",
+    )
+    with pytest.raises(ValueError, match=rf"^to_stable_baselines3: env_info\['{re.escape(name)}'\]"):
+        to_stable_baselines3(env)
+
+
+def test_action_masks_are_those_of_the_last_row():
+    envs = to_stable_baselines3("TicTacToe-v0", 3, opponent="random")
+    assert is_masking_supported(envs)
+    assert not is_masking_supported(cart_pole())
+    with pytest.raises(ValueError, match="call reset before action_masks"):
+        get_action_masks(envs)
+    envs.seed(0)
+    envs.reset()
+    for _ in range(12):
+        masks = get_action_masks(envs)
+        np.testing.assert_array_equal(envs.env_method("action_masks", indices=[2, 0]), masks[[2, 0]])
+        shown, _, _, infos = envs.step(masks.argmax(axis=1))
+        masks = get_action_masks(envs)
+        np.testing.assert_array_equal(masks, [info["action_mask"] for info in infos])
+        np.testing.assert_array_equal(masks, ~shown.reshape(3, 9, -1).any(axis=2))
+        infos[1]["action_mask"][:] = False  # infos belong to the caller
+        np.testing.assert_array_equal(get_action_masks(envs), masks)
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["lanes", "single"])
+def test_maskable_ppo_plays_legal_moves(single):
+    envs = gymnasium.make("jaxenv/TicTacToe-v0") if single else to_stable_baselines3("TicTacToe-v0", 8)
+    model = MaskablePPO("MlpPolicy", envs, n_steps=32, batch_size=64, seed=0, device="cpu")
+    illegal = []
+
+    def note(local, _):
+        illegal.extend(info["invalid_move"] for info in local["infos"])
+        return True
+
+    model.learn(256, callback=note)
+    assert len(illegal) == 256
+    assert not any(illegal)
+
+
 def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
     envs = to_stable_baselines3(jaxenv.make("CartPole-v1", 3, autoreset="same_step", force=np.arange(3.0)))
     assert envs.get_attr("name", [0, 2]) == ["CartPole-v1"] * 2
@@ -118,8 +199,15 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
     assert envs.get_attr("observation_space", 0) == [envs.observation_space]
     assert not envs.has_attr("velocity")
     assert envs.env_is_wrapped(object) == [False] * 3
-    with pytest.raises(AttributeError, match="environments do not change, make one that has force=3"):
+    with pytest.raises(
+        AttributeError, match=r"^to_stable_baselines3: force cannot be set, give it where .*\('CartPole-v1', force=3\)"
+    ):
         envs.set_attr("force", 3)
+    for name in ("state", "num_envs", "action_space"):
+        with pytest.raises(
+            AttributeError, match=rf"^to_stable_baselines3: {name} cannot be set, .*docs/howto/branch.md"
+        ):
+            setattr(envs, name, 3)
 
 
 def test_pictures_are_those_of_the_lanes_and_a_recorder_films_them(tmp_path):

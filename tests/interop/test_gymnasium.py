@@ -14,7 +14,7 @@ from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
 
 import jaxenv
 from jaxenv import registry, specs
-from jaxenv.interop import to_gymnasium
+from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.interop.gymnasium import to_space, to_spec
 from jaxenv.testing import Counting
 from jaxenv.wrapper import layers
@@ -58,6 +58,47 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed, make a new one"):
         env.reset()
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])
+def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id):
+    # XLA:CPU allocates a buffer for every operation of a reducer in every call.
+    def program(env):
+        env.reset(seed=0)
+        stepper, action = env._stepper, env._actions(env.action_space.sample())
+        return stepper._programs.step.lower(stepper._variables, stepper._state, action).as_text()
+
+    assert "reducer(" not in program(to_gymnasium(id))
+    assert "reducer(" in program(to_gymnasium_vector(id, 65, autoreset=None))
+
+
+def test_an_action_is_checked_however_often_it_was_given():
+    env = cart_pole()
+    for action in (1, np.int64(1), np.array(1), 1):
+        env.step(action)
+    for wrong in (1.0, np.float32(1), np.array([1])):
+        with pytest.raises(ValueError, match="to_gymnasium: action must"):
+            env.step(wrong)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"action must be in 0 \.\. 1, got 2"):
+            env.step(2)
+
+
+def test_the_mask_of_the_last_row_is_what_maskable_ppo_asks_for():
+    env = gymnasium.make("jaxenv/TicTacToe-v0", opponent="random")
+    ask = env.get_wrapper_attr("action_masks")
+    with pytest.raises(gymnasium.error.ResetNeeded, match="to_gymnasium: call reset before action_masks"):
+        ask()
+    observation, _ = env.reset(seed=0)
+    ended = False
+    while not ended:
+        np.testing.assert_array_equal(ask(), observation.ravel() == 0)
+        ask()[:] = False  # the array belongs to the caller
+        observation, _, terminated, truncated, info = env.step(int(ask().argmax()))
+        ended = terminated or truncated
+    np.testing.assert_array_equal(ask(), info["action_mask"])
+    assert not hasattr(to_gymnasium("CartPole-v1"), "action_masks")
+    assert not gymnasium.make("jaxenv/CartPole-v1").has_wrapper_attr("action_masks")
 
 
 def test_the_first_seed_determines_all_episodes():

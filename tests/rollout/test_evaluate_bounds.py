@@ -87,8 +87,8 @@ def test_a_hidden_end_meets_the_bound_of_the_limit_and_is_reported():
 
         owns = frozenset({"step_type"})
 
-        def step(self, state, action):
-            state, timestep = self.env.step(state, action)
+        def proceed(self, state, action):
+            state, timestep = self.env.proceed(state, action)
             return state, dataclasses.replace(timestep, step_type=jnp.minimum(timestep.step_type, 1))
 
     env = AutoReset(Hiding(TimeLimit(Slow(9), 5)))

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
@@ -69,7 +69,7 @@ class CartPole(PoleTask):
         return tree.rebuild(new, total_reward=old.total_reward, best_episode=old.best_episode)
 
     def transition(self, state, action, stream):
-        pole = in_one_kernel(type(self).push, self, state.pole, action)
+        pole = in_small_kernel(type(self).push, self, state.pole, action)
         stands = _stands(pole, self.params)
         reward, steps = stands.astype(jnp.int32), state.steps + 1
         ended = ~stands | (steps >= self.last_step)

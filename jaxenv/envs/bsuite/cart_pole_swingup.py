@@ -27,7 +27,7 @@ import numpy as np
 
 from jaxenv import _moments, random, specs, tree
 from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
@@ -101,7 +101,7 @@ class CartPoleSwingup(PoleTask):
         )
 
     def transition(self, state, action, stream):
-        p, pole = self.params, in_one_kernel(type(self).push, self, state.pole, action)
+        p, pole = self.params, in_small_kernel(type(self).push, self, state.pole, action)
         upright = _is_upright(pole, p).astype(jnp.int32)
         cost = p.move_cost * (action != 1).astype(jnp.float32)
         state = _counted(state, pole, upright, cost)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import GREY, SILVER
 from jaxenv.envs.classic_control import mountain_car
 from jaxenv.task import Task, Transition
@@ -79,7 +79,7 @@ class MountainCar(Task):
     def transition(self, state, action, stream):
         # The physics are those of Gymnasium, wall included; the goal requires no velocity.
         push = (action - 1).astype(jnp.float32) * self.params.force
-        car = in_one_kernel(mountain_car.roll, self, state.car, push)
+        car = in_small_kernel(mountain_car.roll, self, state.car, push)
         steps = state.steps + 1
         ended = (car.position >= self.params.goal_position) | (steps >= self.max_steps)
         return Transition(State(car, steps, state.total_steps + 1), -jnp.ones_like(car.position), terminated=ended)

@@ -22,7 +22,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range, check_choice
 from jaxenv._numeric import clip, sin_cos, wrap_angle
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, mix, turn
 from jaxenv.task import Task, Transition
 
@@ -82,7 +82,7 @@ class Acrobot(Task):
         return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, stream):
-        state, above = in_one_kernel(_swung, self, state, action)
+        state, above = in_small_kernel(_swung, self, state, action)
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
     def observe(self, state):

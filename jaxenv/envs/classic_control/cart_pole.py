@@ -23,7 +23,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
 from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
 from jaxenv.task import Task, Transition
 
@@ -88,7 +88,7 @@ class CartPole(Task):
         return (-reach,) * 4, (reach,) * 4
 
     def transition(self, state, action, stream):
-        state = in_one_kernel(_pushed, state, action, self.params)
+        state = in_small_kernel(_pushed, state, action, self.params)
         fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)
         reward = jnp.where(fallen, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(state.x)
         return Transition(state, reward, terminated=fallen)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range, check_order
 from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
 from jaxenv.task import Task, Transition
 
@@ -65,7 +65,7 @@ class MountainCar(Task):
 
     def transition(self, state, action, stream):
         push = (action - 1).astype(jnp.float32) * self.params.force
-        state = in_one_kernel(roll, self, state, push)
+        state = in_small_kernel(roll, self, state, push)
         return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))
 
     def observe(self, state):

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._numeric import clip
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
 from jaxenv.task import Task, Transition
 
@@ -60,7 +60,7 @@ class MountainCarContinuous(Task):
 
     def transition(self, state, action, stream):
         throttle = action[:, 0]
-        state = in_one_kernel(roll, self, state, clip(throttle, -1, 1) * self.params.power)
+        state = in_small_kernel(roll, self, state, clip(throttle, -1, 1) * self.params.power)
         arrived = at_goal(self, state)
         reward = jnp.where(arrived, np.float32(100), np.float32(0)) - 0.1 * throttle**2
         return Transition(state, reward, terminated=arrived)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._checks import Range
 from jaxenv._numeric import clip, sin_cos, wrap_angle
-from jaxenv._xla import in_one_kernel
+from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
 from jaxenv.task import Task, Transition
 
@@ -74,7 +74,7 @@ class Pendulum(Task):
     def transition(self, state, action, stream):
         torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2
-        state = in_one_kernel(_advance, state, torque, self.max_speed, self.params)
+        state = in_small_kernel(_advance, state, torque, self.max_speed, self.params)
         return Transition(state, reward=-cost, terminated=jnp.zeros_like(cost, bool))
 
     def observe(self, state):

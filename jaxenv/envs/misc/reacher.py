@@ -8,6 +8,8 @@ Reward        exp(-d^2), where d is the distance between tip and goal after the 
 Starts        angles uniform in [-pi, pi), rates in [-1, 1), the goal in the square [-num_joints, num_joints)^2
 Terminates    never
 Time limit    100 (registry)
+env_info      reward_dist: float32, the reward; reward_ctrl: float32, minus the sum of the squared torques, a control
+              cost that the reward leaves out
 
 Segments have length 1, and their angles are measured from the x axis, so a joint turns only its own segment. There is
 neither inertia nor friction. As in the original one goal in five is out of reach, in a corner of the square.
@@ -82,7 +84,9 @@ class Reacher(Task):
         x, y = _tip(angles)
         goal_x, goal_y = state.goal
         reward = jnp.exp(-((x - goal_x) ** 2 + (y - goal_y) ** 2))
-        return Transition(State(angles, rates, state.goal), reward, terminated=jnp.zeros(reward.shape, bool))
+        cost = sum(action[:, i] ** 2 for i in range(self.num_joints))
+        terms = {"reward_dist": reward, "reward_ctrl": -cost}
+        return Transition(State(angles, rates, state.goal), reward, jnp.zeros(reward.shape, bool), terms)
 
     def observe(self, state):
         sines, cosines = zip(*map(sin_cos, state.angles), strict=True)

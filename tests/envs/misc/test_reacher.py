@@ -1,5 +1,6 @@
 """Reacher compared with gymnax's, whose physics equals the original's for actions within the space."""
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import jaxenv
 from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.misc.reacher import Reacher, State
+from jaxenv.interop import to_gymnasium
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
 from tests.parity import certify
@@ -84,6 +86,29 @@ def test_an_arm_with_three_joints_reaches_as_far_as_three_segments():
     np.testing.assert_allclose(reward[0], [1, np.exp(-1)], rtol=1e-6)
     np.testing.assert_allclose(observation[0, 1], [1, 1, 1, 0, 0, 0, 0, 0, 0, 3, 1], atol=1e-6)
     assert env.observation_spec().shape == (11,)
+
+
+def test_the_terms_of_a_reward_with_a_control_cost_are_reported_and_0_on_first_rows():
+    env = gymnax_rollouts.bare(ID, num_envs=2)
+    state, first = env.reset(jax.random.key(0))
+    _, timestep = env.step(state, np.float32([[0.5, -1.0], [0.0, 0.25]]))
+    for name, terms in (("reward_dist", timestep.reward), ("reward_ctrl", [-1.25, -0.0625])):
+        np.testing.assert_array_equal(timestep.env_info[name], terms)
+        np.testing.assert_array_equal(first.env_info[name], np.zeros(2, np.float32))
+
+
+def test_a_wrapper_of_gymnasium_may_weight_the_terms():
+    class Weighted(gymnasium.Wrapper):
+        def step(self, action):
+            observation, _, terminated, truncated, info = self.env.step(action)
+            return observation, 2 * info["reward_dist"] + 3 * info["reward_ctrl"], terminated, truncated, info
+
+    env = Weighted(to_gymnasium(ID))
+    observation, _ = env.reset(seed=0)
+    observation, reward, *_ = env.step(np.float32([0.5, -1.0]))
+    (cosines, sines, goal) = observation[:2], observation[2:4], observation[6:]
+    distance = np.exp(-((cosines.sum() - goal[0]) ** 2) - (sines.sum() - goal[1]) ** 2)
+    np.testing.assert_allclose(reward, 2 * distance - 3 * 1.25, rtol=1e-5)
 
 
 def test_make_clips_torques_to_the_space():

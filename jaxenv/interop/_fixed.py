@@ -1,0 +1,42 @@
+"""Attributes of exported environments, which programs of other libraries read but do not set."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from jaxenv.environment import Environment
+from jaxenv.interop._lanes import params_of
+
+# Private attributes of Gymnasium's own environments and wrappers that programs set.
+_OF_OTHERS = ("_elapsed_steps", "_max_episode_steps")
+
+
+class Fixed:
+    """Once ``_is_fixed`` is set, refuses new attributes and new values of public ones: the step would ignore them.
+
+    Methods may be replaced, and private attributes are those of the class itself.
+    """
+
+    _owner: ClassVar[str]
+    _settable: ClassVar[frozenset[str]] = frozenset()
+    _is_fixed = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        private = name[0] == "_" and name not in _OF_OTHERS
+        free = private or name in self._settable or callable(getattr(type(self), name, None))
+        if self._is_fixed and not free:
+            env = self.__dict__.get("env", self.__dict__.get("_env"))
+            raise AttributeError(not_settable(self._owner, env, name, value), name=name, obj=self)
+        super().__setattr__(name, value)
+
+
+def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:
+    """The message about an attribute that a program sets."""
+    options = {field.name for field in dataclasses.fields(env.unwrapped)} - {"num_envs", "name"}
+    if hasattr(params_of(env), name) or name in options:
+        how = f"give it where the environment is made: {owner}({env.name!r}, {name}={value!r})"
+    else:
+        how = (
+            "nothing would read it: docs/howto/branch.md steps from a state, "
+            "docs/howto/start-states.md chooses where episodes start"
+        )
+    return f"{owner}: {name} cannot be set, {how}"
