@@ -4,7 +4,9 @@
 one way or another if the state is a wrong one, and the reason is found only then. Loops check once, before they start.
 """
 
+import contextvars
 import functools
+import inspect
 import reprlib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
@@ -15,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import INT32_MAX, Range
+from jaxenv._checks import INT32_MAX, Range, check_arrays
 from jaxenv._structure import mismatch
 from jaxenv.random import note_on_streams
 from jaxenv.timestep import TimeStep
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from jaxenv.environment import Environment
 
 F = TypeVar("F", bound=Callable)
+_LOOKING: contextvars.ContextVar[bool] = contextvars.ContextVar("looking for the fault of a state", default=False)
 
 
 def explained(function: F) -> F:
@@ -32,6 +35,7 @@ def explained(function: F) -> F:
 
     Where the state is right, it costs one call.
     """
+    owner, names = function.__name__.lstrip("_"), list(inspect.signature(function).parameters)[2:]
 
     @functools.wraps(function)
     def explaining(env, state, *args, **kwargs):
@@ -40,18 +44,25 @@ def explained(function: F) -> F:
         except Exception as error:
             if (fault := start_fault(env, state)) is None:
                 note_on_streams(error)
+                for name, value in zip(names, args, strict=False):
+                    check_arrays(owner, name, value)
                 raise
-        raise ValueError(f"{function.__name__}: {fault}")
+        raise ValueError(f"{owner}: {fault}")
 
     return explaining  # type: ignore[return-value]
 
 
 def start_fault(env: "Environment", *start: Tree) -> str | None:
     """The rule that a state, or a state and its timestep, break in ``env``; ``None`` if they break none."""
+    if _LOOKING.get():  # `begin` of an environment with an error of its own calls functions that would look again
+        return None
+    token = _LOOKING.set(True)
     try:
         expected = env.start_shapes()
     except Exception:  # the environment has an error of its own, which its own methods raise
         return None
+    finally:
+        _LOOKING.reset(token)
     if (fault := difference(env, expected, *start)) is not None:
         return fault
     try:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _describe_html, _state_checks, _xla, random, specs, tree
+from jaxenv._checks import check_integer
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -22,7 +23,7 @@ from jaxenv._self_compiling import self_compiling
 from jaxenv._structure import is_array
 from jaxenv.canvas import check_size
 from jaxenv.random import Clock, Words
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 
 AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
@@ -70,6 +71,11 @@ class Environment(Module, abc.ABC):
             cls.step = _state_checks.explained(self_compiling(cls.step))  # type: ignore[method-assign]
         if "begin" in vars(cls):
             cls.begin = _noted(cls.begin)  # type: ignore[method-assign]
+        for name in ("clock", "observation_of", "info_of_state"):
+            if name in vars(cls):
+                setattr(cls, name, _state_checks.explained(vars(cls)[name]))
+        if "starts" in vars(cls):
+            cls.starts = _of_rows(cls.starts)  # type: ignore[method-assign]
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
@@ -275,8 +281,8 @@ class Environment(Module, abc.ABC):
     @final
     def check_lanes(self, num_lanes: int) -> None:
         """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
-        if num_lanes < 1:
-            raise ValueError(f"{self}: num_envs must be at least 1, got {num_lanes}")
+        if not jax.export.is_symbolic_dim(num_lanes):
+            check_integer(f"{self}", "num_envs", num_lanes, 1)
         for declared in declared_leaves(self):
             if declared.per_lane and np.shape(declared.value)[0] != num_lanes:
                 name = re.sub(r"^(env\.)+", "", declared.path)
@@ -387,13 +393,13 @@ class Environment(Module, abc.ABC):
         self.close()
 
 
-def check_environment(owner: str, env: Any) -> None:
+def check_environment(owner: str, env: Any, name: str = "env") -> None:
     """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
     if isinstance(env, Environment):
         return
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
-    raise ValueError(f"{owner}: env must be an environment, got {got}")
+    raise ValueError(f"{owner}: {name} must be an environment, got {got}")
 
 
 def check_devices(owner: str, env: Environment, devices: int) -> None:
@@ -420,6 +426,17 @@ def _renderer(size: tuple[int, int]) -> Callable[[Environment, Tree], jax.Array]
         return env.picture_of(state, size)
 
     return _state_checks.explained(self_compiling(render))
+
+
+def _of_rows(starts: Callable) -> Callable:
+    """Decorates ``starts``, which checks that it is given rows."""
+
+    @functools.wraps(starts)
+    def checked(env, timestep):
+        check_timestep("starts", "timestep", timestep)
+        return starts(env, timestep)
+
+    return checked
 
 
 def _noted(begin: Callable) -> Callable:
