@@ -3,16 +3,14 @@
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _state_checks, tree
+from jaxenv import _state_checks, random, tree
 from jaxenv._checks import check_mask
 from jaxenv._self_compiling import self_compiling
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
-@_state_checks.explained
-@self_compiling
 def reset_where(
     env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
 ) -> tuple[Tree, TimeStep]:
@@ -28,8 +26,17 @@ def reset_where(
             (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``.
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
     """
+    check_environment("reset_where", env)
+    if key is not None:
+        random.check_typed(key, "reset_where: key")
+    return _reset_where(env, state, timestep, mask, key)
+
+
+@_state_checks.explained
+@self_compiling
+def _reset_where(env, state, timestep, mask, key):
     clock = env.clock(state)
     check_mask("reset_where", mask, clock.env_id.shape[0])
     keys = clock.key if key is None else env.lane_words(key, clock.env_id)

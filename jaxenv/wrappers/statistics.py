@@ -2,12 +2,14 @@
 
 import jax
 
+from jaxenv import _state_checks
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import Environment, check_environment
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
 
 
+@_state_checks.explained
 def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
     """The statistics of a wrapper with batch state, such as `NormalizeObservation`, in a state of the whole stack.
 
@@ -29,6 +31,7 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
     return wrapper.statistics(own)
 
 
+@_state_checks.explained
 def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str | None = None) -> Tree:
     """The state with other statistics in one wrapper, for example saved ones; see `BatchWrapper.with_statistics`.
 

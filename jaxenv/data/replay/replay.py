@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, tree
-from jaxenv._checks import check_bool, check_integer, is_concrete
+from jaxenv._checks import check_array, check_bool, check_integer, check_kind, is_concrete
 from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
 from jaxenv.data.replay import _checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
@@ -189,6 +189,8 @@ class Replay:
             ValueError: if sampling is uniform, or ``priority`` has another shape.
         """
         span = self._span("update_priorities", state)
+        check_kind("Replay.update_priorities", "batch", batch, Batch)
+        check_array("Replay.update_priorities", "priority", priority)
         if jnp.shape(priority) != batch.position.shape:
             raise ValueError(
                 f"Replay.update_priorities: priority must have shape {batch.position.shape}, got {jnp.shape(priority)}"
@@ -213,6 +215,7 @@ class Replay:
 
     def bytes_per_row(self, state: ReplayState) -> float:
         """Bytes of the whole buffer divided by ``capacity * num_envs``; for arrays or ``ShapeDtypeStruct``."""
+        check_kind("Replay.bytes_per_row", "state", state, ReplayState)
         total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
         return total / (self.capacity * self.num_envs)
 
@@ -371,8 +374,7 @@ class Replay:
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
         """The rows that a state holds; raises a ``ValueError`` for the state of a Replay with other arguments."""
         owner = f"Replay.{method}"
-        if not isinstance(state, ReplayState):
-            raise ValueError(f"{owner}: state must be a ReplayState, got {type(state).__name__}")
+        check_kind(owner, "state", state, ReplayState)
         if state.batch_shape and not batched:
             raise ValueError(f"{owner}: the state is a batch of buffers of shape {state.batch_shape}, use jax.vmap")
         for name, value in state.arguments.items():
