@@ -51,8 +51,7 @@ _INSTALL = "pip install gymnax six"
 
 def _compiled(method: Callable) -> Callable:
     """Compiles a method, as gymnax does, for calls outside compiled code; errors about arguments name them."""
-    program = jax.jit(method, static_argnames="self")
-    names = list(inspect.signature(method).parameters)
+    program, names = jax.jit(method, static_argnames="self"), list(inspect.signature(method).parameters)
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
@@ -343,8 +342,7 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
             raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(known)}")
         for name, value in changes.items():
             # A field that is None belongs to a tree of axes for vmap.
-            traced = isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct)
-            if not traced and value is not None and getattr(self, name) is not None:
+            if not isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct | None) and getattr(self, name) is not None:
                 _check_param(known[name], value)
                 if not (name == _LIMIT.path or isinstance(value, jax.Array) or None in changes.values()):
                     # In the dtype of the default: jit would trace again for a Python number.
