@@ -1,7 +1,11 @@
 """Checks of arguments that many modules share. Each error names the owner, the argument, the rule and the value."""
 
+import contextlib
 import dataclasses
 import math
+import os
+import pathlib
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +30,9 @@ class Range:
     below: float | None = None
 
     def __post_init__(self):
+        for end in ("low", "high", "above", "below"):
+            if getattr(self, end) is not None:
+                check_numbers("Range", end, getattr(self, end))
         for a, b in (("low", "above"), ("high", "below")):
             if getattr(self, a) is not None and getattr(self, b) is not None:
                 raise TypeError(f"a range has {a} or {b}, not both")
@@ -69,7 +76,7 @@ class Range:
 
     def __str__(self) -> str:
         if self.below == math.inf:
-            rest = dataclasses.replace(self, below=None)
+            rest = dataclasses.replace(self, below=None, above=None if self.above == -math.inf else self.above)
             return f"finite and {rest}" if rest else "finite"
         low, high = (b if a is None else a for a, b in ((self.low, self.above), (self.high, self.below)))
         if low is not None and high is not None:
@@ -190,3 +197,115 @@ def check_mask(owner: str, mask: Any, num_lanes: int) -> None:
         raise ValueError(f"{owner}: mask must be bool[{num_lanes}], got a {type(mask).__name__}")
     if jnp.shape(mask) != (num_lanes,) or jnp.result_type(mask) != jnp.bool_:
         raise ValueError(f"{owner}: mask must be bool[{num_lanes}], got {jnp.result_type(mask)}{list(jnp.shape(mask))}")
+
+
+def check_kind(owner: str, name: str, value: Any, kind: type | tuple[type, ...], made: str = "") -> None:
+    """Raises a ``ValueError`` unless ``value`` is an object of a class of this library; ``made`` says how it is made.
+
+    >>> check_kind("merge_totals", "a", 1, Range)
+    Traceback (most recent call last):
+    ValueError: merge_totals: a must be a Range, got 1
+    """
+    if not isinstance(value, kind):
+        word = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        article = "an" if word[0] in "AEIO" else "a"
+        raise ValueError(f"{owner}: {name} must be {article} {word}{made}, got {described(value)}")
+
+
+def described(value: Any) -> str:
+    """A wrong value in an error: itself if it is short, else its class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
+        return f"{value.dtype}{list(value.shape)}"
+    short = isinstance(value, str | bytes | bool | int | float | complex | None | np.generic | os.PathLike)
+    article = "a " if isinstance(value, dict | list | tuple | set) else ""
+    return reprlib.repr(value) if short else f"{article}{type(value).__name__}"
+
+
+def check_text(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``value`` is text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{owner}: {name} must be text, got {value!r}")
+
+
+def check_names(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``value`` is a sequence of text, and not one text.
+
+    >>> check_names("Table", "columns", "episodes")
+    Traceback (most recent call last):
+    ValueError: Table: columns must be a sequence of names, such as ['episodes'], got 'episodes'
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(x, str) for x in value):
+        example = f", such as [{value!r}]" if isinstance(value, str) else ""
+        raise ValueError(f"{owner}: {name} must be a sequence of names{example}, got {value!r}")
+
+
+def check_callable(owner: str, name: str, value: Any, arguments: str = "") -> None:
+    """Raises a ``ValueError`` unless ``value`` can be called; ``arguments`` says with what."""
+    if not callable(value):
+        of = f" of {arguments}" if arguments else ""
+        raise ValueError(f"{owner}: {name} must be a function{of}, got {value!r}")
+
+
+def check_path(owner: str, name: str, value: Any) -> pathlib.Path:
+    """``value`` as a path; raises a ``ValueError`` unless it is text or an ``os.PathLike``."""
+    with contextlib.suppress(TypeError, ValueError):
+        return pathlib.Path(value)
+    raise ValueError(f"{owner}: {name} must be a path, got {value!r}")
+
+
+def check_folder(owner: str, name: str, value: Any) -> pathlib.Path:
+    """``value`` as the path of a folder, which need not exist; raises a ``ValueError`` for that of a file."""
+    path = check_path(owner, name, value)
+    nearest = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
+    if nearest.exists() and not nearest.is_dir():
+        raise ValueError(f"{owner}: {name} must be a folder, got {str(path)!r}: {nearest} is a file")
+    return path
+
+
+def check_dtype(owner: str, name: str, value: Any) -> np.dtype:
+    """``value`` as a dtype of booleans, integers or real numbers; raises a ``ValueError`` for anything else."""
+    with contextlib.suppress(TypeError):
+        if value is not None and is_numeric(np.dtype(value)):
+            return np.dtype(value)
+    raise ValueError(f"{owner}: {name} must be bool, or a dtype of integers or real numbers, got {value!r}")
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Whether a dtype is that of booleans, integers or real numbers."""
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
+
+
+def check_array(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``value`` is a number or an array of numbers, or the tracer or shape of one.
+
+    >>> check_array("gae", "values", None)
+    Traceback (most recent call last):
+    ValueError: gae: values must be a number or an array of numbers, got None
+    """
+    with contextlib.suppress(TypeError, ValueError):  # rows of different lengths
+        if is_numeric(value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype):
+            return
+    raise ValueError(f"{owner}: {name} must be a number or an array of numbers, got {described(value)}")
+
+
+def check_arrays(owner: str, name: str, tree: Any) -> None:
+    """Raises a ``ValueError`` that names the first leaf of ``tree`` that is no number and no array of numbers or keys.
+
+    Leaves may be the tracers or shapes of arrays.
+
+    >>> check_arrays("unroll", "initial_memory", {"hidden": "zeros"})
+    Traceback (most recent call last):
+    ValueError: unroll: initial_memory.hidden must be an array of numbers, got 'zeros'
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        dtype = getattr(leaf, "dtype", None)
+        if isinstance(leaf, bool | int | float | complex) or (dtype is not None and _is_of_jax(dtype)):
+            continue
+        where = ".".join(filter(None, (name, jax.tree_util.keystr(path, simple=True, separator="."))))
+        raise ValueError(f"{owner}: {where} must be an array of numbers, got {described(leaf)}")
+
+
+def _is_of_jax(dtype: Any) -> bool:
+    return any(jnp.issubdtype(dtype, kind) for kind in (jax.dtypes.extended, jnp.bool_, jnp.number))

@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +94,11 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a s
 def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
     required = field.default is dataclasses.MISSING
-    value = check_option(owner, field.name, value, _OF_TYPE.get(field.type) if required else field.default)
+    default = _OF_TYPE.get(field.type) if required else field.default
+    if default is None and value is not None:  # of a field such as ``str | None``
+        kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
+        default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
+    value = check_option(owner, field.name, value, default)
     limits: Range = field.metadata.get("range", Range())
     if (limits or field.type is float) and not is_real(value):
         raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")

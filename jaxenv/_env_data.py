@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import registry, wrappers
 from jaxenv._stack_data import plain
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 
 _FIELDS = ("id", "num_envs", "params", "wrappers")
 
@@ -30,6 +30,7 @@ def to_data(env: Environment) -> dict[str, Any]:
     >>> data["id"], data["num_envs"], data["params"], data["wrappers"][0][0]
     ('CartPole-v1', 2, {'gravity': [5.0, 9.5]}, 'TimeLimit')
     """
+    check_environment("to_data", env)
     task = env.unwrapped
     spec = registry.spec(env.name) if env.name in registry.ids() else None
     if spec is None or spec.environment is not type(task):

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv._checks import check_callable
 from jaxenv._structure import is_array
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 
 
@@ -18,6 +19,8 @@ def map_observation(fn: Callable[[Tree], Tree], timestep: TimeStep) -> TimeStep:
         fn: maps an observation ``[B, ...]``, or its specs.
         timestep: rows ``[B]``, or their specs.
     """
+    check_callable("map_observation", "fn", fn)
+    check_timestep("map_observation", "timestep", timestep)
     env_info = timestep.env_info
     if "final_observation" in env_info:
         env_info = {**env_info, "final_observation": fn(env_info["final_observation"])}

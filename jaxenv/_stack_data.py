@@ -14,7 +14,7 @@ import numpy as np
 from jaxenv._checks import is_concrete
 from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
 from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.wrapper import Wrapper, layers
 
 W = TypeVar("W", bound=type[Wrapper])
@@ -112,6 +112,7 @@ def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -
     Raises:
         ValueError: for an unknown name, with the closest ones; for arguments that the wrapper does not have or refuses.
     """
+    check_environment("from_data", env)
     if isinstance(data, str) or not isinstance(data, Sequence):
         raise ValueError(f"from_data: wrappers must be a list of pairs of a name and arguments, got {data!r}")
     for entry in data:

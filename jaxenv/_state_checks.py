@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import INT32_MAX, Range
+from jaxenv._checks import INT32_MAX, Range, check_arrays
 from jaxenv._structure import mismatch
 from jaxenv.random import note_on_streams
 from jaxenv.timestep import TimeStep
@@ -33,12 +33,13 @@ class explained:
         call: the name of the function or method, with which the error starts.
         env: the environment.
         start: a state, or a state and its timestep; nothing if the call takes neither.
+        arguments: the other arguments of the call, which must be trees of arrays.
     """
 
-    __slots__ = ("_call", "_env", "_start")
+    __slots__ = ("_arguments", "_call", "_env", "_start")
 
-    def __init__(self, call: str, env: "Environment", *start: Tree):
-        self._call, self._env, self._start = call, env, start
+    def __init__(self, call: str, env: "Environment", *start: Tree, **arguments: Tree):
+        self._call, self._env, self._start, self._arguments = call, env, start, arguments
 
     def __enter__(self) -> None:
         pass
@@ -48,6 +49,8 @@ class explained:
             if self._start and (fault := start_fault(self._env, *self._start)) is not None:
                 raise ValueError(f"{self._call}: {fault}") from None
             note_on_streams(error)
+            for name, value in self._arguments.items():
+                check_arrays(self._call, name, value)
 
 
 def start_fault(env: "Environment", *start: Tree) -> str | None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _describe, _describe_html, _state_checks, _xla, random, specs, tree
-from jaxenv._checks import INT32_MAX
+from jaxenv._checks import INT32_MAX, check_integer
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
@@ -139,7 +139,7 @@ class Environment(Module, abc.ABC):
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's,
                 or if ``state`` is not a state of this stack.
         """
-        with _state_checks.explained("step", self, state):
+        with _state_checks.explained("step", self, state, action=action):
             return _next_step(self, state, action)
 
     @abc.abstractmethod
@@ -320,8 +320,8 @@ class Environment(Module, abc.ABC):
     @final
     def check_lanes(self, num_lanes: int) -> None:
         """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
-        if num_lanes < 1:
-            raise ValueError(f"{self}: num_envs must be at least 1, got {num_lanes}")
+        if not jax.export.is_symbolic_dim(num_lanes):
+            check_integer(f"{self}", "num_envs", num_lanes, 1)
         for declared in declared_leaves(self):
             if declared.per_lane and np.shape(declared.value)[0] != num_lanes:
                 name = re.sub(r"^(env\.)+", "", declared.path)
@@ -432,13 +432,13 @@ class Environment(Module, abc.ABC):
         self.close()
 
 
-def check_environment(owner: str, env: Any) -> None:
+def check_environment(owner: str, env: Any, name: str = "env") -> None:
     """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
     if isinstance(env, Environment):
         return
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
-    raise ValueError(f"{owner}: env must be an environment, got {got}")
+    raise ValueError(f"{owner}: {name} must be an environment, got {got}")
 
 
 def check_devices(owner: str, env: Environment, devices: int) -> None:

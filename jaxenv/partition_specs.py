@@ -6,6 +6,7 @@ import jax
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import tree
+from jaxenv._checks import check_arrays, check_text
 from jaxenv._declared import declared_leaves
 from jaxenv.environment import Environment
 from jaxenv.tree import Tree
@@ -34,6 +35,8 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     >>> timestep.observation == P("lanes")
     True
     """
+    check_text("partition_specs", "axis_name", axis_name)
+    check_arrays("partition_specs", "values", values)
 
     def of_node(node: Any) -> Any:
         if isinstance(node, Environment):

@@ -22,7 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import INT32_MAX, Range, check_integer, check_order, is_concrete, is_integer
+from jaxenv._checks import (
+    INT32_MAX,
+    Range,
+    check_array,
+    check_integer,
+    check_order,
+    check_text,
+    described,
+    is_concrete,
+    is_integer,
+)
 from jaxenv._typed_keys import is_key
 from jaxenv._xla import in_one_kernel, separate_if_one_lane
 
@@ -82,12 +92,11 @@ class Clock:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def check_typed(key: Any, name: str = "key") -> None:
+def check_typed(key: Any, name: str) -> None:
     """Raises a ``ValueError`` unless ``key`` is a typed key or a batch of them."""
     if not is_key(key):
-        what = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
-        what = f"a {type(key).__name__}, stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else what
-        raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {what}")
+        hint = ", stack keys with jax.numpy.stack" if isinstance(key, list | tuple) else ""
+        raise ValueError(f"{name} must be a typed key from jax.random.key(seed), got {described(key)}{hint}")
 
 
 def check_one(owner: str, key: Any) -> None:
@@ -106,10 +115,15 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
     Raises:
         ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
     """
-    check_typed(key)
+    check_typed(key, "lane_words: key")
+    if not (hasattr(env_id, "dtype") and jnp.issubdtype(env_id.dtype, jnp.integer) and len(env_id.shape) == 1):
+        raise ValueError(f"lane_words: env_id must be integers [B], got {described(env_id)}")
+    check_text("lane_words", "salt", salt)
     if key.ndim and key.shape != env_id.shape:
         lanes = env_id.shape[0]
-        raise ValueError(f"key must be one key or one for each of {lanes} lanes, got keys of shape {key.shape}")
+        raise ValueError(
+            f"lane_words: key must be one key or one for each of {lanes} lanes, got keys of shape {key.shape}"
+        )
     words = _folded_words(key, env_id) if key.ndim == 0 else _two_words(key)
     return _fold_static(words, salt) if salt else words
 
@@ -173,7 +187,7 @@ def stream(key: jax.Array | Stream) -> Stream:
     """A stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
     if isinstance(key, Stream):
         return key
-    check_typed(key)
+    check_typed(key, "random.stream: key")
     k0, k1 = _two_words(key)
     return Stream(k0, k1, jnp.zeros_like(k0), jnp.zeros_like(k0))
 
@@ -196,7 +210,7 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     if isinstance(salt, str | int | np.integer):
         k0, k1 = _fold_static((stream.k0, stream.k1), salt if isinstance(salt, str) else int(salt))
     else:
-        if not jnp.issubdtype(jnp.result_type(salt), jnp.integer):
+        if not (hasattr(salt, "dtype") and jnp.issubdtype(salt.dtype, jnp.integer)):
             raise ValueError(f"random.fold_in: salt must be text or integers, got {salt!r}")
         _check_lanes("random.fold_in", stream, salt=salt)
         word = jnp.asarray(salt).astype(jnp.uint32)
@@ -253,6 +267,7 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
     Raises:
         ValueError: for a shape that is no tuple of lengths.
     """
+    _check_stream(stream)
     _check_shape(shape)
     if shape == ():
         return _block(stream, 0)[0]
@@ -289,8 +304,8 @@ def _check_shape(shape: Any) -> None:
 
 def _check_stream(stream: Any) -> None:
     if not isinstance(stream, Stream):
-        got = type(stream).__name__
-        raise ValueError(f"random: stream must be a Stream, got {got}: random.stream(key) makes one from a JAX key")
+        hint = ": random.stream(key) makes one from a JAX key" if is_key(stream) else ""
+        raise ValueError(f"random: stream must be a Stream, got {described(stream)}{hint}")
 
 
 def _block(stream: Stream, number: Any) -> Words:
@@ -306,6 +321,7 @@ def _check_lanes(owner: str, stream: Stream, rank: int = 0, **arguments: Any) ->
     """Raises a ``ValueError`` unless each argument of this rank is one for all lanes or one per lane of the stream."""
     _check_stream(stream)
     for name, value in arguments.items():
+        check_array(owner, name, value)
         shape = np.shape(value)
         if len(shape) < rank or shape[: len(shape) - rank] not in ((), stream.shape):
             rule = f"must be one {'row' if rank else 'number'} for all lanes or one per lane"

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _state_checks, tree
+from jaxenv import _state_checks, random, tree
 from jaxenv._checks import check_mask
 from jaxenv._self_compiling import self_compiling
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -26,9 +26,12 @@ def reset_where(
             (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or state or timestep are not those of ``env``.
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
     """
-    with _state_checks.explained("reset_where", env, state):
+    check_environment("reset_where", env)
+    if key is not None:
+        random.check_typed(key, "reset_where: key")
+    with _state_checks.explained("reset_where", env, state, timestep=timestep, mask=mask):
         return _restarted(env, state, timestep, mask, key)
 
 

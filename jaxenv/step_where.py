@@ -3,9 +3,9 @@
 import jax
 
 from jaxenv import _state_checks, tree
-from jaxenv._checks import check_mask
+from jaxenv._checks import check_arrays, check_mask
 from jaxenv._wrapper_bases import BatchWrapper
-from jaxenv.environment import Environment
+from jaxenv.environment import Environment, check_environment
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import layers
@@ -38,6 +38,8 @@ def step_where(
     >>> timestep.observation.tolist(), timestep.step_type.tolist()
     ([1, 0], [1, 0])
     """
+    check_environment("step_where", env)
+    check_arrays("step_where", "mask", mask)
     if env.unwrapped._is_outside_jax:
         raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
     check_mask("step_where", mask, env.clock(state).env_id.shape[0])

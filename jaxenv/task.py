@@ -265,7 +265,7 @@ class Task(Environment):
 
     @property
     def _owner(self):
-        return self.name or type(self).__name__
+        return self.name if isinstance(self.name, str) and self.name else type(self).__name__
 
     def __str__(self) -> str:
         return self._owner

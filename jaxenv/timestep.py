@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _rows_html, tree
-from jaxenv._checks import Range
+from jaxenv._checks import Range, check_array, check_arrays, described, is_integer
 from jaxenv._names import missing_attribute
 
 # What other libraries call the fields of a TimeStep: the error says what to write here.
@@ -129,6 +129,13 @@ class TimeStep:
     _repr_html_ = _rows_html.timestep_html  # what notebooks show
 
 
+def check_timestep(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``value`` is a `TimeStep`; the message says how to take one out of an unroll."""
+    hint = ": pass experience.timestep" if hasattr(value, "timestep") else ""
+    if not isinstance(value, TimeStep):
+        raise ValueError(f"{owner}: {name} must be a TimeStep, got {described(value)}{hint}")
+
+
 def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
     """Rows in which the lanes of ``abnormal``, bool ``[B]``, are LAST with discount 1 and reward 0."""
     reward = timestep.reward
@@ -152,6 +159,7 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
         batch_shape = jnp.shape(leaves[0][1])[:1]
     elif not isinstance(batch_shape, tuple | list):
         raise ValueError(f"{name}: batch_shape must be a tuple such as (4,), got {batch_shape!r}")
+    check_arrays(name, "observation", observation)
     for path, x in leaves:
         if jnp.shape(x)[: len(batch_shape)] != tuple(batch_shape):
             where = f"observation.{tree.path_name(path)}".rstrip(".")
@@ -179,6 +187,8 @@ def restart(
         env_info: zeros, except for entries that describe the state.
     """
     shape = _batch_shape("restart", observation, batch_shape)
+    if not isinstance(reward_shape, tuple | list) or not all(is_integer(n) and n >= 0 for n in reward_shape):
+        raise ValueError(f"restart: reward_shape must be a tuple such as (2,), got {reward_shape!r}")
     return TimeStep(
         step_type=jnp.full(shape, np.int32(StepType.FIRST)),
         reward=jnp.zeros(shape + tuple(reward_shape), jnp.float32),
@@ -194,8 +204,14 @@ def restart(
 _DISCOUNTS = Range(above=0, high=1)
 
 
+def _check_discount(name: str, discount: Any) -> None:
+    check_array(name, "discount", discount)
+    _DISCOUNTS.check(name, "discount", discount, rank=len(np.shape(discount)))
+
+
 def _row(name, step_type, observation, reward, discount, batch_shape, fields) -> TimeStep:
     shape = _batch_shape(name, observation, batch_shape)
+    check_array(name, "reward", reward)
     reward = jnp.asarray(reward, jnp.float32)
     discount = jnp.asarray(discount, jnp.float32)
     # A scalar applies to every lane. A reward may have more axes than the batch, a discount may not.
@@ -217,7 +233,7 @@ def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields)
 
     Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
     """
-    _DISCOUNTS.check("transition", "discount", discount, rank=len(np.shape(discount)))
+    _check_discount("transition", discount)
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
@@ -233,5 +249,5 @@ def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields)
 
     ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]`` in (0, 1], as in `transition`.
     """
-    _DISCOUNTS.check("truncation", "discount", discount, rank=len(np.shape(discount)))
+    _check_discount("truncation", discount)
     return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

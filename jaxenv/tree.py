@@ -15,7 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _export
-from jaxenv._checks import Range
+from jaxenv._checks import (
+    Range,
+    check_arrays,
+    check_callable,
+    check_dtype,
+    check_integer,
+    check_names,
+    check_text,
+    described,
+)
 
 Tree: TypeAlias = Any
 T = TypeVar("T")
@@ -73,7 +82,11 @@ def leaf(
     ...     gravity: float = leaf(default=9.8, unit="m/s^2")
     ...     mass: float = leaf(default=1.0, unit="kg", above=0)
     """
-    dtype = number_dtype(kwargs.get("default")) or np.float32 if dtype is None else dtype
+    check_integer("tree.leaf", "rank", rank, 0)
+    check_text("tree.leaf", "unit", unit)
+    dtype = (
+        number_dtype(kwargs.get("default")) or np.float32 if dtype is None else check_dtype("tree.leaf", "dtype", dtype)
+    )
     metadata = {"rank": rank, "dtype": np.dtype(dtype), "unit": unit, "range": Range(low, high, above, below)}
     return dataclasses.field(metadata=metadata, **kwargs)
 
@@ -99,6 +112,8 @@ def struct(cls: C) -> C:
     Every field is a subtree unless it is declared with ``static()``. Functions of such trees can be exported by
     ``jax.export``.
     """
+    if not isinstance(cls, type):
+        raise ValueError(f"tree.struct: cls must be a class, got {described(cls)}")
     frozen: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
     _register_export(frozen)
     return jax.tree_util.register_dataclass(frozen)
@@ -205,6 +220,8 @@ def where(mask: jax.Array, new: T, old: T) -> T:
 
     A leaf that is the same array object on both sides passes through; a ``Shared`` subtree stays ``old``.
     """
+    if not hasattr(mask, "reshape"):
+        raise ValueError(f"tree.where: mask must be bool [B], got {described(mask)}")
 
     def select(b, a):
         if a is b or is_shared(b):
@@ -216,6 +233,9 @@ def where(mask: jax.Array, new: T, old: T) -> T:
 
 def gather(tree: T, index: jax.Array) -> T:
     """Lanes ``index`` (``int32[K]``, clamped to range) of every leaf; ``Shared`` subtrees pass through."""
+    if not (hasattr(index, "dtype") and jnp.issubdtype(index.dtype, jnp.integer)):
+        raise ValueError(f"tree.gather: index must be integers [K], got {described(index)}")
+    check_arrays("tree.gather", "tree", tree)
 
     def lanes(x):
         return x if is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
@@ -287,6 +307,7 @@ def get_field(tree: Tree, path: str) -> Tree:
     Raises:
         ValueError: for an unknown name, listing the known ones.
     """
+    check_text("tree.get_field", "path", path)
     for name in path.split(".") if path else ():
         tree = _child(tree, name, path)
     return tree
@@ -299,6 +320,8 @@ def set_field(tree: T, path: str, value: Tree) -> T:
 
 def transform_field(tree: T, path: str, fn: Callable[[Tree], Tree]) -> T:
     """A copy of ``tree`` with ``fn`` applied to the subtree at a dotted path."""
+    check_text("tree.transform_field", "path", path)
+    check_callable("tree.transform_field", "fn", fn)
     return _transform(tree, path.split(".") if path else [], path, fn)
 
 
@@ -322,6 +345,7 @@ def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
 
 def select_fields(tree: T, paths: Sequence[str]) -> T:
     """The tree reduced to the subtrees at ``paths``: other fields become ``()``, other dict keys are dropped."""
+    check_names("tree.select_fields", "paths", paths)
     return _select(tree, [p.split(".") if p else [] for p in paths], ", ".join(paths))
 
 

@@ -187,6 +187,7 @@ class Wrapper(Environment):
 
 def layers(env: Environment) -> list[Environment]:
     """The levels of a stack, outermost first and the task last."""
+    check_environment("layers", env)
     found = [env]
     while isinstance(env, Wrapper):
         env = env.env

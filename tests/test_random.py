@@ -297,7 +297,7 @@ def test_arguments_of_a_draw_without_meaning_are_refused(draw, message):
 
 @pytest.mark.parametrize("draw_with", [random.bits, random.uniform, random.normal, lambda s: random.fold_in(s, "a")])
 def test_a_draw_from_a_jax_key_is_refused(draw_with):
-    with pytest.raises(ValueError, match=r"stream must be a Stream, got PRNGKeyArray: random\.stream\(key\) makes one"):
+    with pytest.raises(ValueError, match=r"stream must be a Stream, got .*: random\.stream\(key\) makes one"):
         draw_with(jax.random.key(0))
 
 

@@ -311,7 +311,7 @@ def test_join_keeps_the_bounds_of_each():
         ([specs.discrete(2), Bounded((1,), np.int32, 0, 1)], "join: specs must agree in shape and dtype, got .* and "),
         ([specs.discrete(2), Bounded((), np.int16, 0, 1)], "join: specs must agree in shape and dtype"),
         ([specs.discrete(2), Array((), np.int32)], "join: specs must be bounded, got Array"),
-        ([], "join: at least one spec"),
+        ([], "join: specs must be a sequence of at least one spec"),
     ],
 )
 def test_join_refuses_incompatible_specs(given, message):

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from jaxenv._checks import check_integer, check_text
 from jaxenv.canvas import _font
 
 
@@ -30,6 +31,8 @@ def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.
 
 def text_width(text: str, height: int) -> int:
     """The width of a line of text in pixels."""
+    check_text("text_width", "text", text)
+    check_integer("text_width", "height", height, 1)
     return round((len(text) * _font.ADVANCE - _font.GAP) * height)
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from jaxenv._checks import check_array, check_real
+
 
 def rgb(code: str) -> np.ndarray:
     """The colour of a code such as ``"#3b7dd8"``."""
@@ -10,6 +12,11 @@ def rgb(code: str) -> np.ndarray:
 
 def mix(first: np.ndarray, second: np.ndarray, fraction: float) -> np.ndarray:
     """A colour between two others: ``fraction`` of the second."""
+    for name, colour in (("first", first), ("second", second)):
+        check_array("mix", name, colour)
+        if np.shape(colour) != (3,):
+            raise ValueError(f"mix: {name} must be a colour, three numbers, got shape {np.shape(colour)}")
+    check_real("mix", "fraction", fraction, 0, 1)
     return (first + (second - first) * np.float32(fraction)).astype(np.float32)
 
 

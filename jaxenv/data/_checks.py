@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import Range, check_choice, is_known_array
+from jaxenv._checks import Range, check_choice, check_kind, is_known_array
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep
+from jaxenv.timestep import StepType, TimeStep, check_timestep
 
 TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 
@@ -38,9 +38,8 @@ def check_mode(
 
 def check_timesteps(owner: str, timestep: Any, last: Any) -> None:
     """Raises a ``ValueError`` unless both are TimeSteps."""
-    for name, x in (("timestep", timestep), ("last", last)):
-        if not isinstance(x, TimeStep):
-            raise ValueError(f"{owner}: {name} must be a TimeStep, got {type(x).__name__}")
+    check_timestep(owner, "timestep", timestep)
+    check_timestep(owner, "last", last)
 
 
 def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
@@ -64,10 +63,7 @@ def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
 
 def rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:
     """The TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit them."""
-    if not isinstance(experience, Experience):
-        raise ValueError(
-            f"{owner}: experience must be an Experience as unroll returns it, got {type(experience).__name__}"
-        )
+    check_kind(owner, "experience", experience, Experience, " as unroll returns it")
     check_rows(owner, experience.timestep, last)
     check_mode(owner, experience.timestep, mode, last)
     return experience.timestep
@@ -99,6 +95,8 @@ def as_number(owner: str, name: str, value: Any) -> jax.Array:
 
 def single_stream(owner: str, key: Any) -> random.Stream:
     """The stream of one key; raises a ``ValueError`` for a batch of keys."""
+    if not isinstance(key, random.Stream):
+        random.check_typed(key, f"{owner}: key")
     stream = random.stream(key)
     if stream.shape != ():
         raise ValueError(f"{owner}: key must be one key or a stream of shape (), got shape {stream.shape}")

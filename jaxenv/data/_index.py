@@ -11,6 +11,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
+from jaxenv._checks import check_arrays, described
 from jaxenv._typed_keys import is_key
 
 # A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
@@ -23,6 +24,9 @@ def index_of(state: Any, config: Any) -> dict[str, Any]:
     Raises:
         ValueError: for a leaf that is not an array, or a config that JSON cannot hold.
     """
+    if state is None:
+        raise ValueError("save: state must be a tree of arrays, got None")
+    check_arrays("save", "state", state)
     leaves = [
         [*_describe(key_path, x), str(jax.random.key_impl(x)) if is_key(x) else ""]
         for key_path, x in tree.flatten_with_path(state)[0]
@@ -85,7 +89,8 @@ def _origin(index: dict[str, Any]) -> str:
 def _describe(key_path: tuple, x: Any) -> list:
     """Name, dtype and shape of a leaf, as JSON represents them."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-        raise ValueError(f"checkpoint: {tree.path_name(key_path) or 'the leaf'} is a {type(x).__name__}, not an array")
+        where = ".".join(filter(None, ("state", tree.path_name(key_path))))
+        raise ValueError(f"save: {where} must be an array, got {described(x)}")
     return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
 
 

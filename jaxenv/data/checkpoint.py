@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _files, tree
+from jaxenv._checks import check_arrays, check_bool, check_path
 from jaxenv._typed_keys import is_key
 from jaxenv.data import _index, checkpointer
 
@@ -58,7 +59,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
             JSON cannot hold.
         OSError: if the file cannot be written, for example because the disk is full. The previous file is unchanged.
     """
-    path = pathlib.Path(path)
+    path = check_path("save", "path", path)
     text = json.dumps(_index.index_of(state, config))
     try:
         with _files.replacing(path) as temporary, temporary.open("wb") as file:
@@ -100,12 +101,14 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
     ...     restore(pathlib.Path(folder) / "run.npz", {"step": jnp.zeros(3, jnp.int32)})["step"].tolist()
     [0, 1, 2]
     """
-    path = pathlib.Path(path)
+    path = check_path("restore", "path", path)
+    check_bool("restore", "partial", partial)
+    check_arrays("restore", "like", like)
     if path.is_dir():
         restored, index = checkpointer.read(path, like, partial)
     else:
         targets, structure = tree.flatten(like)
-        with path.open("rb") as opened:
+        with _opened("restore", path) as opened:
             archive, index = _open("restore", path, opened)
             found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
             restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
@@ -131,14 +134,21 @@ def checkpoint_info(path: str | os.PathLike) -> CheckpointInfo:
     >>> found.config, found.leaves
     ({'gamma': 0.99}, (('step', 'int32', (3,)),))
     """
-    path = pathlib.Path(path)
+    path = check_path("checkpoint_info", "path", path)
     if path.is_dir():
         index = checkpointer.index_of("checkpoint_info", path)
     else:
-        with path.open("rb") as opened:
+        with _opened("checkpoint_info", path) as opened:
             _, index = _open("checkpoint_info", path, opened)
     leaves = tuple((name, dtype, tuple(shape)) for name, dtype, shape, _ in index["leaves"])
     return CheckpointInfo(index["jaxenv"], index["jax"], index["config"], leaves)
+
+
+def _opened(owner: str, path: pathlib.Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as fault:
+        raise type(fault)(fault.errno, f"{owner}: path {str(path)!r} cannot be read: {fault.strerror}") from None
 
 
 def _open(owner: str, path: pathlib.Path, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:

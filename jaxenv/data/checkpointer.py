@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxenv import _files, _processes, _source, tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_folder, check_integer
 from jaxenv._library import outside_traces
 from jaxenv._typed_keys import is_key
 from jaxenv.data import _index
@@ -50,8 +50,8 @@ class Checkpointer:
 
     Raises:
         ImportError: if Orbax is not installed.
-        ValueError: for a ``keep`` that is not an integer of at least 1; if another `Checkpointer` writes to the folder,
-            naming its process.
+        ValueError: for a ``keep`` that is not an integer of at least 1, or the path of a file; if another
+            `Checkpointer` writes to the folder, naming its process.
 
     >>> import jax.numpy as jnp, tempfile
     >>> from jaxenv import data
@@ -63,9 +63,10 @@ class Checkpointer:
     """
 
     def __init__(self, folder: str | os.PathLike, *, keep: int = 1):
+        folder = check_folder("Checkpointer", "folder", folder)
         check_integer("Checkpointer", "keep", keep, 1)
         self._ocp = _orbax("Checkpointer")
-        self._folder = pathlib.Path(folder).absolute()
+        self._folder = folder.absolute()
         policy = self._ocp.checkpoint_managers.preservation_policy.LatestN(keep)
         options = self._ocp.CheckpointManagerOptions(
             preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import check_array, check_arrays, is_concrete
 from jaxenv.rollout import Experience
 from jaxenv.timestep import StepType, TimeStep
 
@@ -29,12 +30,20 @@ def from_episode(
         policy_info: leaves ``[T, B, ...]``; zeros on the LAST row.
 
     Raises:
-        ValueError: for an episode without a step, or a leaf that does not lead with the same steps and lanes.
+        ValueError: for an episode without a step, a leaf that does not lead with the same steps and lanes, or NaN
+            outside of traces.
 
     >>> rows = from_episode(np.array([[7], [8], [9]]), np.array([[1], [2]]), np.array([[0.5], [1.5]]))
     >>> rows.timestep.step_type[:, 0].tolist(), rows.timestep.reward[:, 0].tolist(), rows.action[:, 0].tolist()
     ([0, 1, 2], [0.0, 0.5, 1.5], [1, 2, 0])
     """
+    check_array("from_episode", "reward", reward)
+    check_array("from_episode", "terminated", terminated)
+    for name, x in (("observation", observation), ("action", action), ("reward", reward)):
+        if not jax.tree.leaves(x):
+            raise ValueError(f"from_episode: {name} must hold at least one array, got {x!r}")
+        _check_numbers(name, x)
+    _check_numbers("policy_info", policy_info)
     reward = jnp.asarray(reward, jnp.float32)
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
@@ -63,6 +72,16 @@ def from_episode(
 def _with_zeros(x: Any) -> jax.Array:
     x = jnp.asarray(x)
     return jnp.concatenate([x, jnp.zeros_like(x[:1])])
+
+
+def _check_numbers(name: str, x: Any) -> None:
+    """Raises a ``ValueError`` for a leaf that holds no numbers, and for NaN, which a learner would spread."""
+    check_arrays("from_episode", name, x)
+    for path, leaf in tree.flatten_with_path(x)[0]:
+        if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
+            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
+            first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
+            raise ValueError(f"from_episode: {leaf_name} must not be NaN, got nan at {first}")
 
 
 def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_arrays, check_integer
 from jaxenv.data._checks import single_stream
 from jaxenv.data._shuffle import shuffled
 
@@ -37,6 +37,7 @@ def minibatches(
     >>> minibatches(jax.random.key(0), batch, size=32)["reward"].shape
     (8, 33)
     """
+    check_arrays("minibatches", "batch", batch)
     shapes = {jnp.shape(x)[:1] for x in jax.tree.leaves(batch)}
     if len(shapes) != 1 or () in shapes:
         raise ValueError(f"minibatches: all leaves must lead with the same axis, got {sorted(shapes)}")

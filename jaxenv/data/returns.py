@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _export, _xla, tree
-from jaxenv._checks import check_integer, is_concrete
+from jaxenv._checks import check_array, check_integer, is_concrete
 from jaxenv._self_compiling import compiled_once
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
 from jaxenv.data.transition_mask import transition_mask
@@ -220,6 +220,7 @@ def vtrace(
             that were made in the other restart mode.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
+    check_array("vtrace", "log_rhos", log_rhos)
     if jnp.shape(log_rhos) != jnp.shape(timestep.step_type):
         raise ValueError(
             f"vtrace: log_rhos must have shape {jnp.shape(timestep.step_type)}, one per row, got {jnp.shape(log_rhos)}"
@@ -266,7 +267,10 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
     reward, discount = (next_rows(owner, getattr(timestep, f), getattr(last, f)) for f in ("reward", "discount"))
     shape = (reward.shape[0] + 1, *reward.shape[1:])
     for name, x in (("values", values), ("final_values", final_values)):
-        if x is not None and jnp.shape(x) != shape:
+        if x is None and name == "final_values":
+            continue
+        check_array(owner, name, x)
+        if jnp.shape(x) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}")
     values = _xla.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv._checks import check_arrays
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ def with_last(timestep: T, last: T) -> T:
     Works for any tree whose leaves are also in ``last``. ``last`` may hold more, as after ``unroll(fields=...)``.
 
     Raises:
-        ValueError: for a leaf that is missing in ``last`` or has another shape there.
+        ValueError: for a leaf that is missing in ``last`` or has another shape or dtype there.
 
     >>> import jax.numpy as jnp
     >>> with_last(jnp.array([[1, 2], [3, 4]]), jnp.array([5, 6])).tolist()
@@ -33,6 +34,10 @@ def next_rows(owner: str, timestep: T, last: T) -> T:
 
 
 def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.Array], jax.Array]) -> T:
+    check_arrays(owner, "timestep", timestep)
+    check_arrays(owner, "last", last)
+    if timestep is None:
+        raise ValueError(f"{owner}: timestep must be a TimeStep or a tree of arrays, got None")
     last_leaves = dict(tree.flatten_with_path(last)[0])
 
     def join(path, x):
@@ -41,6 +46,11 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
             problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"
             raise ValueError(
                 f"{owner}: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
+            )
+        if jnp.result_type(end) != jnp.result_type(x):
+            name = ".".join(filter(None, ("last", tree.path_name(path))))
+            raise ValueError(
+                f"{owner}: {name} must be {jnp.result_type(x)}, as in the rows, got {jnp.result_type(end)}"
             )
         return join_leaf(x, end)
 

@@ -18,6 +18,7 @@ from jaxenv._typed_keys import from_words, is_key, to_words
 from jaxenv._typed_keys import kinds as key_kinds
 from jaxenv.environment import Environment
 from jaxenv.registry import EnvSpec
+from jaxenv.specs._array import check_spec
 from jaxenv.task import Task, Transition
 from jaxenv.tree import Static, Tree
 
@@ -148,22 +149,17 @@ def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, obs
             hash(function)
         except TypeError:
             raise ValueError(f"{owner}: {name} must be hashable, wrap it in a function, got {function!r}") from None
-    _check_spec(owner, "action", action)
+    check_spec(owner, action, "action")
+    if observation is not None:
+        check_spec(owner, observation, "observation")
     key_kinds, state, found = _checked_reset(owner, reset)
     if observation is not None and _alike(observation, state) and not _alike(observation, found):
         raise ValueError(f"{owner}: the state is like the spec of the observation, {_ORDER}")
     _check_step(owner, step, state, found, action)
     if observation is None:
         observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
-    _check_spec(owner, "observation", observation)
     _check_equal(f"{owner}: spec of ", "observation", observation, found)
     return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
-
-
-def _check_spec(owner: str, name: str, spec: Tree) -> None:
-    if spec is None or not all(map(specs.is_spec, jax.tree.leaves(spec))):
-        rule = "must be a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
-        raise ValueError(f"{owner}: {name} {rule}, got {spec!r}")
 
 
 def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:

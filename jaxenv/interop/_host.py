@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxenv._checks import check_names
 from jaxenv.environment import Environment
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed
@@ -50,10 +51,11 @@ def host(
     (4, 4)
     """
     env = environment_of("host", env_or_id, num_envs, options)
+    if fields is not None:
+        check_names("host", "fields", fields)
     names = _NAMES if fields is None else tuple(fields)
-    if isinstance(fields, str) or (unknown := [name for name in names if name not in _NAMES]):
-        got = fields if isinstance(fields, str) else unknown[0]
-        raise ValueError(f"host: fields must be names out of {', '.join(_NAMES)}, got {got!r}")
+    if unknown := [name for name in names if name not in _NAMES]:
+        raise ValueError(f"host: fields must be names out of {', '.join(_NAMES)}, got {unknown[0]!r}")
     return Host(env, names, seed)
 
 

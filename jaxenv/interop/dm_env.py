@@ -15,7 +15,7 @@ from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper, check_seed
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
@@ -63,6 +63,7 @@ def to_dm_timestep(timestep: TimeStep) -> Any:
         ImportError: without dm_env.
         ValueError: for the rows of a batch.
     """
+    check_timestep("to_dm_timestep", "timestep", timestep)
     if np.shape(timestep.step_type) != ():
         row = "jax.tree.map(lambda x: x[i], timestep) is the row of lane i"
         raise ValueError(f"to_dm_timestep: got rows of shape {np.shape(timestep.step_type)}: {row}")

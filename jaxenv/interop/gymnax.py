@@ -6,6 +6,7 @@ Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, param
 import copy
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, specs, tree
-from jaxenv._checks import Range, check_choice, is_concrete
+from jaxenv._checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._declared import Declared, check_number, declared_leaves
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
@@ -53,7 +54,22 @@ _RESERVED = (
 )
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
-_compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
+
+
+def _compiled(method: Callable) -> Callable:
+    """Compiles a method, as gymnax does, for calls outside compiled code; errors about arguments name them."""
+    program, names = jax.jit(method, static_argnames="self"), list(inspect.signature(method).parameters)
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        try:
+            return program(self, *args, **kwargs)
+        except TypeError:
+            for name, value in (dict(zip(names[1:], args, strict=False)) | kwargs).items():
+                check_arrays(str(self), name, value)
+            raise
+
+    return call
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
@@ -251,6 +267,8 @@ class GymnaxEnv(Fixed):
         """
         if params is None:
             return self._env
+        if not all(hasattr(params, declared.path) for declared in self._declared):
+            raise ValueError(f"{self}: params must be env.default_params or a replace of it, got {described(params)}")
         for declared in self._declared:
             if np.ndim(value := getattr(params, declared.path)) != declared.rank:
                 raise ValueError(not_one_number("to_gymnax", f"params.{declared.path}", declared.rank, value))
@@ -259,6 +277,7 @@ class GymnaxEnv(Fixed):
         return _with_limit(env, params.max_steps_in_episode)
 
     def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
+        check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
         if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
@@ -334,7 +353,7 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
             raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(known)}")
         for name, value in changes.items():
             # A field that is None belongs to a tree of axes for vmap.
-            if is_concrete(value) and getattr(self, name) is not None:
+            if not isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct | None) and getattr(self, name) is not None:
                 _check_param(known[name], value)
                 if not (name == _LIMIT.path or isinstance(value, jax.Array) or None in changes.values()):
                     # In the dtype of the default: jit would trace again for a Python number.

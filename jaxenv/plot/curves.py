@@ -1,6 +1,7 @@
 """Learning curves with intervals over seeds."""
 
 import csv
+import errno
 import math
 import os
 import pathlib
@@ -9,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from jaxenv._checks import check_choice, check_integer, check_real, is_real
+from jaxenv._checks import check_bool, check_choice, check_integer, check_real, check_text, is_real
 from jaxenv._library import import_library
 from jaxenv._names import did_you_mean
 from jaxenv.plot import _style
@@ -70,6 +71,10 @@ def curves(
     if threshold is not None:
         check_real("plot.curves", "threshold", threshold, -math.inf)
     check_integer("plot.curves", "num_resamples", num_resamples, 1)
+    check_text("plot.curves", "column", column)
+    check_text("plot.curves", "title", title)
+    if seeds is not None:
+        check_bool("plot.curves", "seeds", seeds)
     named = dict(runs) if isinstance(runs, Mapping) else {"": runs}
     if not named:
         raise ValueError("plot.curves: runs must hold at least one run, got none")
@@ -151,6 +156,10 @@ def _read(run: Run, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _read_csv(path: pathlib.Path, column: str) -> tuple[np.ndarray, np.ndarray]:
     path = path / "curve.csv" if path.is_dir() else path
+    if not path.is_file():
+        raise FileNotFoundError(
+            errno.ENOENT, f"plot.curves: runs must be paths of runs or CSV files, there is no {path}"
+        )
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows:

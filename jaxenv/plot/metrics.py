@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_text, is_concrete
 from jaxenv.plot import _style
 from jaxenv.rollout import Evaluation, to_host
 
@@ -44,6 +44,7 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     >>> [axis.get_title() for axis in figure.axes]
     ['10 episodes', 'return']
     """
+    check_text("plot.metrics", "title", title)
     if isinstance(metrics, Evaluation):
         panels = _of_evaluation(metrics)
     elif isinstance(metrics, Mapping):

@@ -12,6 +12,7 @@ from jaxenv._library import import_library
 from jaxenv._names import did_you_mean
 from jaxenv._typed_keys import is_key
 from jaxenv.plot import _style
+from jaxenv.specs._array import check_spec
 from jaxenv.tree import Tree
 
 _MOST = 6  # components that are drawn by default
@@ -60,6 +61,8 @@ def trajectory(
         raise ValueError(f"plot.trajectory: rows must be [T, B], got step_type of shape {step_type.shape}")
     chosen = _chosen_lanes(lanes, step_type.shape[1])
     rewards = [(f"reward {i}" if reward.ndim > 2 else "reward", x) for i, x in enumerate(_components(reward))]
+    if spec is not None:
+        check_spec("plot.trajectory", spec)
     numbers = _chosen_observations(rows.observation, spec, observations)
     count = len(rewards) + len(numbers)
     figure, axes = _style.axes_of("plot.trajectory", axis, figure, rows=count, size=(7, 1.2 + 1.4 * count), sharex=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from jaxenv import _files
+from jaxenv._checks import check_path as checked_path
 from jaxenv._library import import_library
 from jaxenv.canvas import PAPER
 from jaxenv.rollout._frames import GAP, Part
@@ -18,7 +19,7 @@ _MOMENTS = 8  # pictures of a strip
 
 def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
     """The path of a film; raises a ``ValueError`` for an ending not in ``FORMATS`` or a folder that does not exist."""
-    path = pathlib.Path(path)
+    path = checked_path(owner, "path", path)
     if path.suffix not in FORMATS:
         raise ValueError(f"{owner}: path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
     if not path.parent.is_dir():

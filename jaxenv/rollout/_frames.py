@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_bool, check_integer
 from jaxenv.canvas import INK, PAPER, check_size, text_width, write
 from jaxenv.environment import Environment, check_environment
 from jaxenv.rollout._policy import random_policy
@@ -46,9 +46,10 @@ def frames(
     if env.autoreset == "same_step":
         rule = "autoreset must be 'next_step' or None: in 'same_step' a LAST row has the state of the next episode"
         raise ValueError(f"{owner}: {rule}, got {env}")
-    for name, value, minimum in (("fps", fps, 1), ("max_steps", max_steps, 1), ("num_steps", num_steps, 0)):
-        if value is not None:
-            check_integer(owner, name, value, minimum)
+    check_integer(owner, "fps", fps, 1)
+    check_integer(owner, "max_steps", max_steps, 1)
+    check_integer(owner, "num_steps", 0 if num_steps is None else num_steps, 0)
+    check_bool(owner, "captions", captions)
     lanes = Lanes(check_size(owner, size), env.num_envs, captions)
     policy = random_policy(env) if policy is None else policy
     shown = moments(owner, env, policy, key, num_steps, max_steps, lanes.size, initial_memory)

@@ -57,6 +57,7 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
         state: its state.
         words: two ``uint32[B]`` in place of the lanes' own keys.
     """
+    check_environment("policy_stream", env)
     clock = env.clock(state)
     if words is not None:
         clock = dataclasses.replace(clock, key=words)

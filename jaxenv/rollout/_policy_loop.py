@@ -7,9 +7,10 @@ from typing import Any
 import jax
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_arrays
 from jaxenv._state_checks import start_fault
 from jaxenv.environment import Environment, check_environment
-from jaxenv.random import Words
+from jaxenv.random import Words, check_typed
 from jaxenv.rollout._policy import act, check_memory, check_policy, memory_fault, policy_stream
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
@@ -64,6 +65,10 @@ class PolicyLoop:
         if memory is not None and not _is_recurrent(initial_memory):
             raise ValueError(f"{owner}: memory needs initial_memory, a lane's memory at the start of an episode")
         check_policy(owner, policy, _is_recurrent(initial_memory))
+        for name, value in (("initial_memory", initial_memory), ("memory", memory)):
+            check_arrays(owner, name, value)
+        if key is not None:
+            check_typed(key, f"{owner}: key")
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
         check_memory(owner, initial_memory, clock.env_id.shape)

@@ -14,10 +14,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_integer, check_kind
 from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.environment import Environment, check_devices, check_environment
 from jaxenv.partition_specs import partition_specs
+from jaxenv.random import check_typed
 from jaxenv.rollout._policy import random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
@@ -95,11 +96,11 @@ class ChunkedRollout:
         devices: int = 1,
     ):
         check_environment("ChunkedRollout", env)
+        check_typed(key, "ChunkedRollout: key")
         check_integer("ChunkedRollout", "num_steps", num_steps, 1)
         check_integer("ChunkedRollout", "chunk_steps", 1 if chunk_steps is None else chunk_steps, 1)
         metrics = Metrics() if metrics is None else metrics
-        if not isinstance(metrics, Metrics):
-            raise ValueError(f"ChunkedRollout: metrics must be a Metrics, got {metrics!r}")
+        check_kind("ChunkedRollout", "metrics", metrics, Metrics)
         if env.autoreset is None:
             raise ValueError(f"ChunkedRollout: {env} has no AutoReset, so its lanes would not start another episode")
         _check_devices(env, devices)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_arrays, check_callable, check_integer
 from jaxenv._count import Count
 from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
@@ -181,6 +181,8 @@ def fold_episodes(
 def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
     """The initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
+    check_callable(owner, "fn", fn, "(value, step, next_timestep)")
+    check_arrays(owner, "value", value)
     value = _xla.vary_like(timestep.step_type, tree.strong(value))
 
     def body(carry):

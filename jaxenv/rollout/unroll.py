@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from jaxenv import tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_integer, check_names
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
 from jaxenv.rollout._policy_loop import PolicyLoop
@@ -55,8 +55,8 @@ def unroll(
             ``memory`` is given without ``initial_memory``, or the policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
-    if isinstance(fields, str) or not all(isinstance(field, str) for field in fields or ()):
-        raise ValueError(f"unroll: fields must be a sequence of names, such as ['reward'], got {fields!r}")
+    if fields is not None:
+        check_names("unroll", "fields", fields)
     paths = None if fields is None else [_full_path(field) for field in fields]
     loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
     if env.autoreset == "same_step" and paths is not None:

@@ -8,12 +8,12 @@ the device. Writers are context managers and close what they open.
 import csv
 import io
 import os
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsInt, TextIO
+from typing import Any, SupportsFloat, SupportsInt, TextIO
 
 from jaxenv import _files, _source
+from jaxenv._checks import check_folder, check_names, check_path, described
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -48,13 +48,17 @@ class Table(Writer):
     """
 
     def __init__(self, columns: Sequence[str] | None = COLUMNS, file: TextIO | None = None):
+        if columns is not None:
+            check_names("Table", "columns", columns)
+        if not (file is None or hasattr(file, "write")):
+            raise ValueError(f"Table: file must be an open file, got {file!r}")
         self._columns = None if columns is None else tuple(columns)
         self._file = file
         self._names: tuple[str, ...] = ()
 
     def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Prints one line. Raises a ``ValueError`` if a column is not among the metrics."""
-        row = _flatten(metrics, self._columns, "Table")
+        row = _flatten("Table", step, metrics, self._columns)
         file = sys.stdout if self._file is None else self._file
         widths = [13, *(max(10, len(name)) for name in row)]
         lines = [[f"{int(step):,}", *map(_text, row.values())]]
@@ -82,7 +86,9 @@ class CSV(Writer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        self.path = pathlib.Path(path)
+        self.path = check_path("CSV", "path", path)
+        if self.path.is_dir():
+            raise ValueError(f"CSV: path must be a file, got the folder {str(path)!r}")
         if not self.path.parent.is_dir():
             raise ValueError(f"CSV: path must be in an existing folder, there is no {str(self.path.parent)!r}")
         self._file: TextIO | None = None
@@ -90,7 +96,7 @@ class CSV(Writer):
 
     def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Writes one line."""
-        flat = _flatten(metrics)
+        flat = _flatten("CSV", step, metrics)
         if "step" in flat:
             raise ValueError("CSV: no metric may be named 'step', the name of the first column")
         row = {"step": int(step), **flat}
@@ -154,8 +160,8 @@ class TensorBoard(Writer):
     """
 
     def __init__(self, path: str | os.PathLike, against: Sequence[str] = ()):
-        if isinstance(against, str):
-            raise ValueError(f"TensorBoard: against must be a sequence of names, got the string {against!r}")
+        path = check_folder("TensorBoard", "path", path)
+        check_names("TensorBoard", "against", against)
         try:
             from tensorboardX import SummaryWriter
         except ImportError as missing:
@@ -168,7 +174,7 @@ class TensorBoard(Writer):
 
         Raises a ``ValueError`` if a name of ``against`` is not that of a count among the metrics.
         """
-        flat, at = _flatten(metrics), int(step)
+        flat, at = _flatten("TensorBoard", step, metrics), int(step)
         counts = {"calls": 1, **flat}
         for name in self._counts:
             if not isinstance(counts.get(name), int):
@@ -206,14 +212,25 @@ class WandB(Writer):
 
     def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Logs every metric that has a value. Steps must not decrease, as wandb requires."""
-        self._run.log({name: value for name, value in _flatten(metrics).items() if value is not None}, step=int(step))
+        flat = _flatten("WandB", step, metrics)
+        self._run.log({name: value for name, value in flat.items() if value is not None}, step=int(step))
 
     def close(self) -> None:
         self._run.finish()
 
 
-def _flatten(metrics: Mapping[str, Any], columns: Sequence[str] | None = None, writer: str = "") -> dict[str, Any]:
-    """Metrics on the host; the elements of lists are named ``name.0``, ``name.1``."""
+def _flatten(
+    writer: str, step: SupportsInt, metrics: Mapping[str, Any], columns: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Metrics on the host; the elements of lists are named ``name.0``, ``name.1``. Checks the arguments of a call."""
+    if (
+        isinstance(step, bool | str)
+        or not isinstance(step, SupportsInt)
+        or (isinstance(step, SupportsFloat) and float(step) % 1 != 0)
+    ):  # NaN, too
+        raise ValueError(f"{writer}: step must be an integer, got {described(step)}")
+    if not isinstance(metrics, Mapping):
+        raise ValueError(f"{writer}: metrics must be a dict of names and numbers, got {described(metrics)}")
     names = tuple(metrics) if columns is None else columns
     for name in names:
         if name not in metrics:

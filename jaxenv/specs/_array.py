@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._checks import INT32_MAX, check_integer, is_integer
+from jaxenv._checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
 from jaxenv._names import missing_attribute
 
 Outer: TypeAlias = int | tuple[int, ...]
@@ -35,9 +35,8 @@ class Array:
 
     def __init__(self, shape: Sequence[int], dtype: Any, name: str = ""):
         object.__setattr__(self, "shape", _lengths(type(self).__name__, "shape", shape))
-        object.__setattr__(self, "dtype", _numeric_dtype(type(self).__name__, dtype))
-        if not isinstance(name, str):
-            raise ValueError(f"{type(self).__name__}: name must be text, got {name!r}")
+        object.__setattr__(self, "dtype", check_dtype(type(self).__name__, "dtype", dtype))
+        check_text(type(self).__name__, "name", name)
         object.__setattr__(self, "name", name)
 
     @property
@@ -68,11 +67,11 @@ class Array:
 
     def zeros(self, outer: Outer = ()) -> jax.Array:
         """Zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
-        return jnp.zeros(_axes(outer) + self.shape, self.dtype)
+        return jnp.zeros(axes_of(outer) + self.shape, self.dtype)
 
     def ones(self, outer: Outer = ()) -> jax.Array:
         """Ones ``[*outer, *shape]``. One may lie outside the bounds."""
-        return jnp.ones(_axes(outer) + self.shape, self.dtype)
+        return jnp.ones(axes_of(outer) + self.shape, self.dtype)
 
     def full(self, value: Any, outer: Outer = ()) -> jax.Array:
         """One number everywhere: ``[*outer, *shape]``. It may lie outside the bounds.
@@ -80,11 +79,11 @@ class Array:
         Raises:
             ValueError: if ``value`` is not one number that the dtype can hold: no fraction for integers, no overflow.
         """
-        return jnp.full(_axes(outer) + self.shape, _number(self, value), self.dtype)
+        return jnp.full(axes_of(outer) + self.shape, _number(self, value), self.dtype)
 
     def batched(self, outer: Outer) -> "Array":
         """The spec of a batch: ``outer`` axes in front of the shape."""
-        return self.replace(shape=_axes(outer) + self.shape)
+        return self.replace(shape=axes_of(outer) + self.shape)
 
     def contains(self, value: Any) -> bool:
         """Whether one concrete array has this shape and dtype and lies within the bounds, if there are any."""
@@ -96,7 +95,7 @@ class Array:
         For a tracer only shape and dtype are checked.
         """
         if fault := self._fault(value):
-            raise ValueError(f"value does not fit {self}: {fault}")
+            raise ValueError(f"validate: value does not fit {self}: {fault}")
 
     def sample(self, key: Any, outer: Outer = ()) -> jax.Array:
         """Random values ``[*key.shape, *outer, *shape]``, always finite.
@@ -104,7 +103,7 @@ class Array:
         Bounded elements are uniform (integers with both ends), unbounded ones standard normal, half-bounded ones
         exponential from their bound. ``key`` is a stream or a typed JAX key.
         """
-        return _sample(self, random.stream(key), _axes(outer))
+        return _sample(self, random.stream(key), axes_of(outer))
 
     def normal(self, key: Any, outer: Outer = ()) -> jax.Array:
         """Standard normal numbers ``[*key.shape, *outer, *shape]``, whatever the bounds.
@@ -125,7 +124,7 @@ class Array:
     def _floats(self, name: str, draw: Callable, key: Any, outer: Outer) -> jax.Array:
         if self.is_discrete:
             raise ValueError(f"{name}: the spec must be continuous, got {self}")
-        return draw(random.stream(key), _axes(outer) + self.shape).astype(self.dtype)
+        return draw(random.stream(key), axes_of(outer) + self.shape).astype(self.dtype)
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
@@ -214,7 +213,7 @@ class Bounded(Array):
         return frozen[0] if len(frozen) == 1 else np.array(frozen, self.dtype).reshape(self.shape)
 
     def batched(self, outer: Outer) -> "Bounded":
-        return self.replace(shape=_axes(outer) + self.shape)
+        return self.replace(shape=axes_of(outer) + self.shape)
 
     def finite_bounds(self) -> "Bounded":
         """The spec with infinite bounds replaced by the largest finite numbers of the dtype."""
@@ -281,8 +280,16 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is _UNSET else value
 
 
-def _axes(outer: Outer) -> tuple[int, ...]:
-    return _lengths("spec", "outer", [outer]) if _is_length(outer) else _lengths("spec", "outer", outer)
+def axes_of(outer: Outer, owner: str = "spec") -> tuple[int, ...]:
+    return _lengths(owner, "outer", [outer] if _is_length(outer) else outer)
+
+
+def check_spec(owner: str, spec: Any, name: str = "spec") -> None:
+    """Raises a ``ValueError`` unless ``spec`` is a spec or a tree of specs."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(spec, is_leaf=lambda node: node is None):
+        if not isinstance(leaf, Array):
+            where = ".".join(filter(None, (name, jax.tree_util.keystr(path, simple=True, separator="."))))
+            raise ValueError(f"{owner}: {where} must be a spec or a tree of specs, got {described(leaf)}")
 
 
 def _is_length(n: Any) -> bool:
@@ -300,17 +307,6 @@ def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
         hint = ": declare a length that is a field of a task by jaxenv.tree.static()" if traced else ""
         raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}{hint}")
     return tuple(int(n) if is_integer(n) else n for n in shape)
-
-
-def _numeric_dtype(owner: str, dtype: Any) -> np.dtype:
-    try:
-        given = None if dtype is None else np.dtype(dtype)
-    except TypeError:
-        given = None
-    kinds = (jnp.bool_, jnp.integer, jnp.floating)
-    if given is None or not any(jnp.issubdtype(given, kind) for kind in kinds):
-        raise ValueError(f"{owner}: dtype must be bool, or a dtype of integers or real numbers, got {dtype!r}")
-    return given
 
 
 def _number(spec: Array, value: Any) -> np.ndarray:

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._checks import check_array, check_arrays, check_bool, check_dtype
 from jaxenv._numeric import clip
-from jaxenv.specs._array import Array, Bounded, aligned, bounds
-from jaxenv.specs._trees import validate
+from jaxenv.specs._array import Array, Bounded, aligned, bounds, check_spec
+from jaxenv.specs._trees import check_fit
 from jaxenv.tree import Tree
 
 
@@ -24,10 +25,12 @@ def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
     Raises:
         ValueError: for a tree without specs, or bounds that do not fit ``dtype``.
     """
+    check_spec("flattened", spec)
+    check_bool("flattened", "one_hot", one_hot)
     leaves = jax.tree.leaves(spec)
     if not leaves:
         raise ValueError(f"flattened: spec must have at least one array, got {spec}")
-    dtype, ends = _dtype(leaves, dtype), []
+    dtype, ends = _dtype("flattened", leaves, dtype), []
     for s in leaves:
         ends.append((np.zeros(s.num_values), np.ones(s.num_values)) if one_hot and _is_choice(s) else bounds(s))
     low, high = (np.concatenate([end[i].reshape(-1) for end in ends]) for i in (0, 1))
@@ -59,11 +62,15 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
     >>> flatten(spec, value).tolist()
     [[0.0, 0.0, 1.0, 0.5, 1.5], [1.0, 0.0, 0.0, 2.5, 3.5]]
     """
+    check_spec("flatten", spec)
+    check_arrays("flatten", "value", value)
+    check_bool("flatten", "one_hot", one_hot)
     leaves, arrays = jax.tree.leaves(spec), jax.tree.leaves(value)
     axes = len(jnp.shape(arrays[0])) - leaves[0].ndim if len(arrays) == len(leaves) > 0 else 0
     outer = jnp.shape(arrays[0])[:axes] if axes > 0 else ()
-    validate(spec, jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), value), outer)
-    dtype, parts = _dtype(leaves, dtype), []
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), value)
+    check_fit("flatten", spec, shapes, outer)
+    dtype, parts = _dtype("flatten", leaves, dtype), []
     for s, x in zip(leaves, arrays, strict=True):
         if one_hot and _is_choice(s):
             values = np.arange(s.num_values, dtype=s.dtype) + s.minimum
@@ -91,6 +98,9 @@ def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
     >>> jax.tree.map(lambda x: x.tolist(), unflatten(spec, jnp.array([0.0, 0.0, 1.0, 0.5, 1.5])))
     {'arm': 2, 'speed': [0.5, 1.5]}
     """
+    check_spec("unflatten", spec)
+    check_array("unflatten", "vector", vector)
+    check_bool("unflatten", "one_hot", one_hot)
     leaves, structure = tree.flatten(spec)
     sizes = [s.num_values if one_hot and _is_choice(s) else s.numel for s in leaves]
     if jnp.shape(vector)[-1:] != (sum(sizes),):
@@ -122,8 +132,8 @@ def _is_choice(spec: Array) -> bool:
 _MOST_VALUES = 2**24
 
 
-def _dtype(leaves: list[Array], dtype: Any) -> np.dtype:
+def _dtype(owner: str, leaves: list[Array], dtype: Any) -> np.dtype:
     if dtype is not None:
-        return np.dtype(dtype)
+        return check_dtype(owner, "dtype", dtype)
     dtypes = {s.dtype for s in leaves}
     return dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_arrays, check_integer, check_text, described
 from jaxenv._structure import mismatch
-from jaxenv.specs._array import Array, Bounded, Outer
+from jaxenv.specs._array import Array, Bounded, Outer, axes_of, check_spec
 from jaxenv.tree import Tree
 
 
@@ -29,10 +29,9 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
         mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
             and the minimum where none is marked.
     """
-    stream = random.stream(key)
     if mask is not None:
-        return _sample_masked(spec, stream, outer, mask)
-    return _drawn(spec, stream, lambda s, stream: s.sample(stream, outer))
+        return _sample_masked(spec, _stream("sample", spec, key), outer, mask)
+    return _drawn("sample", spec, key, lambda s, stream: s.sample(stream, outer))
 
 
 def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
@@ -41,7 +40,7 @@ def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
     Raises:
         ValueError: if a spec is discrete.
     """
-    return _drawn(spec, random.stream(key), lambda s, stream: s.normal(stream, outer))
+    return _drawn("normal", spec, key, lambda s, stream: s.normal(stream, outer))
 
 
 def uniform(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
@@ -50,11 +49,19 @@ def uniform(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
     Raises:
         ValueError: if a spec is discrete.
     """
-    return _drawn(spec, random.stream(key), lambda s, stream: s.uniform(stream, outer))
+    return _drawn("uniform", spec, key, lambda s, stream: s.uniform(stream, outer))
 
 
-def _drawn(spec: Tree, stream: random.Stream, draw: Callable[[Array, random.Stream], jax.Array]) -> Tree:
+def _stream(owner: str, spec: Tree, key: Any) -> random.Stream:
+    check_spec(owner, spec)
+    if not isinstance(key, random.Stream):
+        random.check_typed(key, f"{owner}: key")
+    return random.stream(key)
+
+
+def _drawn(owner: str, spec: Tree, key: Any, draw: Callable[[Array, random.Stream], jax.Array]) -> Tree:
     """Draws every leaf from its own stream."""
+    stream = _stream(owner, spec, key)
     leaves, structure = tree.flatten(spec)
     if len(leaves) == 1:
         return structure.unflatten([draw(leaves[0], stream)])
@@ -79,18 +86,26 @@ def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
         value: the tree of arrays. Bounds are checked on concrete arrays only.
         outer: leading axes of every leaf, for example ``num_envs``.
     """
+    check_fit("validate", spec, value, axes_of(outer, "validate"))
+
+
+def check_fit(owner: str, spec: Tree, value: Tree, outer: tuple[int, ...]) -> None:
+    """`validate` for the function ``owner``."""
+    check_spec(owner, spec)
     leaf_specs = tree.flatten_with_path(spec)[0]
     if (fault := mismatch(spec, value, "value")) is not None:
-        raise ValueError(f"{fault}, as in the spec")
+        raise ValueError(f"{owner}: {fault}, as in the spec")
     for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
         leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
         fault = leaf_spec._fault(leaf)
         if fault is not None:
-            raise ValueError(f"{tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}")
+            raise ValueError(f"{owner}: {tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}")
 
 
 def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
     """Whether a tree of concrete arrays fits a tree of specs."""
+    check_spec("contains", spec)
+    axes_of(outer, "contains")
     try:
         validate(spec, value, outer)
     except ValueError:
@@ -100,22 +115,27 @@ def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
 
 def zeros(spec: Tree, outer: Outer = ()) -> Tree:
     """Zeros ``[*outer, *shape]`` for a tree of specs."""
-    return jax.tree.map(lambda s: s.zeros(outer), spec)
+    return _made("zeros", spec, lambda s: s.zeros(outer))
 
 
 def ones(spec: Tree, outer: Outer = ()) -> Tree:
     """Ones ``[*outer, *shape]`` for a tree of specs."""
-    return jax.tree.map(lambda s: s.ones(outer), spec)
+    return _made("ones", spec, lambda s: s.ones(outer))
 
 
 def full(spec: Tree, value: Any, outer: Outer = ()) -> Tree:
     """One number everywhere, ``[*outer, *shape]``, for a tree of specs; `Array.full` states which numbers fit."""
-    return jax.tree.map(lambda s: s.full(value, outer), spec)
+    return _made("full", spec, lambda s: s.full(value, outer))
 
 
 def batched(spec: Tree, outer: Outer) -> Tree:
     """A tree of specs with ``outer`` axes in front of every shape."""
-    return jax.tree.map(lambda s: s.batched(outer), spec)
+    return _made("batched", spec, lambda s: s.batched(outer))
+
+
+def _made(owner: str, spec: Tree, make: Callable[[Array], Any]) -> Tree:
+    check_spec(owner, spec)
+    return jax.tree.map(make, spec)
 
 
 def unbatched(spec: Tree, axes: int = 1) -> Tree:
@@ -125,6 +145,8 @@ def unbatched(spec: Tree, axes: int = 1) -> Tree:
         ValueError: if a spec has fewer axes.
     """
     for s in jax.tree.leaves(spec):
+        if not (hasattr(s, "shape") and hasattr(s, "dtype")):
+            raise ValueError(f"unbatched: spec must be a tree of specs or shapes, got {described(s)}")
         check_integer("unbatched", "axes", axes, 0, len(s.shape))
     return jax.tree.map(lambda s: Array(s.shape[axes:], s.dtype, getattr(s, "name", "")), spec)
 
@@ -135,6 +157,7 @@ def from_array(value: Tree, from_dim: int = 0) -> Tree:
     Raises:
         ValueError: if an array has fewer axes.
     """
+    check_arrays("from_array", "value", value)
     for x in jax.tree.leaves(value):
         check_integer("from_array", "from_dim", from_dim, 0, jnp.ndim(x))
     return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
@@ -142,8 +165,8 @@ def from_array(value: Tree, from_dim: int = 0) -> Tree:
 
 def join(specs: Sequence[Bounded]) -> Bounded:
     """Joins n specs of equal shape and dtype along a new axis: one spec ``[n, ...]`` with the bounds of each."""
-    if not specs:
-        raise ValueError("join: at least one spec is needed")
+    if not isinstance(specs, Sequence) or not specs:
+        raise ValueError(f"join: specs must be a sequence of at least one spec, got {specs!r}")
     first = specs[0]
     for spec in specs:
         if not isinstance(spec, Bounded):
@@ -156,6 +179,9 @@ def join(specs: Sequence[Bounded]) -> Bounded:
 
 def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:
     """Raises a ``ValueError`` naming the first leaf in which two trees of specs differ; names are ignored."""
+    check_text("require_equal", "what", what)
+    for name, spec in (("a", a), ("b", b)):
+        check_spec("require_equal", spec, name)
     if (fault := mismatch(a, b, "the second")) is not None:
         raise ValueError(f"{what} differ in structure: {fault}")
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):

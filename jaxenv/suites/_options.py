@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._checks import check_text
 from jaxenv._declared import check_option
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean, unknown_keyword
@@ -21,6 +22,7 @@ def check_known(suite: str, id: str, known: Iterable[str]) -> None:
     known = list(known)
     if id not in known:
         every = f"the ids are {', '.join(sorted(known))}"
+        check_text(suite, "name", id)
         raise ValueError(f"{suite}: no environment {id!r}, {did_you_mean(id, known, otherwise=every)}")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxenv import registry
+from jaxenv._checks import check_text
 from jaxenv._make import make
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
@@ -102,6 +103,7 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
     Raises:
         ValueError: for an unknown id.
     """
+    check_text("bsuite", "name", name)
     title, _, index = name.partition("/")
     if title not in EXPERIMENTS:
         if title in registry.ids():

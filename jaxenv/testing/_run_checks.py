@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_bool, check_callable, check_integer
 from jaxenv.environment import Environment
 from jaxenv.random import check_one
 from jaxenv.testing._source import described
@@ -36,6 +36,9 @@ def run_checks(
     check_integer(caller, "num_steps", num_steps, 16)
     key = jax.random.key(0) if key is None else key
     check_one(caller, key)
+    check_bool(caller, "raise_on_failure", raise_on_failure)
+    if progress is not None:
+        check_callable(caller, "progress", progress, "(result)")
     subjects = [Subject(env, key, num_steps) for env in envs]
     results: list[Result] = []
     for name in names:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import jax
 
+from jaxenv._checks import check_integer
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -81,14 +83,13 @@ def assert_max_traces(fn: Any = None, n: int = 1) -> Any:
     <lambda> was traced 2 times, 1 allowed. Compared with trace 1:
       action: shape, weak type: float32[2] before, float32[] (weak type) now
     """
+    check_integer("assert_max_traces", "n", n, 0)
     if fn is None:
         return functools.partial(assert_max_traces, n=n)
     if not callable(fn):
         raise ValueError(f"assert_max_traces: fn must be a function, got {fn!r}: write assert_max_traces(n={fn!r})")
     if isinstance(fn, jax.stages.Wrapped):
         raise ValueError("assert_max_traces: fn is already jitted: write jax.jit(assert_max_traces(fn))")
-    if n < 0:
-        raise ValueError(f"assert_max_traces: n must be at least 0, got {n}")
     traces: list[_Signature] = []
 
     @functools.wraps(fn)

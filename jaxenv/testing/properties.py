@@ -153,8 +153,8 @@ def select_properties(properties: Iterable[str] | None) -> list[str]:
     """
     if properties is None:
         return list(PROPERTIES)
-    if isinstance(properties, str):
-        raise ValueError(f"properties must be a sequence of names, got the string {properties!r}")
+    if isinstance(properties, str) or not isinstance(properties, Iterable):
+        raise ValueError(f"properties must be a sequence of names, got {properties!r}")
     given = list(properties)
     for name in given:
         if name not in PROPERTIES:

@@ -6,7 +6,6 @@ from typing import Any, Protocol, TypeVar
 import jax
 
 from jaxenv import _processes, data
-from jaxenv._checks import check_choice
 from jaxenv.data import checkpointer
 
 R = TypeVar("R")
@@ -31,10 +30,8 @@ def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
     """The checkpoints of a run in a format; without a name in that of the folder, ``"npz"`` for a new one.
 
     Raises:
-        ValueError: for an unknown format, or another one than that of the folder.
+        ValueError: for another format than that of the folder.
     """
-    if name is not None:
-        check_choice("train", "checkpoint_format", name, FORMATS)
     present = "npz" if (folder / FILE).exists() else "orbax" if (folder / FOLDER).exists() else None
     if None not in (name, present) and name != present:
         raise ValueError(f"train: {folder} holds checkpoints of the format {present!r}, not {name!r}")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import data
+from jaxenv._checks import check_choice, check_text
 from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms, presets
 from jaxenv.training.trained import Trained, settings_of
@@ -57,6 +58,9 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
     >>> env = best.make_env(num_envs=100)  # doctest: +SKIP
     >>> jaxenv.evaluate(env, best.policy, jax.random.key(0), initial_memory=best.memory)  # doctest: +SKIP
     """
+    check_text("baseline", "env_id", env_id)
+    if algorithm is not None:
+        check_choice("baseline", "algorithm", algorithm, tuple(presets.PRESETS))
     known = baseline_ids()
     for name in presets.PRESETS if algorithm is None else [algorithm]:
         if (env_id, name) in known:

@@ -2,14 +2,26 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv._checks import Range, check_choice, check_integer, check_real, is_concrete
+from jaxenv import tree
+from jaxenv._checks import (
+    INT32_MAX,
+    Range,
+    check_array,
+    check_choice,
+    check_integer,
+    check_text,
+    described,
+    is_concrete,
+    is_integer,
+    is_real,
+)
 from jaxenv._declared import check_option
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
@@ -45,44 +57,43 @@ class RunConfig:
     env_options: Any = ()
     wrappers: tuple = ()
     normalize_observation: bool = False
-    total_steps: int = 300_000
-    num_envs: int = 16
-    learning_rate: float = 1e-3
-    gamma: float = 0.99
+    total_steps: int = tree.static(default=300_000, low=1)
+    num_envs: int = tree.static(default=16, low=1)
+    learning_rate: float = tree.static(default=1e-3, low=0, below=np.inf)
+    gamma: float = tree.static(default=0.99, low=0, high=1)
     hidden: tuple[int, ...] = (64, 64)
     torso: Literal["auto", "mlp", "cnn"] = "auto"
-    num_evaluations: int = 10
-    num_eval_episodes: int = 100
+    num_evaluations: int = tree.static(default=10, low=1)
+    num_eval_episodes: int = tree.static(default=100, low=1)
     max_eval_steps: int | None = None
     eval_explore: bool = False
 
     # Numbers that `with_arrays` replaces: jitted code reads them, and shapes do not depend on them.
     hyperparameters: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma")
-    # Fields of type int that may be 0; fields of type float that must be above 0, lie in [0, 1], or may be negative.
-    _or_zero: ClassVar[tuple[str, ...]] = ()
-    _positive: ClassVar[tuple[str, ...]] = ()
-    _fractions: ClassVar[tuple[str, ...]] = ("gamma",)
-    _signed: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             name = field.name
-            value = check_option(self.owner, name, getattr(self, name), field.default)
+            value = getattr(self, name)
+            if get_origin(field.type) is Literal:
+                check_choice(self.owner, name, value, get_args(field.type))
+            value = check_option(self.owner, name, value, field.default)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
-            if field.type is int:
-                check_integer(self.owner, name, value, 0 if name in self._or_zero else 1)
-            if field.type is float:
+            if field.type in (int, float):
                 self._check_number(name, value)
         if self.max_eval_steps is not None:
             check_integer(self.owner, "max_eval_steps", self.max_eval_steps, 1)
         object.__setattr__(self, "env_options", self._pairs(self.env_options))
-        for name, of in (("hidden", "widths"), ("wrappers", "names, or of pairs of a name and a dict of options")):
+        for name, of, fits in (
+            ("hidden", "widths", _is_width),
+            ("wrappers", "names, or of pairs of a name and a dict of options", _is_wrapper),
+        ):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(f"{self.owner}: {name} must be a tuple of {of}, got {getattr(self, name)!r}")
-        for width in self.hidden:
-            if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-                raise ValueError(f"{self.owner}: hidden must hold widths of at least 1, got {self.hidden!r}")
-        check_choice(self.owner, "torso", self.torso, ("auto", "mlp", "cnn"))
+            for entry in getattr(self, name):
+                if not fits(entry):
+                    of = "widths of at least 1" if name == "hidden" else of
+                    raise ValueError(f"{self.owner}: {name} must hold {of}, got {getattr(self, name)!r}")
         self.check()
         if not self.num_updates:
             least = self.rows_per_update * self.num_evaluations
@@ -136,20 +147,26 @@ class RunConfig:
         Raises:
             ValueError: for a name that is no hyperparameter, a number out of range, or another shape than ``()``.
         """
-        given = given or {}
+        given = {} if given is None else given
+        if not isinstance(given, Mapping):
+            example = f"{{{self.hyperparameters[0]!r}: {getattr(self, self.hyperparameters[0])}}}"
+            raise ValueError(f"{self.owner}: hyperparameters must be a dict such as {example}, got {described(given)}")
+        for name in given:
+            check_text(self.owner, "the name of a hyperparameter", name)
         if unknown := sorted(given.keys() - set(self.hyperparameters)):
             hint = did_you_mean(
                 unknown[0], self.hyperparameters, otherwise=f"they are {', '.join(self.hyperparameters)}"
             )
             raise ValueError(f"{self.owner}: no hyperparameter {unknown[0]!r}, {hint}")
         for name, value in given.items():
+            check_array(self.owner, name, value)
             if jnp.shape(value) != ():
                 raise ValueError(
                     f"{self.owner}: {name} must be one number, got shape {jnp.shape(value)}: jax.vmap over several"
                 )
             if is_concrete(value):
-                self._check_number(name, float(value))
-        values = {name: getattr(self, name) for name in self.hyperparameters} | given
+                self._check_number(name, np.asarray(value).item())
+        values = {name: getattr(self, name) for name in self.hyperparameters} | dict(given)
         return {name: jnp.asarray(value, jnp.float32) for name, value in values.items()}
 
     def with_arrays(self, values: dict[str, jax.Array]) -> Self:
@@ -175,12 +192,31 @@ class RunConfig:
                 )
         return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in pairs)
 
-    def _check_number(self, name: str, value: float) -> None:
-        if name in self._fractions:
-            check_real(self.owner, name, value, 0, 1)
-        elif name in self._positive:
-            Range(above=0).check(self.owner, name, value)
-        if name in self._signed:
-            check_real(self.owner, name, value, -np.inf)
-        elif not 0 <= value < np.inf:
-            raise ValueError(f"{self.owner}: {name} must be a number of at least 0, got {value!r}")
+    def _check_number(self, name: str, value: Any) -> None:
+        if not is_real(value):
+            raise ValueError(f"{self.owner}: {name} must be one number, got {value!r}")
+        self._range(name).check(self.owner, name, value)
+        if is_integer(value):
+            Range(high=INT32_MAX).check(self.owner, name, value)
+
+    @classmethod
+    def _range(cls, name: str) -> Range:
+        """The declared range of a field. A subclass that changes only the default keeps it."""
+        fields = (vars(base).get("__dataclass_fields__", {}).get(name) for base in cls.__mro__)
+        return next((field.metadata["range"] for field in fields if field and "range" in field.metadata), Range())
+
+
+def _is_width(entry: Any) -> bool:
+    return is_integer(entry) and entry >= 1
+
+
+def _is_wrapper(entry: Any) -> bool:
+    """Whether an entry of ``wrappers`` is a name, or a pair of a name and options."""
+    pair = isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)
+    return isinstance(entry[0] if pair else entry, str)
+
+
+def check_config(owner: str, config: Any, kind: type[RunConfig]) -> None:
+    """Raises a ``ValueError`` unless ``config`` holds the settings of the learner ``owner``."""
+    if not isinstance(config, kind):
+        raise ValueError(f"{owner}: config must be {owner}.{kind.__name__}(...), got {described(config)}")

@@ -20,7 +20,6 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _export, data, random, rollout, tree
-from jaxenv._checks import check_choice
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.training import distributions, evaluation
@@ -64,25 +63,25 @@ class Config(RunConfig):
     """
 
     num_envs: int = 8
-    num_steps: int = 8
-    num_gradient_steps: int = 32
-    batch_size: int = 64
-    buffer_size: int = 10_000
-    warmup_steps: int = 1000
-    n_step: int = 4
+    num_steps: int = tree.static(default=8, low=1)
+    num_gradient_steps: int = tree.static(default=32, low=1)
+    batch_size: int = tree.static(default=64, low=1)
+    buffer_size: int = tree.static(default=10_000, low=1)
+    warmup_steps: int = tree.static(default=1000, low=0)
+    n_step: int = tree.static(default=4, low=1)
     double: bool = True
     dueling: bool = False
     loss: Literal["huber", "squared"] = "squared"
     learning_rate: float = 2.3e-3
     hidden: tuple[int, ...] = (128, 128)
-    priority_exponent: float = 0.0
-    importance_exponent: float = 0.4
-    target_rate: float = 0.01
-    max_gradient_norm: float = 10.0
-    epsilon_start: float = 1.0
-    epsilon_end: float = 0.05
-    exploration_fraction: float = 0.16
-    initial_value: float = 0.0
+    priority_exponent: float = tree.static(default=0.0, low=0, below=np.inf)
+    importance_exponent: float = tree.static(default=0.4, low=0, high=1)
+    target_rate: float = tree.static(default=0.01, above=0, high=1)
+    max_gradient_norm: float = tree.static(default=10.0, above=0, below=np.inf)
+    epsilon_start: float = tree.static(default=1.0, low=0, high=1)
+    epsilon_end: float = tree.static(default=0.05, low=0, high=1)
+    exploration_fraction: float = tree.static(default=0.16, above=0, below=np.inf)
+    initial_value: float = tree.static(default=0.0, above=-np.inf, below=np.inf)
 
     hyperparameters: ClassVar = (
         "learning_rate",
@@ -94,10 +93,6 @@ class Config(RunConfig):
         "epsilon_end",
         "exploration_fraction",
     )
-    _or_zero: ClassVar = ("warmup_steps",)
-    _positive: ClassVar = ("max_gradient_norm", "exploration_fraction")
-    _signed: ClassVar = ("initial_value",)
-    _fractions: ClassVar = ("gamma", "importance_exponent", "target_rate", "epsilon_start", "epsilon_end")
 
     @property
     def rows_per_update(self) -> int:
@@ -119,7 +114,6 @@ class Config(RunConfig):
         return self.num_envs * self.warmup_rows + super().num_rows
 
     def check(self) -> None:
-        check_choice("dqn.Config", "loss", self.loss, ("huber", "squared"))
         least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
         if self.buffer_size < least:
             raise ValueError(
@@ -238,7 +232,7 @@ def make_iteration(
         and ``iteration(learner)``, which runs the updates up to the next evaluation and returns the next learner and
         the evaluation: a `Curve` without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
     """
-    env, eval_env = evaluation.environments("dqn", config, env, eval_env)
+    env, eval_env = evaluation.environments("dqn", Config, config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
     lanes = Lanes(config, mesh)
@@ -256,7 +250,8 @@ def make_iteration(
         return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key, "train: key")
+        random.check_one("train", key)
+        settings = config.arrays(hyperparameters)
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = lanes.reset(env, env_key)
         params = network.init(network_key, see(timestep).observation[0])
@@ -269,7 +264,7 @@ def make_iteration(
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
-            hyperparameters=config.arrays(hyperparameters),
+            hyperparameters=settings,
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
@@ -402,6 +397,7 @@ def make_policy(
     Raises:
         ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
+    evaluation.check_acting("dqn", Config, config, env, explore)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
     epsilon = np.float32(config.epsilon_end if explore else 0)

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _export, rollout, stack, tree
-from jaxenv._checks import INT32_MAX
+from jaxenv._checks import INT32_MAX, check_bool
 from jaxenv._structure import mismatch
 from jaxenv.data import transformers
-from jaxenv.environment import Environment
-from jaxenv.training.config import RunConfig
+from jaxenv.environment import Environment, check_environment
+from jaxenv.training.config import RunConfig, check_config
 from jaxenv.training.lanes import Lanes
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
@@ -43,12 +43,13 @@ class Curve(NamedTuple):
 
 
 def environments(
-    name: str, config: RunConfig, env: Environment | None, eval_env: Environment | None
+    name: str, kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
 ) -> tuple[Environment, Environment]:
     """The stacks to train and to evaluate on: those given, or those of ``config.env_id``.
 
     Args:
         name: the name of the learner, for errors.
+        kind: the class of its settings.
         config: the settings of the run.
         env: a stack with ``config.num_envs`` lanes and ``next_step`` restarts.
         eval_env: a stack whose number of lanes divides ``config.num_eval_episodes``.
@@ -57,13 +58,14 @@ def environments(
         ValueError: if the config is not that of a learner, if one of the two is missing, or if they do not fit the
             settings or each other.
     """
-    if not isinstance(config, RunConfig):
-        raise ValueError(f"{name}: config must be {name}.Config(...), got {config!r}")
+    check_config(name, config, kind)
     if env is None and eval_env is None:
         env = config.make_env(config.num_envs)
         eval_env = config.make_env(config.num_eval_episodes, "eval")
     if env is None or eval_env is None:
         raise ValueError(f"{name}: env and eval_env must be given together")
+    check_environment(name, env)
+    check_environment(name, eval_env, "eval_env")
     if env.autoreset != "next_step":
         raise ValueError(f"{name}: env must restart lanes by autoreset='next_step', got {env.autoreset!r} in {env}")
     if env.num_envs != config.num_envs:
@@ -83,6 +85,13 @@ def environments(
         rule = f"eval_env must not have {kind}, which is for training: jaxenv.make(..., mode='eval') makes it"
         raise ValueError(f"{name}: {rule}, got {eval_env!r}")
     return env, eval_env
+
+
+def check_acting(name: str, kind: type[RunConfig], config: Any, env: Any, explore: Any) -> None:
+    """Raises a ``ValueError`` unless these are arguments of ``make_policy`` of the learner ``name``."""
+    check_config(name, config, kind)
+    check_environment(name, env)
+    check_bool(name, "explore", explore)
 
 
 def check_learned(name: str, config: RunConfig, env: Environment, expected: Any, params: Any, statistics: Any) -> None:

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
+from jaxenv._checks import check_kind
 from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.environment import Environment, check_devices
@@ -45,8 +46,10 @@ class Lanes:
     mesh: Mesh | None
 
     def __post_init__(self):
+        if self.mesh is not None:
+            check_kind(self.config.owner, "mesh", self.mesh, (Mesh, AbstractMesh), f" with an axis {AXIS!r}")
         if self.mesh is not None and AXIS not in self.mesh.shape:
-            raise ValueError(f"{self.config.owner}: the mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
+            raise ValueError(f"{self.config.owner}: mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
         self.share("num_envs")
         self.share("num_eval_episodes")
 
@@ -121,7 +124,7 @@ class Lanes:
             iteration: of one device's lanes.
         """
         if self.mesh is None:
-            return init, iteration
+            return init, _checked(learner, iteration)
         specs = _specs(learner)
         specs = dataclasses.replace(specs, env_state=partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS))
 
@@ -139,7 +142,18 @@ class Lanes:
         def init_over_mesh(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Any:
             return sharded(key, hyperparameters)
 
-        return init_over_mesh, over_mesh(iteration_of_device, in_specs=(specs,), out_specs=(specs, _specs(curve)))
+        over_devices = over_mesh(iteration_of_device, in_specs=(specs,), out_specs=(specs, _specs(curve)))
+        return init_over_mesh, _checked(learner, over_devices)
+
+
+def _checked(kind: type, iteration: Callable) -> Callable:
+    """The function of a learner of this class, which it checks."""
+
+    def checked(learner):
+        check_kind("iteration", "learner", learner, kind, ", as init and iteration return it")
+        return iteration(learner)
+
+    return checked
 
 
 def _specs(cls: Any) -> Any:

@@ -22,7 +22,6 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _export, data, random, rollout, tree
-from jaxenv._checks import check_choice
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.training import distributions, evaluation
@@ -59,20 +58,20 @@ class Config(RunConfig):
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
     """
 
-    num_steps: int = 64
-    num_epochs: int = 8
-    num_minibatches: int = 4
+    num_steps: int = tree.static(default=64, low=1)
+    num_epochs: int = tree.static(default=8, low=1)
+    num_minibatches: int = tree.static(default=4, low=1)
     gamma: float = 0.98
-    lambda_: float = 0.9
-    clip: float = 0.2
-    entropy_cost: float = 0.0
+    lambda_: float = tree.static(default=0.9, low=0, high=1)
+    clip: float = tree.static(default=0.2, above=0, below=np.inf)
+    entropy_cost: float = tree.static(default=0.0, low=0, below=np.inf)
     anneal_entropy: bool = False
-    value_cost: float = 0.5
+    value_cost: float = tree.static(default=0.5, low=0, below=np.inf)
     clip_value: bool = False
-    max_gradient_norm: float = 0.5
+    max_gradient_norm: float = tree.static(default=0.5, above=0, below=np.inf)
     normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
-    recurrent: int = 0
+    recurrent: int = tree.static(default=0, low=0)
     squash: bool = False
 
     hyperparameters: ClassVar = (
@@ -84,16 +83,12 @@ class Config(RunConfig):
         "value_cost",
         "max_gradient_norm",
     )
-    _or_zero: ClassVar = ("recurrent",)
-    _positive: ClassVar = ("clip", "max_gradient_norm")
-    _fractions: ClassVar = ("gamma", "lambda_")
 
     @property
     def rows_per_update(self) -> int:
         return self.num_envs * self.num_steps
 
     def check(self) -> None:
-        check_choice("ppo.Config", "activation", self.activation, ("tanh", "relu"))
         entries, of = (self.num_envs, "num_envs") if self.recurrent else (self.rows_per_update, "num_envs * num_steps")
         if entries % self.num_minibatches:
             raise ValueError(f"ppo.Config: num_minibatches must divide {of} = {entries}, got {self.num_minibatches}")
@@ -198,7 +193,7 @@ def make_iteration(
         the updates up to the next evaluation and returns the next learner and the evaluation: a `Curve` without its
         leading axis. `make_train` is ``config.num_evaluations`` iterations.
     """
-    env, eval_env = evaluation.environments("ppo", config, env, eval_env)
+    env, eval_env = evaluation.environments("ppo", Config, config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
     lanes = Lanes(config, mesh)
@@ -211,7 +206,8 @@ def make_iteration(
         return optax.flatten(optax.chain(clip_norm, adam))
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key, "train: key")
+        random.check_one("train", key)
+        settings = config.arrays(hyperparameters)
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = lanes.reset(env, env_key)
         memory = network.start(num_envs)
@@ -224,7 +220,7 @@ def make_iteration(
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
-            hyperparameters=config.arrays(hyperparameters),
+            hyperparameters=settings,
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
@@ -399,6 +395,7 @@ def make_policy(
     Raises:
         ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
+    evaluation.check_acting("ppo", Config, config, env, explore)
     pi, network, read, legal = _model(config, env)
 
     def policy(timestep, stream, carried):
@@ -490,6 +487,8 @@ def _model(config: Config, env: Environment) -> tuple[distributions.Distribution
     """The distribution over actions, the network, what turns observations into its input, and the legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec("ppo", spec, config.squash)
+    if config.squash and not isinstance(pi, distributions.TanhNormal):
+        raise ValueError(f"ppo.Config: squash must be False for actions that are not floats, got True and {spec}")
     read = Reader.of("ppo", env.observation_spec(), config.torso)
     network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

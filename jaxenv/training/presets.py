@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxenv._checks import check_choice
+from jaxenv._checks import check_choice, check_text
 from jaxenv._names import did_you_mean
 from jaxenv.training import _algorithms
 
@@ -239,6 +239,7 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP
     >>> short = dataclasses.replace(config, total_steps=50_000)  # doctest: +SKIP
     """
+    check_text("preset", "env_id", env_id)
     if algorithm is not None:
         check_choice("preset", "algorithm", algorithm, tuple(PRESETS))
     among = PRESETS if algorithm is None else {algorithm: PRESETS[algorithm]}

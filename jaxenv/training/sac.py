@@ -23,7 +23,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import _export, data, random, rollout, specs, tree
-from jaxenv._checks import check_real
+from jaxenv._checks import check_kind, check_real
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
 from jaxenv.training import evaluation
@@ -61,22 +61,20 @@ class Config(RunConfig):
     env_id: str = "Pendulum-v1"
     total_steps: int = 20_000
     num_envs: int = 4
-    num_steps: int = 1
-    num_gradient_steps: int = 2
-    batch_size: int = 128
-    buffer_size: int = 102_400
-    warmup_steps: int = 1_000
+    num_steps: int = tree.static(default=1, low=1)
+    num_gradient_steps: int = tree.static(default=2, low=1)
+    batch_size: int = tree.static(default=128, low=1)
+    buffer_size: int = tree.static(default=102_400, low=1)
+    warmup_steps: int = tree.static(default=1_000, low=1)
     learning_rate: float = 2e-3
-    target_rate: float = 0.02
-    temperature: float = 1.0
+    target_rate: float = tree.static(default=0.02, above=0, high=1)
+    temperature: float = tree.static(default=1.0, above=0, below=np.inf)
     learn_temperature: bool = True
     target_entropy: float | None = None
     layer_norm: bool = False
-    noise_correlation: float = 0.0
+    noise_correlation: float = tree.static(default=0.0, low=0, high=1)
 
     hyperparameters: ClassVar = ("learning_rate", "gamma", "target_rate", "temperature", "noise_correlation")
-    _positive: ClassVar = ("temperature",)
-    _fractions: ClassVar = ("gamma", "target_rate", "noise_correlation")
 
     @property
     def rows_per_update(self) -> int:
@@ -231,7 +229,7 @@ def make_iteration(
         which runs the updates up to the next evaluation and returns the next learner and the evaluation: a `Curve`
         without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
     """
-    env, eval_env = evaluation.environments("sac", config, env, eval_env)
+    env, eval_env = evaluation.environments("sac", Config, config, env, eval_env)
     pi, actor, critics, read = _model(config, env)
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
@@ -244,11 +242,11 @@ def make_iteration(
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
     def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_typed(key, "train: key")
+        random.check_one("train", key)
+        settings = config.arrays(hyperparameters)
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
         env_state, timestep = lanes.reset(env, env_key)
         noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
-        settings = config.arrays(hyperparameters)
         observation = read(timestep.observation)
         params = Weights(
             actor=actor.init(actor_key, observation),
@@ -428,6 +426,8 @@ def make_policy(
     Raises:
         ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
+    evaluation.check_acting("sac", Config, config, env, explore)
+    check_kind("sac", "params", params, Weights, ", learner.params of one seed")
     pi, actor, _, read = _model(config, env)
 
     def policy(timestep, stream, carried):

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _files, _processes, data, plot, tree
-from jaxenv._checks import check_integer
+from jaxenv._checks import check_bool, check_choice, check_folder, check_integer, check_kind, check_path, check_real
 from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
 from jaxenv.training.config import RunConfig
@@ -106,6 +106,15 @@ def train(
     check_integer("train", "seed", seed, 0)
     check_integer("train", "checkpoint_every", checkpoint_every, 1)
     check_integer("train", "devices", devices, 1)
+    check_bool("train", "resume", resume)
+    check_bool("train", "sequential", sequential)
+    if threshold is not None:
+        check_real("train", "threshold", threshold, -math.inf)
+    if checkpoint_format is not None:
+        check_choice("train", "checkpoint_format", checkpoint_format, _checkpoints.FORMATS)
+    folder = None if folder is None else check_folder("train", "folder", folder)
+    if resume and folder is None:
+        raise ValueError("train: resume needs the folder of the run, got None")
     if jax.process_count() > 1 and devices != len(jax.devices()):
         raise ValueError(f"train: devices must be {len(jax.devices())}, those of all processes, got {devices}")
     if devices > len(jax.devices()):
@@ -132,7 +141,6 @@ def train(
     if folder is None:
         return _train(config, init_and_iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
-    folder = pathlib.Path(folder)
     settings = json.loads(json.dumps(named))
     files = _Files(folder, settings, threshold, checkpoint_every, checkpoint_format, resume, config)
     files.check()
@@ -142,6 +150,7 @@ def train(
 
 def can_resume(config: RunConfig) -> bool:
     """Whether a checkpoint holds all of a run: not if the lanes of its environment live outside JAX."""
+    check_kind("can_resume", "config", config, RunConfig)
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
 
@@ -259,10 +268,9 @@ class _Files:
         """Raises a ``ValueError`` if the folder cannot be made, or holds a run that this one does not resume."""
         folder, settings = self.folder, self.settings
         nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-            fault = "cannot be written to" if nearest.is_dir() else "is a file"
+        if not os.access(nearest, os.W_OK):
             raise ValueError(
-                f"train: the folder of the run must be one that can be made, got {folder}: {nearest} {fault}"
+                f"train: folder must be one that can be made, got {str(folder)!r}: {nearest} cannot be written to"
             )
         names = (_checkpoints.FILE, _checkpoints.FOLDER, CONFIG, CURVE, PICTURE)
         present = [name for name in names if (folder / name).exists()]
@@ -370,6 +378,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
     count in ``eval_unfinished`` alone. The losses are those of the learner's ``Losses``.
     """
+    check_kind("rows", "run", run, Run)
     curve = jax.device_get(run.curve)
     return [
         _row(jax.tree.map(lambda x: x[number, seed], curve), seed)  # noqa: B023
@@ -401,6 +410,8 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
 
 def write_curve(path: pathlib.Path, run: Run) -> None:
     """Writes `rows` as CSV."""
+    path = check_path("write_curve", "path", path)
+    check_kind("write_curve", "run", run, Run)
     lines = rows(run)
     with _files.replacing(path) as file, file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, list(lines[0]))
@@ -410,6 +421,8 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
     """Draws the mean return without exploration over the steps: a thin line per seed, their mean and its interval."""
+    path = check_path("draw_curve", "path", path)
+    check_kind("draw_curve", "run", run, Run)
     curve = jax.device_get(run.curve)
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)

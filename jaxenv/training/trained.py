@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, registry, specs, tree
-from jaxenv._checks import check_integer, is_integer
+from jaxenv._checks import check_integer, check_path, is_integer
 from jaxenv.environment import Environment
 from jaxenv.training import _algorithms, _checkpoints
 
@@ -150,7 +150,7 @@ def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[s
     >>> env = trained.make_env(num_envs=6, gravity=5.0)  # doctest: +SKIP
     >>> jaxenv.record(env, trained.policy, "cart.gif", initial_memory=trained.make_memory(6))  # doctest: +SKIP
     """
-    folder = pathlib.Path(folder)
+    folder = check_path("load", "folder", folder)
     if not folder.is_dir():
         raise ValueError(f"load: there is no folder {str(folder)!r}")
     path = _checkpoints.newest(folder)

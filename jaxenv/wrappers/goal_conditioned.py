@@ -11,6 +11,7 @@ from jaxenv import specs, tree
 from jaxenv._bounds import mapped_spec
 from jaxenv._wrapper_bases import LaneWrapper
 from jaxenv.random import Stream
+from jaxenv.specs._array import check_spec
 
 
 class GoalConditioned(LaneWrapper):
@@ -55,6 +56,7 @@ class GoalConditioned(LaneWrapper):
     def convert(self):
         if self.goal_spec is None or isinstance(self.goal_spec, tree.Static):
             return {}
+        check_spec("GoalConditioned", self.goal_spec, "goal_spec")
         return {"goal_spec": tree.Static(self.goal_spec)}  # trees of specs need not be hashable
 
     def check(self):

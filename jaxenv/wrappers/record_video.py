@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _films, tree
-from jaxenv._checks import check_choice, check_integer
+from jaxenv._checks import check_choice, check_folder, check_integer
 from jaxenv._merging import merging_batches
 from jaxenv.canvas import check_size
 from jaxenv.environment import Environment
@@ -87,7 +87,8 @@ class RecordVideo(Wrapper):
     }
 
     def convert(self):
-        return {"folder": os.fspath(self.folder), "size": check_size("RecordVideo", self.size)}
+        folder = check_folder("RecordVideo", "folder", self.folder)
+        return {"folder": os.fspath(folder), "size": check_size("RecordVideo", self.size)}
 
     def check(self):
         if self.every is not None and self.episode_trigger is not None:

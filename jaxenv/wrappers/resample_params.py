@@ -54,7 +54,8 @@ class ResampleParams(Wrapper):
         given = self.distributions
         if isinstance(given, Mapping):
             return {"distributions": tuple(given.items())}
-        if not isinstance(given, list | tuple):  # as stored, by `dataclasses.replace`
+        pairs = isinstance(given, list | tuple) and all(isinstance(x, list | tuple) and len(x) == 2 for x in given)
+        if not pairs:  # as stored, by `dataclasses.replace`
             raise ValueError(f"ResampleParams: distributions must be a dict of names to distributions, got {given!r}")
         return {}
 

@@ -2,6 +2,7 @@
 
 import jax
 
+from jaxenv import _state_checks
 from jaxenv._wrapper_bases import BatchWrapper
 from jaxenv.environment import Environment, check_environment
 from jaxenv.tree import Tree
@@ -25,8 +26,10 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
     >>> int(statistics(env, state).count)
     4
     """
-    wrapper, own = _find("statistics", env, state, name)
-    return wrapper.statistics(own)
+    check_environment("statistics", env)
+    with _state_checks.explained("statistics", env, state):
+        wrapper, own = _find("statistics", env, state, name)
+        return wrapper.statistics(own)
 
 
 def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str | None = None) -> Tree:
@@ -41,14 +44,15 @@ def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str |
     Raises:
         ValueError: if no wrapper or several fit, or if structure, a shape or a dtype differs from those in ``state``.
     """
-    wrapper, own = _find("with_statistics", env, state, name)
-    new = wrapper.with_statistics(own, statistics)
+    check_environment("with_statistics", env)
+    with _state_checks.explained("with_statistics", env, state):
+        wrapper, own = _find("with_statistics", env, state, name)
+        new = wrapper.with_statistics(own, statistics)
     return jax.tree.map(lambda node: new if node is own else node, state, is_leaf=lambda node: node is own)
 
 
 def _find(owner: str, env: Environment, state: Tree, name: str | None) -> tuple[BatchWrapper, Tree]:
     """The wrapper with batch state that is called ``name``, and its part of ``state``."""
-    check_environment(owner, env)
     found = []
     for level in layers(env)[:-1]:
         if isinstance(level, BatchWrapper):

@@ -5,6 +5,7 @@ from typing import Any
 
 from jaxenv import tree
 from jaxenv._wrapper_bases import ActionWrapper
+from jaxenv.specs._array import check_spec
 
 
 class TransformAction(ActionWrapper):
@@ -35,6 +36,7 @@ class TransformAction(ActionWrapper):
     def convert(self):
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
+        check_spec("TransformAction", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
     def check(self):

@@ -7,6 +7,7 @@ from jaxenv import specs, tree
 from jaxenv._bounds import mapped_spec
 from jaxenv._observation import checked_observation
 from jaxenv._wrapper_bases import ObservationWrapper
+from jaxenv.specs._array import check_spec
 from jaxenv.tree import Tree
 
 
@@ -38,6 +39,7 @@ class TransformObservation(ObservationWrapper):
     def convert(self):
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
+        check_spec("TransformObservation", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
     def check(self):

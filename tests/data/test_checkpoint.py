@@ -208,7 +208,7 @@ def test_a_config_that_json_cannot_hold_is_refused(tmp_path):
 
 def test_saving_a_python_number_raises_and_leaves_the_previous_file(tmp_path):
     data.save(tmp_path / "run.npz", {"step": jnp.array(7)})
-    with pytest.raises(ValueError, match="checkpoint: step is a int, not an array"):
+    with pytest.raises(ValueError, match=r"save: state\.step must be an array, got"):
         data.save(tmp_path / "run.npz", {"step": 7})
     assert data.restore(tmp_path / "run.npz", {"step": jnp.array(0)})["step"] == 7
 

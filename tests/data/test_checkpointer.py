@@ -387,7 +387,7 @@ def test_steps_that_do_not_rise_and_arguments_that_do_not_fit_are_refused(tmp_pa
         checkpointer.save(3, jnp.zeros(2))
         with pytest.raises(ValueError, match="save: step must be above 3, that of the last checkpoint, got 3"):
             checkpointer.save(3, jnp.zeros(2))
-        with pytest.raises(ValueError, match="checkpoint: step is a int, not an array"):
+        with pytest.raises(ValueError, match=r"save: state\.step must be an array, got"):
             checkpointer.save(4, {"step": 4})
         with pytest.raises(ValueError, match="config must be plain data that JSON can hold"):
             checkpointer.save(4, jnp.zeros(2), config={"sizes": np.arange(3)})

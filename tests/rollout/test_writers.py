@@ -171,7 +171,7 @@ def test_tensorboard_refuses_to_draw_over_what_is_not_a_count(tmp_path, name, va
         pytest.raises(ValueError, match=f"TensorBoard: against must name counts, '{name}' is {value}"),
     ):
         writer(10, FIRST)
-    with pytest.raises(ValueError, match="TensorBoard: against must be a sequence of names, got the string 'episodes'"):
+    with pytest.raises(ValueError, match=r"TensorBoard: against must be a sequence of names, .* got 'episodes'"):
         TensorBoard(tmp_path, against="episodes")
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +33,11 @@ class Config(RunConfig):
     num_eval_episodes: int = 3
     sizes: tuple[int, ...] = (1,)
     recurrent: bool = False
-    nan_at: int = 0
+    nan_at: int = tree.static(default=0, low=0)
     nan_in: str = "weight"
     cut: bool = False  # whether the last episode of every evaluation is cut off
-    work: int = 0  # rounds of a loop that does nothing, in the last iteration: runs are interrupted there
-
-    _or_zero: ClassVar = ("nan_at", "work")
+    # Rounds of a loop that does nothing, in the last iteration: runs are interrupted there.
+    work: int = tree.static(default=0, low=0)
 
 
 @tree.struct

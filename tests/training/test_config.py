@@ -26,13 +26,13 @@ from jaxenv.training import dqn, evaluation, ppo
         ({"env_options": {"mode": "eval"}}, "env_options must not hold 'mode', which the learner sets"),
         ({"env_options": {"gravity": jnp.ones(3)}}, "env_options must be numbers, text or tuples .*, got gravity = "),
         ({"hidden": 8}, "hidden must be a tuple of widths, got 8"),
-        ({"learning_rate": -1.0}, "learning_rate must be a number of at least 0, got -1.0"),
-        ({"entropy_cost": float("inf")}, "entropy_cost must be a number of at least 0, got inf"),
+        ({"learning_rate": -1.0}, "learning_rate must be finite and at least 0, got -1.0"),
+        ({"entropy_cost": float("inf")}, "entropy_cost must be finite and at least 0, got inf"),
         ({"hidden": (64, 0)}, r"hidden must hold widths of at least 1, got \(64, 0\)"),
         ({"torso": "rnn"}, "torso must be 'auto', 'mlp' or 'cnn', got 'rnn'"),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
         ({"lambda_": float("nan")}, "lambda_ must be .*, got nan"),
-        ({"max_gradient_norm": 0.0}, "max_gradient_norm must be above 0, got 0.0"),
+        ({"max_gradient_norm": 0.0}, "max_gradient_norm must be finite and above 0, got 0.0"),
         ({"total_steps": 10_239}, "total_steps must be at least 10240, .* got 10239"),
         ({"num_minibatches": 3}, r"num_minibatches must divide num_envs \* num_steps = 1024, got 3"),
         ({"num_minibatches": 32, "recurrent": 4}, "num_minibatches must divide num_envs = 16, got 32"),
@@ -49,7 +49,7 @@ def test_settings_may_be_lists_and_are_hashable():
 
 def test_options_of_the_environment_reach_both_stacks_and_survive_json():
     config = ppo.Config(env_id="DeepSea-bsuite", env_options={"size": 4, "max_episode_steps": 3})
-    stacks = evaluation.environments("ppo", config, None, None)
+    stacks = evaluation.environments("ppo", ppo.Config, config, None, None)
     assert [env.observation_spec().shape for env in stacks] == [(4, 4)] * 2
     assert config.make_env(size=5).observation_spec().shape == (5, 5)
     stored = json.loads(json.dumps(dataclasses.asdict(config)))
@@ -82,7 +82,7 @@ def test_hyperparameters_are_those_of_the_config_where_none_are_given():
         ({"learnin_rate": 1.0}, "no hyperparameter 'learnin_rate', did you mean 'learning_rate'?"),
         ({"num_envs": 4}, "no hyperparameter 'num_envs', they are learning_rate, gamma, "),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
-        ({"clip": jnp.zeros(())}, "clip must be above 0, got 0.0"),
+        ({"clip": jnp.zeros(())}, "clip must be finite and above 0, got 0.0"),
         ({"gamma": jnp.ones(3)}, r"gamma must be one number, got shape \(3,\): jax.vmap over several"),
     ],
 )

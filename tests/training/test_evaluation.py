@@ -17,7 +17,7 @@ from jaxenv.wrappers import AutoReset, NormalizeObservation
 
 
 def environments(env, eval_env):
-    return evaluation.environments("learner", RunConfig(), env, eval_env)
+    return evaluation.environments("learner", RunConfig, RunConfig(), env, eval_env)
 
 
 def test_two_stacks_of_one_task_are_required():

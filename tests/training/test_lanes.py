@@ -133,5 +133,5 @@ def test_what_the_devices_cannot_share_equally_is_refused(config, request):
 
 
 def test_a_mesh_without_an_axis_of_lanes_is_refused():
-    with pytest.raises(ValueError, match=r"ppo.Config: the mesh must have an axis 'lanes', got \('data',\)"):
+    with pytest.raises(ValueError, match=r"ppo.Config: mesh must have an axis 'lanes', got \('data',\)"):
         ppo.make_train(ppo.Config(), mesh=jax.sharding.AbstractMesh((1,), ("data",)))

@@ -9,15 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, tree
-from jaxenv._checks import Range, is_concrete
+from jaxenv._checks import Range, check_array, check_kind, is_concrete
 from jaxenv.data.replay import _ring
 from jaxenv.rollout import Experience
 
 
 def without_env_id(owner: str, rows: Experience) -> Experience:
     """The rows ``[T, B, ...]`` without ``env_id``, which the place of a row in the buffer determines."""
-    if not isinstance(rows, Experience):
-        raise ValueError(f"{owner}: rows must be an Experience as unroll returns it, got {type(rows).__name__}")
+    check_kind(owner, "rows", rows, Experience, " as unroll returns it")
     if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
         raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
     return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=()))
@@ -75,6 +74,7 @@ def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:
     Concrete values raise a ``ValueError`` if they are repeated or out of range. Traced values out of range, and all but
     the last of repeated ones, become distinct lanes from ``num_envs`` on: writes to them are dropped.
     """
+    check_array(owner, "env_id", env_id)
     lanes = jnp.asarray(env_id)
     if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
         raise ValueError(f"{owner}: env_id must be integers [K], got {lanes.dtype}{list(lanes.shape)}")

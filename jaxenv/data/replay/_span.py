@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._checks import is_concrete
+from jaxenv._checks import check_array, is_concrete
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Span:
 
         Concrete values raise a ``ValueError`` if a row is not stored. Traced values are replaced by the nearest row.
         """
+        check_array(owner, "env_id", env_id)
+        check_array(owner, "position", position)
         env_id, position = jnp.asarray(env_id), jnp.asarray(position)
         if env_id.shape != position.shape:
             raise ValueError(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _xla, random, tree
-from jaxenv._checks import check_bool, check_integer, is_concrete
+from jaxenv._checks import check_bool, check_integer, check_kind, is_concrete
 from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
 from jaxenv.data.replay import _checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
@@ -194,6 +194,7 @@ class Replay:
                 for a priority that is negative or not finite.
         """
         span = self._span("update_priorities", state)
+        check_kind("Replay.update_priorities", "batch", batch, Batch)
         _checks.check_priorities("Replay.update_priorities", batch.position.shape, priority, valid)
         sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority, valid)
         return dataclasses.replace(state, sampling=sampling)
@@ -215,6 +216,7 @@ class Replay:
 
     def bytes_per_row(self, state: ReplayState) -> float:
         """Bytes of the whole buffer divided by ``capacity * num_envs``; for arrays or ``ShapeDtypeStruct``."""
+        check_kind("Replay.bytes_per_row", "state", state, ReplayState)
         total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
         return total / (self.capacity * self.num_envs)
 
@@ -373,8 +375,7 @@ class Replay:
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
         """The rows that a state holds; raises a ``ValueError`` for the state of a Replay with other arguments."""
         owner = f"Replay.{method}"
-        if not isinstance(state, ReplayState):
-            raise ValueError(f"{owner}: state must be a ReplayState, got {type(state).__name__}")
+        check_kind(owner, "state", state, ReplayState)
         if state.batch_shape and not batched:
             raise ValueError(f"{owner}: the state is a batch of buffers of shape {state.batch_shape}, use jax.vmap")
         for name, value in state.arguments.items():

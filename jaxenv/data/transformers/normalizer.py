@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import _moments, tree
-from jaxenv._checks import check_choice, check_integer, check_real, is_real
+from jaxenv._checks import check_choice, check_integer, check_real, check_text, is_real
 from jaxenv._count import Count
 from jaxenv._moments import Moments, summable
 from jaxenv._numeric import clip
@@ -74,6 +74,8 @@ class Normalizer(Transformer):
         if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
             raise ValueError(f"{owner}: clip must be None or positive, got {self.clip!r}")
         check_real(owner, "epsilon", self.epsilon, 0)
+        if self.axis_name is not None:
+            check_text(owner, "axis_name", self.axis_name)
         check_integer(owner, "window", self.window, 1)
         if not (is_real(self.rate) and 0 < self.rate <= 1):
             raise ValueError(f"{owner}: rate must be in (0, 1], got {self.rate!r}")

@@ -2,17 +2,58 @@
 
 import abc
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import jax
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_kind
 from jaxenv._declared import hashable
+from jaxenv._structure import mismatch
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout._policy import act
-from jaxenv.timestep import TimeStep
+from jaxenv.rollout._policy import act, check_policy
+from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
+
+
+def _check_batch(owner: str, name: str, value: Any) -> None:
+    check_kind(owner, name, value, Batch)
+
+
+# What every subclass is given: its method, the argument, and the check of it.
+_ARGUMENTS = (
+    ("init", "timestep", check_timestep),
+    ("transform_timestep", "timestep", check_timestep),
+    ("transform_batch", "batch", _check_batch),
+    ("transform_spec", "spec", check_timestep),
+)
+
+
+def _checked(method: Callable, argument: str, check: Callable) -> Callable:
+    """The method of a transformer, which checks one of its arguments first."""
+    place = list(inspect.signature(method).parameters).index(argument)
+
+    @functools.wraps(method)
+    def checked(*args, **kwargs):
+        check(type(args[0]).__name__, argument, args[place] if place < len(args) else kwargs.get(argument))
+        try:
+            return method(*args, **kwargs)
+        except AttributeError as error:
+            if method.__name__ == "transform_timestep":
+                _explain_state(error, *args, **kwargs)
+            raise
+
+    return checked
+
+
+def _explain_state(error: Exception, transformer: "Transformer", state: Tree, timestep: TimeStep) -> None:
+    """Raises a ``ValueError`` if a transformer failed because its state has another structure than its own."""
+    own = jax.eval_shape(transformer.init, timestep, jax.random.key(0))
+    if (fault := mismatch(own, state, "state")) is not None:
+        raise ValueError(f"{type(transformer).__name__}: {fault}: pass the state of this transformer") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +80,12 @@ class Transformer(abc.ABC):
     def is_random(self) -> bool:
         """Whether it draws random numbers, from the key that ``init`` is given."""
         return False
+
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        for method, argument, check in _ARGUMENTS:
+            if method in vars(cls):
+                setattr(cls, method, _checked(vars(cls)[method], argument, check))
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -130,6 +177,7 @@ class Transformer(abc.ABC):
         >>> memory[0].frames.shape, experience.timestep.observation.shape
         ((2, 3, 3), (4, 2, 3))
         """
+        recurrent = bool(jax.tree.leaves(initial_memory))
         if self.is_random and key is None and state is None:
             raise ValueError(f"{type(self).__name__}: it draws random numbers, pass key (or state, to continue)")
         start = self.init(timestep, key)
@@ -138,10 +186,10 @@ class Transformer(abc.ABC):
             start = jax.tree.map(
                 lambda new, old: old if tree.is_shared(new) else new, start, state, is_leaf=tree.is_shared
             )
+        check_policy(type(self).__name__, policy, recurrent)
         start = vary_like_rows(timestep, start)
         if not jax.tree.leaves((start, initial_memory)):
             return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
-        recurrent = bool(jax.tree.leaves(initial_memory))
 
         def transformed(timestep, stream, memory):
             state, inner = memory

@@ -1,6 +1,7 @@
 """The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -16,8 +17,8 @@ def check_names(names: Any) -> tuple[str, ...] | None:
     """``Metrics.env_info`` as a tuple; raises a ``ValueError`` for names that repeat, are empty or end wrongly."""
     if names is None:
         return None
-    if isinstance(names, str):
-        raise ValueError(f"Metrics: env_info must be a sequence of names, got the string {names!r}")
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise ValueError(f"Metrics: env_info must be a sequence of names, got {names!r}")
     names = tuple(names)
     for name in names:
         path, *suffix = name.split("@") if isinstance(name, str) else ("",)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import _xla, tree
+from jaxenv._checks import check_kind
 from jaxenv._count import Count
 from jaxenv._moments import Moments
 from jaxenv._self_compiling import compiled_once
@@ -18,7 +19,7 @@ from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
 from jaxenv.rollout.metrics.metrics_state import MetricsState
 from jaxenv.rollout.metrics.totals import Totals, is_moments
 from jaxenv.rollout.statistic import Statistic
-from jaxenv.timestep import TimeStep
+from jaxenv.timestep import TimeStep, check_timestep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Metrics:
 
     def clear_finished(self, state: MetricsState) -> MetricsState:
         """Resets all sums and counts but keeps the unfinished episodes, leaves ``[B, ...]``."""
+        check_kind("Metrics", "state", state, MetricsState)
         return _xla.vary_like(state.episode.length, MetricsState.empty(state.episode))
 
     def totals(self, state: MetricsState) -> Totals:
@@ -229,8 +231,7 @@ class Metrics:
 
     def _check_origin(self, method: str, sums: Any, kind: type) -> None:
         """Raises a ``ValueError`` unless ``sums`` is a ``MetricsState`` or ``Totals`` of these metrics."""
-        if not isinstance(sums, kind):
-            raise ValueError(f"Metrics: {method} takes {kind.__name__}, got {type(sums).__name__}")
+        check_kind("Metrics", "totals" if kind is Totals else "state", sums, kind)
         found: Any = sums
         discounted, entries = not isinstance(found.discounted_starts, tuple), sorted(found.entries)
         expected = entries if self.env_info is None else sorted(self.env_info)
@@ -240,9 +241,7 @@ class Metrics:
 
 
 def _select(timestep: TimeStep, names: tuple[str, ...] | None) -> TimeStep:
-    if not isinstance(timestep, TimeStep):
-        hint = ": pass experience.timestep" if hasattr(timestep, "timestep") else ""
-        raise ValueError(f"Metrics: rows must be a TimeStep, got {type(timestep).__name__}{hint}")
+    check_timestep("Metrics", "rows", timestep)
     for name in ("step_type", "reward", "discount"):
         if isinstance(getattr(timestep, name), tuple):
             raise ValueError(f"Metrics: the rows have no {name}, keep it in unroll(fields=...)")

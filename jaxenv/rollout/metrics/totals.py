@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import _moments, tree
+from jaxenv._checks import check_kind
 from jaxenv._count import Count
 from jaxenv._moments import Moments
+from jaxenv._structure import mismatch
 
 
 @tree.struct
@@ -67,6 +69,10 @@ class Totals:
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
     """The totals of two chunks of a rollout, or of two sets of lanes, together: scalars, or ``[R]``."""
+    check_kind("merge_totals", "a", a, Totals)
+    check_kind("merge_totals", "b", b, Totals)
+    if (fault := mismatch(a, b, "b")) is not None:
+        raise ValueError(f"merge_totals: {fault}, as in a")
 
     def merge(x, y):
         return _moments.merge(x, y) if is_moments(x) else x

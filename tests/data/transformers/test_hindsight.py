@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.data import Replay
+from jaxenv.data import Batch, Replay
 from jaxenv.data.transformers import FrameStacker, Hindsight, Sequential, within_reach
 from jaxenv.rollout import Experience
 from jaxenv.timestep import TimeStep
@@ -230,7 +230,7 @@ def stacked(batch, replay, stored):
     ("call", "message"),
     [
         (
-            lambda: HER().transform_batch((), None),
+            lambda: HER().transform_batch((), Batch(None, None, None, None)),
             "Hindsight: pass replay and its state, to read goals from the buffer",
         ),
         (lambda: shapes(HER(), Replay(12, 3)), "episodes are not indexed, make the Replay with index_episodes=True"),

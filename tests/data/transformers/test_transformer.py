@@ -57,16 +57,19 @@ def test_a_transformer_is_hashable_immutable_and_equal_to_its_copy(transformer):
 
 
 def test_a_random_transformer_requires_a_key_or_a_state():
+    def still(timestep, stream):
+        return timestep.step_type
+
     timestep = row(observation={"achieved_goal": jnp.zeros(3), "desired_goal": jnp.zeros(3)})
     whole = Sequential(Hindsight(), RewardScaling(2))
     with pytest.raises(ValueError, match="Sequential: it draws random numbers, pass key"):
-        whole.wrap_policy(None, timestep)
-    started = jax.vmap(lambda key: whole.wrap_policy(None, timestep, key=key)[1][0])(
+        whole.wrap_policy(still, timestep)
+    started = jax.vmap(lambda key: whole.wrap_policy(still, timestep, key=key)[1][0])(
         jax.random.split(jax.random.key(3), 2)
     )
     a, b = (jax.tree.map(lambda x, i=i: x[i], started) for i in range(2))
     assert (int(a[0].value.k0), int(a[0].value.k1)) != (int(b[0].value.k0), int(b[0].value.k1))
-    assert whole.wrap_policy(None, timestep, state=b)[1][0][0].value.k0 == b[0].value.k0
+    assert whole.wrap_policy(still, timestep, state=b)[1][0][0].value.k0 == b[0].value.k0
 
 
 STACK = FrameStacker(2, None, ("count",))

@@ -182,7 +182,7 @@ def test_metrics_are_hashable_and_equal_if_they_measure_the_same():
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
         ({"gamma": -0.1}, r"gamma must be in \[0, 1\], got -0.1"),
         ({"gamma": math.nan}, r"gamma must be in \[0, 1\], got nan"),
-        ({"env_info": "speed"}, "must be a sequence of names, got the string 'speed'"),
+        ({"env_info": "speed"}, "must be a sequence of names, got 'speed'"),
         ({"env_info": ("speed@min",)}, "must end in @step, @max or neither, got 'speed@min'"),
         ({"env_info": ("",)}, "must end in @step, @max or neither, got ''"),
         ({"env_info": ("@max",)}, "must end in @step, @max or neither, got '@max'"),
@@ -232,8 +232,8 @@ def test_a_state_or_totals_of_other_metrics_are_refused():
             r"compute got the Totals of metrics with a gamma",
         ),
         (lambda state: Metrics().update(state, row), state, "update got the MetricsState of metrics with a gamma"),
-        (metrics.compute, state, "compute takes Totals, got MetricsState"),
-        (metrics.totals, totals, "totals takes MetricsState, got Totals"),
+        (metrics.compute, state, "totals must be a Totals, got MetricsState"),
+        (metrics.totals, totals, "state must be a MetricsState, got Totals"),
     ]:
         with pytest.raises(ValueError, match=f"Metrics: {message}"):
             jax.eval_shape(method, sums)

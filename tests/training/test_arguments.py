@@ -1,0 +1,128 @@
+"""Arguments of learners and runs are refused by name, before anything is compiled or started."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxenv
+from jaxenv import training
+from jaxenv.training import dqn, ppo, sac, seeds
+
+config = ppo.Config(num_envs=2, num_steps=4, num_minibatches=1, total_steps=64, num_evaluations=1, num_eval_episodes=2)
+stack = jaxenv.make("CartPole-v1", num_envs=2)
+keys = jax.random.split(jax.random.key(0), 3)
+
+
+def train(hyperparameters=None, key=None):
+    return ppo.make_train(config)(jax.random.key(0) if key is None else key, hyperparameters)
+
+
+CALLS = {
+    # --- what a run is made of ---
+    "id for a stack": (
+        lambda: ppo.make_train(config, "CartPole-v1", stack),
+        "ppo: env must be an environment, got 'Car",
+    ),
+    "id to evaluate": (lambda: ppo.make_train(config, stack, 3), "ppo: eval_env must be an environment, got 3"),
+    "config of another learner": (
+        lambda: ppo.make_train(dqn.Config()),
+        "ppo: config must be ppo.Config(...), got Config",
+    ),
+    "dict for a config": (lambda: sac.make_iteration({}), "sac: config must be sac.Config(...), got a dict"),
+    "list for a mesh": (
+        lambda: ppo.make_train(config, mesh=[1]),
+        "ppo.Config: mesh must be a Mesh or AbstractMesh with an axis 'lanes', got a list",
+    ),
+    "batch of keys": (lambda: train(key=keys), "train: key must be one key, got an array of keys of shape (3,)"),
+    "list for hyperparameters": (
+        lambda: train([1]),
+        "ppo.Config: hyperparameters must be a dict such as {'learning_rat",
+    ),
+    "hyperparameter of text": (
+        lambda: train({"clip": "x"}),
+        "ppo.Config: clip must be a number or an array of numbers",
+    ),
+    "bool for a number": (lambda: train({"clip": True}), "ppo.Config: clip must be one number, got True"),
+    "number for a name": (lambda: train({3: 1.0}), "ppo.Config: the name of a hyperparameter must be text, got 3"),
+    "squashed integers": (
+        lambda: ppo.make_train(ppo.Config(squash=True)),
+        "ppo.Config: squash must be False for actions that are not floats, got True and Bounded((), int32, 0, 1",
+    ),
+    "key for a learner": (
+        lambda: ppo.make_iteration(config)[1](jax.random.key(0)),
+        "iteration: learner must be a Learner, as init and iteration return it, got key<fry>[]",
+    ),
+    # --- policies ---
+    "config of a policy": (lambda: ppo.make_policy("ppo", stack, {}), "ppo: config must be ppo.Config(...), got 'ppo'"),
+    "stack of a policy": (lambda: dqn.make_policy(dqn.Config(), None, {}), "dqn: env must be an environment, got None"),
+    "exploration": (
+        lambda: ppo.make_policy(config, stack, {}, explore="yes"),
+        "ppo: explore must be True or False, got",
+    ),
+    "weights": (
+        lambda: sac.make_policy(sac.Config(), jaxenv.make("Pendulum-v1"), {}),
+        "sac: params must be a Weights, learner.params of one seed, got a dict",
+    ),
+    # --- settings ---
+    "rate that never moves": (lambda: dqn.Config(target_rate=0), "dqn.Config: target_rate must be in (0, 1], got 0"),
+    "rate of sac": (lambda: sac.Config(target_rate=0.0), "sac.Config: target_rate must be in (0, 1], got 0.0"),
+    "infinite value": (lambda: dqn.Config(initial_value=float("inf")), "dqn.Config: initial_value must be finite, got"),
+    "wrapper that is a number": (
+        lambda: ppo.Config(wrappers=[3]),
+        "ppo.Config: wrappers must hold names, or of pairs of a name and a dict of options, got (3,)",
+    ),
+    "choice": (lambda: dqn.Config(loss="cubed"), "dqn.Config: loss must be 'huber' or 'squared', got 'cubed'"),
+    # --- runs of several seeds, and what they have written ---
+    "no folder to resume": (
+        lambda: seeds.train(config, 1, resume=True),
+        "train: resume needs the folder of the run, got None",
+    ),
+    "text for resume": (lambda: seeds.train(config, 1, resume="yes"), "train: resume must be True or False, got 'yes'"),
+    "text for sequential": (
+        lambda: seeds.train(config, 1, sequential=1),
+        "train: sequential must be True or False, got",
+    ),
+    "threshold": (lambda: seeds.train(config, 1, threshold="x"), "train: threshold must be a finite number, got 'x'"),
+    "format without a folder": (
+        lambda: seeds.train(config, 1, checkpoint_format="zip"),
+        "train: checkpoint_format must be 'npz' or 'orbax', got 'zip'",
+    ),
+    "number for a folder": (lambda: seeds.train(config, 1, folder=3), "train: folder must be a path, got 3"),
+    "file for a folder": (lambda: seeds.train(config, 1, folder=__file__), "train: folder must be a folder, got"),
+    "no config": (lambda: seeds.can_resume("ppo"), "can_resume: config must be a RunConfig, got 'ppo'"),
+    "rows of no run": (lambda: seeds.rows({}), "rows: run must be a Run, got a dict"),
+    "curve of no run": (lambda: seeds.write_curve("c.csv", 3), "write_curve: run must be a Run, got 3"),
+    "picture of no run": (lambda: seeds.draw_curve("c.png", None, ""), "draw_curve: run must be a Run, got None"),
+    "folder to load": (lambda: training.load(3), "load: folder must be a path, got 3"),
+    "id of a preset": (lambda: training.preset(3), "preset: env_id must be text, got 3"),
+    "id of a baseline": (lambda: training.baseline(None), "baseline: env_id must be text, got None"),
+    "learner of a baseline": (lambda: training.baseline("CartPole-v1", "zzz"), "baseline: algorithm must be 'sac'"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_of_another_type_is_refused_by_name(name):
+    call, start = CALLS[name]
+    with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
+        call()
+
+
+@pytest.mark.parametrize("learner", [ppo, dqn, sac])
+def test_a_wrong_hyperparameter_is_found_before_the_environment_is_reset(learner, monkeypatch):
+    init, _ = learner.make_iteration(learner.Config())
+    monkeypatch.setattr(learner.Lanes, "reset", lambda *_: pytest.fail("the environment was reset"))
+    with pytest.raises(ValueError, match="no hyperparameter 'learning_rat', did you mean 'learning_rate'"):
+        init(jax.random.key(0), {"learning_rat": 1e-3})
+
+
+def test_a_subclass_that_changes_a_default_keeps_the_range():
+    assert type(sac.Config())._range("num_envs").low == 1  # declared by RunConfig
+    with pytest.raises(ValueError, match=r"sac\.Config: num_envs must be at least 1, got 0"):
+        sac.Config(num_envs=0)
+
+
+def test_hyperparameters_may_be_traced():
+    clip = jax.jit(lambda clip: config.arrays({"clip": clip})["clip"])(jnp.float32(0.25))
+    assert float(clip) == 0.25
