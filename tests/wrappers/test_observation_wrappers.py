@@ -201,6 +201,13 @@ TABLE = {
         i32([[[1, 2], [3, 4], [5, 6]]]),
         Bounded((1, 3, 2), I32, 0, [[[1, 2], [3, 4], [5, 6]]]),
     ),
+    "reshape to a matrix": (
+        lambda e: ReshapeObservation(e, (3, 2)),
+        Bounded((2, 3), I32, 0, [[1, 2, 3], [4, 5, 6]]),
+        i32([[1, 2, 3], [4, 5, 6]]),
+        i32([[1, 2], [3, 4], [5, 6]]),
+        Bounded((3, 2), I32, 0, [[1, 2], [3, 4], [5, 6]]),
+    ),
     "reshape to a number": (
         lambda e: ReshapeObservation(e, ()),
         Array((1,), F32),
