@@ -24,7 +24,7 @@ class Fixed:
         private = name[0] == "_" and name not in _OF_OTHERS
         free = private or name in self._settable or callable(getattr(type(self), name, None))
         if self._is_fixed and not free:
-            env = self.__dict__.get("env", self.__dict__.get("_env"))
+            env = self.__dict__["env" if "env" in self.__dict__ else "_env"]
             raise AttributeError(not_settable(self._owner, env, name, value), name=name, obj=self)
         super().__setattr__(name, value)
 

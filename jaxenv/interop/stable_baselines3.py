@@ -106,6 +106,7 @@ class _Lanes(Fixed):
     _reset_seeds: Any
     _get_indices: Any
     metadata: dict[str, Any]
+    _masks: np.ndarray | None
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         self._env, self._action, self._closed, self.render_mode = env, None, False, render_mode
