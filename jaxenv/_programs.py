@@ -9,6 +9,7 @@ made again, as by a second call of ``make``: the newest such structures stay.
 import collections
 import contextlib
 import contextvars
+import functools
 import io
 import pickle
 import threading
@@ -152,10 +153,10 @@ def owning(programs: Programs | None) -> Iterator[None]:
 def jitted(function: Callable, **options: Any) -> Callable:
     """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
 
+    @functools.wraps(function)
     def call(env, *args, **kwargs):
         return programs_of(env).jitted(function, **options)(tree.flatten(env)[0], *args, **kwargs)
 
-    call.__name__, call.__doc__ = function.__name__, function.__doc__
     return call
 
 

@@ -20,6 +20,7 @@ from jaxenv._declared import Declared, check_number, declared_leaves
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
+from jaxenv._programs import programs_of
 from jaxenv.environment import Environment
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
@@ -46,7 +47,24 @@ _ELSEWHERE = {
 }
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
-_compiled = functools.partial(jax.jit, static_argnames="self")  # as gymnax does, for calls outside compiled code
+
+
+def _compiled(method: Callable) -> Callable:
+    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        programs, settings = programs_of(self._env), (self._api, self._gradients)
+
+        def jitted():
+            def on_leaves(leaves, *args, **kwargs):
+                return method(type(self)._of(programs.structure.unflatten(leaves), *settings), *args, **kwargs)
+
+            return jax.jit(on_leaves)
+
+        return programs.compiled((method, settings), jitted)(tree.flatten(self._env)[0], *args, **kwargs)
+
+    return call
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
@@ -122,6 +140,13 @@ class GymnaxEnv:
             env = TimeLimit(env, _NO_LIMIT)
         self._env, self._api, self._gradients = env, api, False
         self.observation_space(), self.action_space()  # raises if a spec has no space
+
+    @classmethod
+    def _of(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
+        """One that needs no checks."""
+        made = object.__new__(cls)
+        made._env, made._api, made._gradients = env, api, gradients
+        return made
 
     @property
     def name(self) -> str:
@@ -313,7 +338,7 @@ def _fields(timestep: TimeStep) -> tuple:
 # --- params -----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _params_class(declared: tuple[Declared, ...]) -> type:
     """A struct of params with gymnax's ``replace``."""
     known = {d.path: d for d in declared}

@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._checks import check_integer
 from jaxenv._declared import declared_leaves
+from jaxenv._programs import jitted
 from jaxenv.environment import Environment, check_environment
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
@@ -83,12 +84,12 @@ def _env_id(keys: jax.Array) -> jax.Array:
     return jnp.arange(keys.shape[0], dtype=jnp.int32)
 
 
-@jax.jit
+@jitted
 def _reset(env: Environment, keys: jax.Array):
     return env.reset(keys, _env_id(keys))
 
 
-@jax.jit
+@jitted
 def _play(env: Environment, state: Any, timestep: TimeStep):
     return unroll(env, random_policy(env), state, timestep, _CHUNK, fields=["timestep"])
 
