@@ -1,9 +1,9 @@
 """Compiled programs and other results that environments of one structure share, for as long as somebody needs them.
 
-JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments: static
-fields of environments, and all that functions among them capture. So each structure has functions of its own here, which
-take the leaves of an environment. They go with the last environment of the structure, unless an equal structure can be
-made again, as by a second call of ``make``: the newest such structures stay.
+JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments:
+static fields of environments, and all that functions among them capture. So each structure has functions of its own
+here, which take the leaves of an environment. They go with the last environment of the structure, unless an equal
+structure can be made again, as by a second call of ``make``: the newest such structures stay.
 """
 
 import collections
@@ -23,7 +23,7 @@ from jaxenv import tree
 
 T = TypeVar("T")
 
-# The number of structures that stay without an environment, by whether they have compiled programs, which take megabytes.
+# The number of structures that stay without an environment, by whether they have compiled programs, of megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}
 # The number of results that a structure keeps.
 _MAX_RESULTS = 256
@@ -89,7 +89,7 @@ class Programs:
         return jax.jit(on_leaves, **options)
 
     def owning(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which this keeps what environments inside of its own ones share, such as the levels of a stack."""
+        """A context in which this keeps the programs of other environments that are used, such as a stack's levels."""
         return owning(self)
 
     def keep(self) -> None:
@@ -140,6 +140,11 @@ def programs_of(env: Any) -> Programs:
     return own
 
 
+def forget(env: Any) -> None:
+    """Frees the programs of an environment that is closed, unless others hold them."""
+    env.__dict__.pop("_programs", None)
+
+
 @contextlib.contextmanager
 def owning(programs: Programs | None) -> Iterator[None]:
     """As `Programs.owning`; nothing is kept for ``None``."""
@@ -158,6 +163,12 @@ def jitted(function: Callable, **options: Any) -> Callable:
         return programs_of(env).jitted(function, **options)(tree.flatten(env)[0], *args, **kwargs)
 
     return call
+
+
+def eval_shape(function: Callable, env: Any, *args: Any) -> Any:
+    """``jax.eval_shape`` of ``function(env, *args)``, after which JAX does not keep the environment."""
+    leaves, structure = tree.flatten(env)
+    return jax.eval_shape(lambda leaves, *args: function(structure.unflatten(leaves), *args), leaves, *args)
 
 
 def can_be_made_again(structure: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._checks import check_mask, is_integer
-from jaxenv._programs import programs_of
+from jaxenv._programs import forget, programs_of
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.interop._packing import Packing
@@ -114,6 +114,7 @@ class Stepper:
     def close(self) -> None:
         """Frees the state and the programs."""
         self._state = self._row = self._programs = self._leaves = None
+        forget(self._arguments[0])
 
     def key(self, seed: Seeds) -> jax.Array:
         """The key of a seed, or those of one seed per lane.

@@ -55,10 +55,11 @@ def _compiled(method: Callable) -> Callable:
     @functools.wraps(method)
     def call(self, *args, **kwargs):
         programs, settings = programs_of(self._env), (self._api, self._gradients)
+        cls, structure = type(self), programs.structure
 
         def jitted():
             def on_leaves(leaves, *args, **kwargs):
-                return method(type(self)._of(programs.structure.unflatten(leaves), *settings), *args, **kwargs)
+                return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
 

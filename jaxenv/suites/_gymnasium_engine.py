@@ -23,6 +23,10 @@ from jaxenv.tree import Tree
 
 # Seconds that a killed process has to disappear.
 _GRACE = 5.0
+# Seconds in which a process must import the script, and those in which it must then make its environment. Both depend
+# on how busy the machine is, so they are generous and no option.
+_LONGEST_IMPORT = 600.0
+_LONGEST_START = 120.0
 
 
 def gymnasium() -> Any:
@@ -37,7 +41,7 @@ class GymnasiumEngine(Engine):
         arguments: keywords of ``gymnasium.make``.
         num_envs: the number of lanes.
         vectorization: ``"async"``, ``"sync"`` or ``"native"``.
-        timeout: seconds that the workers have for a step, a reset or their start.
+        timeout: seconds that the workers have for a step, a reset or a picture.
         context: the start method of the worker processes.
     """
 
@@ -57,6 +61,7 @@ class GymnasiumEngine(Engine):
         self.vectorization, self.timeout, self.context = vectorization, timeout, context
         self._env: Any = None
         self._finalizer: Any = None
+        self._begun: Any = ()
 
     def __str__(self) -> str:
         return f"'{self.vectorization}'"
@@ -126,12 +131,14 @@ class GymnasiumEngine(Engine):
         else:
             if self.context == "forkserver":
                 multiprocessing.set_forkserver_preload(["__main__", "gymnasium"])  # imported once for all workers
-            with _killed_after(self.timeout):
+            make = [self._single()] * self.num_envs
+            self._begun = multiprocessing.get_context(self.context).Array("b", self.num_envs, lock=False)
+            with _watched_start(self._begun):
                 self._env = vector.AsyncVectorEnv(
-                    [self._single()] * self.num_envs,
+                    make,
                     copy=False,
                     context=self.context,
-                    worker=_step_pipes.worker(),
+                    worker=_step_pipes.worker(self._begun),
                     autoreset_mode=mode,
                 )
             space = self._env.single_action_space
@@ -152,12 +159,24 @@ class GymnasiumEngine(Engine):
             return "a worker raised an exception that cannot be pickled; vectorization='sync' shows it"
         if isinstance(error, EOFError | ConnectionError):
             if self._env is None:
-                return (
-                    f"a worker died at its start or did not start {limit} (a script must load environments below "
-                    'if __name__ == "__main__":, or pass context="fork")'
-                )
+                return self._start_fault()
             return f"{_workers(dead)} died"
         return str(error) if isinstance(error, _WorkerError) else super()._reason(error)
+
+    def _start_fault(self) -> str:
+        """Why the workers did not start, of those that have or have not run so far."""
+        late = [lane for lane, begun in enumerate(self._begun) if begun == _LATE]
+        waiting = [lane for lane, begun in enumerate(self._begun) if begun == 0]
+        if late:
+            return f"{_workers(late)} started, but did not make its environment within {_LONGEST_START:g} seconds"
+        if never := [lane for lane, begun in enumerate(self._begun) if begun == _NEVER]:
+            return f"{_workers(never)} did not start: importing the script took longer than {_LONGEST_IMPORT:g} seconds"
+        if waiting:
+            return (
+                f"{_workers(waiting)} died before it started, while it imported the script (a script must load "
+                'environments below if __name__ == "__main__":, or pass context="fork")'
+            )
+        return "a worker started and died while it made its environment"
 
     def _stop(self) -> None:
         env, self._env = self._env, None
@@ -240,24 +259,46 @@ def _kill(processes: Any) -> None:
         process.join(_GRACE)
 
 
+# What the shared memory of a start holds for a lane besides 0 and 1, which its worker writes.
+_LATE, _NEVER = 2, 3
+
+
 @contextlib.contextmanager
-def _killed_after(seconds: float) -> Iterator[None]:
-    """Kills the processes that the block starts if it takes longer, which ends the block, or if it fails."""
+def _watched_start(begun: Any) -> Iterator[None]:
+    """Kills the processes that the block starts if one takes too long, which ends the block, or if the block fails.
+
+    The time for making an environment counts from the moment at which the last worker has begun.
+    """
     before = set(multiprocessing.active_children())
+    ended = threading.Event()
 
     def kill() -> None:
         _kill([p for p in multiprocessing.active_children() if p not in before and "AsyncVectorEnv" in p.name])
 
-    timer = threading.Timer(seconds, kill)
-    timer.daemon = True
-    timer.start()
+    def watch() -> None:
+        start, since = time.monotonic(), None
+        while not ended.wait(0.02):
+            now = time.monotonic()
+            if since is None and all(begun):
+                since = now
+            if since is None and now - start > _LONGEST_IMPORT:
+                begun[:] = [flag or _NEVER for flag in begun]
+            elif since is not None and now - since > _LONGEST_START:
+                begun[:] = [_LATE] * len(begun)
+            else:
+                continue
+            kill()
+            return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
     try:
         yield
     except BaseException:
         kill()
         raise
     finally:
-        timer.cancel()
+        ended.set()
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def load(
         num_envs: the number of lanes, fixed: ``reset`` makes this many.
         vectorization: ``"async"`` for one process per lane, ``"sync"`` for all lanes in this process, or ``"native"``
             for the id's ``vector_entry_point``.
-        timeout: seconds that worker processes have for a step, a reset or their start.
+        timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
         context: the start method of the processes.
         max_episode_steps: the limit of Gymnasium's ``TimeLimit``; ``None`` for the id's, 0 for none.
         autoreset: ``"next_step"``, the only mode.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._programs import jitted
+from jaxenv._programs import eval_shape, jitted
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import to_numpy
@@ -97,8 +97,8 @@ def _sample(spec: tree.Static, key: jax.Array, shape: tuple[int, ...]) -> Tree:
 
 def output_shapes(env: Environment) -> tuple[Tree, Tree]:
     """Shapes and dtypes of the outputs of ``reset`` and ``step``, as two trees; nothing is compiled."""
-    of_reset = jax.eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
-    of_step = jax.eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
+    of_reset = eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
+    of_step = eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
     return of_reset, of_step
 
 
