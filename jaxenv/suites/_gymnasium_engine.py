@@ -16,9 +16,10 @@ import numpy as np
 
 from jaxenv._library import import_library
 from jaxenv._source import install_command
-from jaxenv.interop._spaces import spec_of
+from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites import _step_pipes
 from jaxenv.suites._engine import Engine
+from jaxenv.suites._objects import Instance
 from jaxenv.tree import Tree
 
 # Seconds that a killed process has to disappear.
@@ -43,6 +44,7 @@ class GymnasiumEngine(Engine):
         vectorization: ``"async"``, ``"sync"`` or ``"native"``.
         timeout: seconds that the workers have for a step, a reset or a picture.
         context: the start method of the worker processes.
+        make: makes an environment, in place of ``gymnasium.make``.
     """
 
     suite = "gymnasium"
@@ -56,8 +58,11 @@ class GymnasiumEngine(Engine):
         vectorization: str,
         timeout: float,
         context: str,
+        make: Callable[[], Any] | None = None,
     ):
-        super().__init__(id, arguments, num_envs, vectorization=vectorization, timeout=timeout, context=context)
+        options = {"vectorization": vectorization, "timeout": timeout, "context": context, "make": make}
+        super().__init__(id, arguments, num_envs, **options)
+        self.make = make
         self.vectorization, self.timeout, self.context = vectorization, timeout, context
         self._env: Any = None
         self._finalizer: Any = None
@@ -78,7 +83,8 @@ class GymnasiumEngine(Engine):
         env = self._native(1) if native else self._single()()
         observation = env.single_observation_space if native else env.observation_space
         action = env.single_action_space if native else env.action_space
-        env.close()
+        if not isinstance(getattr(self.make, "make", None), Instance):
+            env.close()
         spaces = gymnasium().spaces
         return (
             spec_of(observation, spaces, f"{self.owner}: observation"),
@@ -87,6 +93,8 @@ class GymnasiumEngine(Engine):
         )
 
     def _single(self) -> Callable[[], Any]:
+        if self.make is not None:
+            return self.make
         # The spec travels to the workers, whose registries lack what this process registered.
         return functools.partial(gymnasium().make, gymnasium().spec(self.id), **self.arguments)
 

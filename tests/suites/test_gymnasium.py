@@ -401,14 +401,23 @@ def test_the_conformance_kit_passes(load, name, num_steps):
 # --- the start of workers --------------------------------------------------------------------------------------------
 
 SCRIPT = """
-import time
+import multiprocessing, time
+import gymnasium
 __name__ == "__main__" or time.sleep({importing})
+
+
+def slow(**kwargs):
+    multiprocessing.parent_process() is None or time.sleep(30)
+    return gymnasium.make("CartPole-v1").unwrapped
+
+
+gymnasium.register("Slow-v0", slow)
 
 if __name__ == "__main__":
     import jax, jaxenv
     from jaxenv.suites import _gymnasium_engine as engine
     {settings}
-    with jaxenv.load("gymnasium:CartPole-v1", num_envs=2, timeout={timeout}, context="spawn") as env:
+    with jaxenv.load("gymnasium:{id}", num_envs=2, timeout={timeout}, context="spawn") as env:
         try:
             env.reset(jax.random.key(0))
             print("started")
@@ -418,16 +427,18 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    ("importing", "timeout", "settings", "message"),
+    ("id", "importing", "timeout", "settings", "message"),
     [
-        (4, 2, "", "started"),
-        (60, 60, "engine._LONGEST_IMPORT = 1.0", "did not start: importing the script took longer than 1 seconds"),
-        (0, 60, "engine._LONGEST_START = -1.0", "started, but did not make its environment within"),
+        ("CartPole-v1", 4, 2, "", "started"),
+        ("CartPole-v1", 60, 60, "engine._LONGEST_IMPORT = 1.0", "0, 1 did not start: importing the script took longer"),
+        ("Slow-v0", 0, 60, "engine._LONGEST_START = 1.0", "started, but did not make its environment within 1 seconds"),
     ],
 )
-def test_the_time_of_a_step_does_not_count_the_import_of_the_script(tmp_path, importing, timeout, settings, message):
+def test_the_time_of_a_step_does_not_count_the_import_of_the_script(
+    tmp_path, id, importing, timeout, settings, message
+):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(importing=importing, timeout=timeout, settings=settings))
+    script.write_text(SCRIPT.format(id=id, importing=importing, timeout=timeout, settings=settings))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
     assert message in done.stdout, done.stdout + done.stderr
 
