@@ -60,7 +60,7 @@ class Programs:
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of ``make``, which is called once for equal keys; the newest ones are kept."""
         if (found := self._results.get(key, self)) is not self:
-            return found  # type: ignore[return-value]
+            return found
         with self.owning():
             found = make()
         with _lock:

@@ -106,7 +106,8 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
     leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     programs = programs_of(task)
     key = ("transition_shapes", structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
-    return programs.result(key, lambda: _transition_shapes(programs.structure, *structure.unflatten(leaves), batch))
+    own, state = structure.unflatten(leaves)
+    return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
 
 
 def _transition_shapes(structure: Any, leaves: list, state: Tree, batch: tuple[int, ...]) -> "Transition":

@@ -25,7 +25,7 @@ def from_gymnasium(space: Any) -> Tree:
 
     >>> import gymnasium
     >>> from_gymnasium(gymnasium.spaces.Discrete(3, start=-1))
-    Bounded(shape=(), dtype=int32, minimum=-1, maximum=1)
+    Bounded((), int32, -1, 1)
     """
     spaces = import_library("gymnasium.spaces", install_command("gymnasium"))
     return spec_of(space, spaces, "from_gymnasium")

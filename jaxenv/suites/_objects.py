@@ -53,7 +53,7 @@ def _adapter(env: Any) -> Any:
     """An environment of dm_env with the methods of Gymnasium. It has no seeds; step types and ends map one to one."""
     gymnasium = import_library("gymnasium", install_command("gymnasium"))
 
-    class FromDmEnv(gymnasium.Env):
+    class FromDmEnv(gymnasium.Env):  # type: ignore[name-defined,misc]
         observation_space = _space(env.observation_spec(), gymnasium.spaces)
         action_space = _space(env.action_spec(), gymnasium.spaces)
 
@@ -86,6 +86,8 @@ def _space(spec: Any, spaces: Any) -> Any:
     if not hasattr(spec, "shape"):
         raise ValueError(f"load: specs must be arrays of dm_env.specs, got {spec!r}")
     dtype = np.dtype(spec.dtype)
+    least: Any
+    most: Any
     if dtype.kind == "b":
         least, most = 0, 1
     else:

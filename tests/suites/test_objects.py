@@ -91,7 +91,7 @@ def test_a_function_makes_lanes_in_lock_step_with_the_original(lanes):
 def test_an_object_is_one_lane():
     with jaxenv.load(Walk()) as env:
         assert len(play(env, [1, 1], 1)) == 3
-    with pytest.raises(ValueError, match="Walk: num_envs must be 1, an object is one lane: .*, got 2"):
+    with pytest.raises(ValueError, match=r"Walk: num_envs must be 1, an object is one lane: .*, got 2"):
         jaxenv.load(Walk(), 2)
     with pytest.raises(ValueError, match="Walk: vectorization must be 'sync'"):
         jaxenv.load(Walk(), vectorization="async")
