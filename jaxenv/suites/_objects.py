@@ -53,7 +53,7 @@ def _adapter(env: Any) -> Any:
     """An environment of dm_env with the methods of Gymnasium. It has no seeds; step types and ends map one to one."""
     gymnasium = import_library("gymnasium", install_command("gymnasium"))
 
-    class FromDmEnv(gymnasium.Env):  # type: ignore[name-defined,misc]
+    class FromDmEnv(gymnasium.Env):  # type: ignore[name-defined]
         observation_space = _space(env.observation_spec(), gymnasium.spaces)
         action_space = _space(env.action_spec(), gymnasium.spaces)
 
