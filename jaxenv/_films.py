@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 _LARGEST_QUEUE = 2**30  # bytes of pictures that wait to be written
+_MAX_DONE = 1024  # films of which is known where they ended, for frames of later steps
 
 
 class Settings(NamedTuple):
@@ -92,7 +93,7 @@ class Recorder:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple, _Film] = {}
-        self._done: dict[tuple, float] = {}  # the steps at which films ended
+        self._done: dict[tuple, float] = {}  # the steps at which the newest films ended
         self._queue: queue.Queue[_Film] = queue.Queue()
         self._pending = 0  # bytes in the queue
         self._thread: threading.Thread | None = None
@@ -133,7 +134,10 @@ class Recorder:
 
     def _finish(self, key: tuple) -> None:
         film = self._open.pop(key)
+        self._done.pop(key, None)
         self._done[key] = np.inf if film.end is None else film.end
+        if len(self._done) > _MAX_DONE:
+            self._done.pop(next(iter(self._done)))
         if len(film.frames) < 2:
             return
         if self._pending + film.size > _LARGEST_QUEUE:

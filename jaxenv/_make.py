@@ -92,7 +92,7 @@ def _own_limit(spec: EnvSpec, env: Environment) -> Any:
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
-def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **kwargs) -> Environment:
+def load(id: Any, num_envs: int = 1, **kwargs) -> Environment:
     """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
@@ -103,10 +103,14 @@ def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **k
     stand around the `Multitask`. Those up to the last one that must be inside a time limit, such as `ActionRepeat`,
     stand around each task instead.
 
+    An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
+    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Their options are those of
+    ``jaxenv.suites.gymnasium.load_object``.
+
     ``load.batched`` is True: one call makes the whole batch.
 
     Args:
-        id: an id, or a sequence of ids.
+        id: an id, a sequence of ids, or an environment of Gymnasium or dm_env, or a function that makes one.
         num_envs: number of lanes that ``reset`` makes from one key.
         **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
 
@@ -115,10 +119,21 @@ def load(id: str | EnvSpec | list[str] | tuple[str, ...], num_envs: int = 1, **k
     """
     if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)
+    if _is_foreign(id):
+        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **kwargs)
     if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
         return make(id, num_envs, **kwargs)
     name = id.partition(":")[2]
     return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
+
+
+def _is_foreign(id: Any) -> bool:
+    """Whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
+    if isinstance(id, str | EnvSpec | Environment):
+        return False
+    is_made = isinstance(id, type) and issubclass(id, Environment)
+    named = {f"{c.__module__}.{c.__name__}" for c in type(id).__mro__}
+    return (callable(id) and not is_made) or bool(named & {"gymnasium.core.Env", "dm_env._environment.Environment"})
 
 
 load.batched = True  # type: ignore[attr-defined]

@@ -67,8 +67,14 @@ def start_episodes(
     if isinstance(strategy, str):
         fresh = strategies[strategy](*arguments)
     else:
-        per_platform = {platform: strategies[name] for platform, name in strategy.items()}
-        fresh = jax.lax.platform_dependent(*arguments, **per_platform)
+        leaves, structure = tree.flatten(arguments[0])
+
+        # A function of this call: JAX keeps its traces, and with them the environment, as long as it lives.
+        def chosen(name):
+            return lambda leaves, *rest: strategies[name](structure.unflatten(leaves), *rest)
+
+        per_platform = {platform: chosen(name) for platform, name in strategy.items()}
+        fresh = jax.lax.platform_dependent(leaves, *arguments[1:], **per_platform)
     for name, begun, stepped in zip(("state", "timestep"), fresh, (state, timestep), strict=True):
         if (difference := _difference(name, begun, stepped)) is not None:
             raise ValueError(f"{env}: begin and step must return the same tree: in step, {difference}")
@@ -92,7 +98,11 @@ def _select(env, mask, state, timestep):
 
 
 def _cond(env, mask, state, timestep):
-    return jax.lax.cond(jnp.any(mask), _select, lambda env, mask, *current: current, env, mask, state, timestep)
+    def select(leaves, *rest):
+        return _select(structure.unflatten(leaves), *rest)
+
+    leaves, structure = tree.flatten(env)
+    return jax.lax.cond(jnp.any(mask), select, lambda leaves, mask, *current: current, leaves, mask, state, timestep)
 
 
 def _compact(block, env, mask, state, timestep):

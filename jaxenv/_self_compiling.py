@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from jaxenv import tree
 from jaxenv._checks import is_known_array
+from jaxenv._programs import programs_of
 
 F = TypeVar("F", bound=Callable)
 
@@ -25,18 +27,27 @@ def self_compiling(function: F) -> F:
     The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
     own, and for environments that do not compile themselves.
     """
-    compiled = jax.jit(function)
 
     @functools.wraps(function)
     def call(env, *args, **kwargs):
-        leaves = jax.tree.leaves((env, args, kwargs))
-        if all(map(is_known_array, leaves)) and not _one_by_one.get() and env._compiles_itself:
-            if any(map(_is_cut, leaves)):
-                args, kwargs = jax.tree.map(_saturated, (args, kwargs))
-            return compiled(env, *args, **kwargs)
+        if (own := _known_leaves(env)) is not None and not _one_by_one.get():
+            leaves = jax.tree.leaves((args, kwargs))
+            if all(map(is_known_array, leaves)) and env._compiles_itself:
+                if any(map(_is_cut, leaves)):
+                    args, kwargs = jax.tree.map(_saturated, (args, kwargs))
+                return programs_of(env).jitted(function)(own, *args, **kwargs)
         return function(env, *args, **kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def _known_leaves(env: Any) -> list[Any] | None:
+    """The leaves of an environment, which never change; ``None`` if they are not all arrays with known values."""
+    if (leaves := env.__dict__.get("_leaves")) is None:
+        if not all(map(is_known_array, leaves := tree.flatten(env)[0])):
+            return None
+        object.__setattr__(env, "_leaves", leaves)
+    return leaves
 
 
 # Decorates a function of arrays with a loop whose body is a new function at every call. Outside of traces the loop is

@@ -1,13 +1,13 @@
 """Checks of what the methods of a task return, made while they are traced."""
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
+from jaxenv._programs import programs_of
 from jaxenv._reward import checked_reward
 from jaxenv._structure import is_array, mismatch
 from jaxenv.random import Stream
@@ -102,19 +102,22 @@ def _rank(dtype: Any) -> int:
 
 def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
     """Shapes of what ``transition`` returns. They are cached, so that a reset does not trace it again."""
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), (task, state))
-    leaves, structure = tree.flatten(shapes)
-    return _cached_transition_shapes(structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
+    leaves, structure = tree.flatten((tree.flatten(task)[0], state))
+    leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
+    programs = programs_of(task)
+    key = ("transition_shapes", structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
+    own, state = structure.unflatten(leaves)
+    return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
 
 
-@functools.lru_cache(maxsize=1024)
-def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
-    task, state = structure.unflatten(leaves)
+def _transition_shapes(structure: Any, leaves: list, state: Tree, batch: tuple[int, ...]) -> "Transition":
+    task = structure.unflatten(leaves)
     check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(task, state, action, stream):
+    def checked(leaves, state, action, stream):
+        task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):
             raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
@@ -128,7 +131,7 @@ def _cached_transition_shapes(structure, leaves, batch, _x64) -> "Transition":
         check_transition(task, out, batch)
         return dataclasses.replace(out, state=())
 
-    return jax.eval_shape(checked, task, state, action, Stream(word, word, word, word))
+    return jax.eval_shape(checked, leaves, state, action, Stream(word, word, word, word))
 
 
 def check_arrays(task: "Task | str", method: str, name: str, values: Tree) -> None:

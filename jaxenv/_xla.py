@@ -17,6 +17,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxenv import tree
+from jaxenv._programs import can_be_made_again
 
 T = TypeVar("T")
 
@@ -183,7 +184,8 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
         arrays = vary_like(x, arrays)
     kinds = tuple(x.dtype for x in arrays)
     context = jax.sharding.get_abstract_mesh(), jax.config.read("jax_enable_x64")
-    on_arrays, on_scalars, results = _traced(function, structure, constants, kinds, context)
+    traced = _cache_of(function) if can_be_made_again(structure) else _traced
+    on_arrays, on_scalars, results = traced(function, structure, constants, kinds, context)
     return results.unflatten(_one_kernel.bind(*arrays, function=on_arrays, on_scalars=on_scalars))
 
 
@@ -220,7 +222,15 @@ def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[An
     return elementwise
 
 
-@functools.lru_cache(maxsize=512)
+def _cache_of(function: Any) -> Callable:
+    """`_traced` with a cache: one for all functions of modules, and one on each other function, which goes with it."""
+    if "<locals>" not in getattr(function, "__qualname__", "") or not hasattr(function, "__dict__"):
+        return _of_modules
+    if not hasattr(function, "traced"):
+        function.traced = functools.lru_cache(maxsize=64)(_traced)
+    return function.traced
+
+
 def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any):
     """The function from arrays to a list of results, its program for scalars, and the structure of its results.
 
@@ -230,7 +240,14 @@ def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kind
     elementwise = _elementwise(function, structure, constants)
     scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
     on_scalars, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
-    return lambda *arrays: jax.tree.leaves(elementwise(*arrays)), on_scalars, tree.flatten(results)[1]
+
+    def on_arrays(*arrays):
+        return jax.tree.leaves(elementwise(*arrays))
+
+    return on_arrays, on_scalars, tree.flatten(results)[1]
+
+
+_of_modules = functools.lru_cache(maxsize=512)(_traced)
 
 
 def _reduced(*arrays, function: Callable, on_scalars: Any) -> list[jax.Array]:
@@ -271,9 +288,10 @@ def _differentiated(arrays: Any, tangents: Any, function: Callable, on_scalars: 
     return jax.jvp(function, tuple(arrays), tuple(ad.instantiate_zeros(x) for x in tangents))
 
 
-@functools.lru_cache(maxsize=512)
-def _compiled(function: Callable, on_scalars: Any) -> Callable:
-    return jax.jit(functools.partial(_one_kernel.bind, function=function, on_scalars=on_scalars))
+def _compiled(function: Any, on_scalars: Any) -> Callable:
+    if not hasattr(function, "compiled"):
+        function.compiled = jax.jit(functools.partial(_one_kernel.bind, function=function, on_scalars=on_scalars))
+    return function.compiled
 
 
 # A primitive of its own: JAX traces the function once for all shapes, and lowers it for one platform only.

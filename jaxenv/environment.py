@@ -19,6 +19,7 @@ from jaxenv._checks import INT32_MAX, check_integer
 from jaxenv._declared import Declared, declared_leaves, map_declared
 from jaxenv._module import Module
 from jaxenv._names import missing_attribute
+from jaxenv._programs import programs_of
 from jaxenv._self_compiling import self_compiling
 from jaxenv._structure import is_array
 from jaxenv.canvas import check_size
@@ -223,10 +224,11 @@ class Environment(Module, abc.ABC):
     @final
     def start_shapes(self) -> tuple[Tree, TimeStep]:
         """What ``reset`` returns, as ``jax.ShapeDtypeStruct``; nothing is computed, and the result is cached."""
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), self)
-        leaves, structure = tree.flatten(shapes)
+        leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(self)[0])
+        programs, lanes = programs_of(self), self.spec_lanes
+        key = ("start_shapes", leaves, lanes, jax.config.read("jax_enable_x64"))
         with _state_checks.explained("start_shapes", self):
-            return _start_shapes(structure, tuple(leaves), self.spec_lanes, jax.config.read("jax_enable_x64"))
+            return programs.result(key, lambda: _start_shapes(programs.structure, leaves, lanes))
 
     @final
     def _first_shapes(self) -> TimeStep:
@@ -477,17 +479,15 @@ def _renderer(size: tuple[int, int]) -> Callable[[Environment, Tree], jax.Array]
     return self_compiling(render)
 
 
-@functools.lru_cache(maxsize=1024)
-def _start_shapes(structure, leaves, num_lanes: int, _x64: bool) -> tuple[Tree, TimeStep]:
+def _start_shapes(structure: Any, leaves: tuple, num_lanes: int) -> tuple[Tree, TimeStep]:
     word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (jnp.uint32, jnp.int32))
-    env: Any = structure.unflatten(leaves)
 
-    def begin(env, *args):
-        return env.begin(*args)
+    def begin(leaves, *args):
+        return structure.unflatten(leaves).begin(*args)
 
-    for name in _axis_names(env):  # outside of shard_map they are bound to nothing
+    for name in _axis_names(structure.unflatten(leaves)):  # outside of shard_map they are bound to nothing
         begin = jax.vmap(begin, in_axes=None, out_axes=None, axis_name=name, axis_size=1)
-    return jax.eval_shape(begin, env, (word, word), number, number)
+    return jax.eval_shape(begin, leaves, (word, word), number, number)
 
 
 def _axis_names(env: Any) -> set[str]:

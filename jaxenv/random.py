@@ -224,7 +224,7 @@ def _fold_static(words: Words, salt: str | int) -> Words:
     return (words[0] ^ np.uint32(h0)) * np.uint32(_GOLDEN), (words[1] ^ np.uint32(h1)) * np.uint32(_GOLDEN)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def _digest(salt: str | int) -> tuple[int, int]:
     digest = hashlib.blake2b(repr(salt).encode(), digest_size=8).digest()
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")

@@ -18,7 +18,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = [
     {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_typed_keys", "_html", "_player", "_terminal"},
     {"tree"},
-    {"_declared", "_xla", "_count", "_self_compiling", "_structure", "_sum", "_processes", "_files"},
+    {"_declared", "_programs", "_count", "_structure", "_sum", "_processes", "_files"},
+    {"_self_compiling", "_xla"},
     {"random", "_module", "canvas", "_rows_html", "_films"},
     {"specs", "timestep", "_moments", "_describe", "physics2d"},
     {"_describe_html", "_actions", "_bounds", "_fields", "_observation", "_state_checks"},

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxenv import _xla, tree
 from jaxenv._checks import check_mask, is_integer
+from jaxenv._programs import forget, programs_of
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.interop._packing import Packing
@@ -19,8 +20,6 @@ from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 Seeds = int | Sequence[int] | np.ndarray
-# The largest leaf of an environment that becomes a constant of its programs, in bytes.
-_LARGEST_CONSTANT = 4096
 # The largest number of lanes whose step is compiled as one of few lanes.
 _FEW = 64
 
@@ -46,13 +45,12 @@ class Stepper:
         env.check_lanes(env.num_envs)
         self._arguments = env, shown, numpy, owner
         self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
-        leaves, structure = tree.flatten(env)
-        constants = tuple(map(_constant, leaves))
+        leaves = tree.flatten(env)[0]
         shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-        self._programs = _programs(
-            structure, shapes, constants, env.num_envs, shown, numpy, _device(), jax.config.read("jax_enable_x64")
-        )
-        self._variables = tuple(leaf for leaf, constant in zip(leaves, constants, strict=True) if constant is None)
+        arguments = shapes, env.num_envs, shown, numpy, _device()
+        key, programs = (Stepper, arguments, jax.config.read("jax_enable_x64")), programs_of(env)
+        self._programs: Any = programs.compiled(key, lambda: _programs(programs.structure, *arguments))
+        self._leaves = self._programs.leaves(leaves)
         self._state: Any = None
         self._row: Any = None
         self._is_outside_jax = env.unwrapped._is_outside_jax
@@ -95,29 +93,30 @@ class Stepper:
             fold = jax.random.fold_in if self._key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
             return self._begin(fold(self._key, self._starts))
         key = None if seed is None else self.key(seed)
-        self._state, self._row = self._programs.restart(self._variables, self._state, self._row, mask, key)
+        self._state, self._row = self._programs.restart(self._leaves, self._state, self._row, mask, key)
         return self._result()
 
     def _begin(self, key: jax.Array) -> Tree:
-        self._state, self._row = self._programs.start(self._variables, key)
+        self._state, self._row = self._programs.start(self._leaves, key)
         return self._result()
 
     def step(self, action: Tree) -> Tree:
         """``env.step``."""
-        self._state, self._row = self._programs.step(self._variables, self._state, action)
+        self._state, self._row = self._programs.step(self._leaves, self._state, action)
         return self._result()
 
     def render(self, size: int) -> np.ndarray:
         """Pictures of all lanes, uint8 ``[num_envs, size, size, 3]``."""
-        return np.array(self._programs.render(self._variables, self._state, size))
+        return np.array(self._programs.render(self._leaves, self._state, size))
 
     def _result(self) -> Tree:
         # Arrays of JAX are read-only, and so are views of them.
         return self._programs.row.views([np.array(array) for array in self._row]) if self._numpy else self._row
 
     def close(self) -> None:
-        """Frees the state."""
-        self._state = self._row = None
+        """Frees the state and the programs."""
+        self._state = self._row = self._programs = self._leaves = None
+        forget(self._arguments[0])
 
     def key(self, seed: Seeds) -> jax.Array:
         """The key of a seed, or those of one seed per lane.
@@ -154,6 +153,7 @@ def _first_process() -> int:
 
 
 class _Programs(NamedTuple):
+    leaves: Any
     start: Any
     restart: Any
     step: Any
@@ -161,64 +161,38 @@ class _Programs(NamedTuple):
     row: Packing
 
 
-class _Constant(NamedTuple):
-    """A leaf as bytes, so that equal environments share their programs."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes
-
-    def array(self) -> np.ndarray:
-        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
-
-
-def _constant(leaf: Any) -> _Constant | None:
-    """A leaf of an environment as a constant; ``None`` if it stays an argument."""
-    if is_key(leaf):
-        return None
-    array = np.asarray(jnp.asarray(leaf))
-    if array.nbytes > _LARGEST_CONSTANT or array.dtype.kind == "V":  # bfloat16 has no name that NumPy knows
-        return None
-    return _Constant(array.dtype.str, array.shape, array.tobytes())
-
-
-@functools.lru_cache(maxsize=256)
 def _programs(
-    structure: Any,
-    shapes: tuple,
-    constants: tuple,
-    num_envs: int,
-    shown: Callable[[TimeStep], Tree],
-    numpy: bool,
-    device: jax.Device,
-    _x64: bool,
+    structure: Any, shapes: tuple, num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, device: jax.Device
 ) -> _Programs:
-    """The programs of an environment. Its small leaves are constants: an argument costs time in every call."""
+    """The programs of environments of one structure. Their leaves are arguments, so that other values compile nothing.
 
-    def environment(variables: tuple) -> Environment:
-        rest = iter(variables)
-        return structure.unflatten(next(rest) if c is None else jnp.asarray(c.array()) for c in constants)
+    An argument costs time in every call, so the leaves are packed, once for all calls.
+    """
+    of_env = Packing(shapes)
+
+    def environment(leaves: tuple) -> Environment:
+        return structure.unflatten(of_env.unpack(leaves))
 
     def packed(state: Tree, row: Tree) -> tuple:
         return of_state.pack(state), of_row.pack(row) if numpy else row
 
-    def start(variables: tuple, key: jax.Array):
+    def start(leaves: tuple, key: jax.Array):
         lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
-        state, timestep = environment(variables).reset(key, lanes)
+        state, timestep = environment(leaves).reset(key, lanes)
         return packed(state, shown(timestep))
 
-    def restart(variables: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
-        env = environment(variables)
+    def restart(leaves: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
+        env = environment(leaves)
         state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
-    def step(variables: tuple, state: tuple, action: Tree):
+    def step(leaves: tuple, state: tuple, action: Tree):
         with _xla.few_lanes(num_envs <= _FEW):
-            state, timestep = environment(variables).step(of_state.unpack(state), action)
+            state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
-    def render(variables: tuple, state: tuple, size: int):
-        return environment(variables).render(of_state.unpack(state), size)
+    def render(leaves: tuple, state: tuple, size: int):
+        return environment(leaves).render(of_state.unpack(state), size)
 
     state, first = structure.unflatten(shapes).start_shapes()
     of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
@@ -226,6 +200,7 @@ def _programs(
     place = jax.sharding.SingleDeviceSharding(device)
     compiled = functools.partial(jax.jit, in_shardings=place, out_shardings=place)
     return _Programs(
+        compiled(of_env.pack),
         compiled(start),
         compiled(restart, donate_argnums=1),
         compiled(step, donate_argnums=1),

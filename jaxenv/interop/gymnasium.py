@@ -16,6 +16,7 @@ from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
 from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
 from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
 from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
+from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 
@@ -30,7 +31,7 @@ def to_spec(space: Any) -> Tree:
     >>> to_spec(gymnasium.spaces.Discrete(3, start=-1))
     Bounded((), int32, -1, 1)
     """
-    return _spaces.spec_of(space, _gymnasium.spaces, "to_spec")
+    return spec_of(space, _gymnasium.spaces, "to_spec")
 
 
 def to_space(spec: Tree) -> Any:

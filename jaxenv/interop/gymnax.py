@@ -21,6 +21,7 @@ from jaxenv._declared import Declared, check_number, declared_leaves
 from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
+from jaxenv._programs import programs_of
 from jaxenv.environment import Environment
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
@@ -57,15 +58,28 @@ _INSTALL = "pip install gymnax six"
 
 
 def _compiled(method: Callable) -> Callable:
-    """Compiles a method, as gymnax does, for calls outside compiled code; errors about arguments name them."""
-    program, names = jax.jit(method, static_argnames="self"), list(inspect.signature(method).parameters)
+    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share.
+
+    Errors about arguments name them.
+    """
+    names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
+        programs, settings = programs_of(self._env), (self._api, self._gradients)
+        cls, structure = type(self), programs.structure
+
+        def jitted():
+            def on_leaves(leaves, *args, **kwargs):
+                return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
+
+            return jax.jit(on_leaves)
+
+        program = programs.compiled((method, settings), jitted)
         try:
-            return program(self, *args, **kwargs)
+            return program(tree.flatten(self._env)[0], *args, **kwargs)
         except TypeError:
-            for name, value in (dict(zip(names[1:], args, strict=False)) | kwargs).items():
+            for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
                 check_arrays(str(self), name, value)
             raise
 
@@ -149,6 +163,13 @@ class GymnaxEnv(Fixed):
         check_infos("to_gymnax", env, _RESERVED)
         self.observation_space(), self.action_space()  # raises if a spec has no space
         self._is_fixed = True
+
+    @classmethod
+    def _of(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
+        """One that needs no checks."""
+        made = object.__new__(cls)
+        made._env, made._api, made._gradients = env, api, gradients
+        return made
 
     @property
     def name(self) -> str:
@@ -343,7 +364,7 @@ def _fields(timestep: TimeStep) -> tuple:
 # --- params -----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _params_class(declared: tuple[Declared, ...]) -> type:
     """A struct of params with gymnax's ``replace``."""
     known = {d.path: d for d in declared}

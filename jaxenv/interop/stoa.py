@@ -13,6 +13,7 @@ from jaxenv import specs, tree
 from jaxenv._checks import INT32_MAX
 from jaxenv._library import import_library, outside_traces
 from jaxenv._merging import for_one_lane
+from jaxenv._programs import jitted
 from jaxenv._structure import mismatch
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
@@ -172,13 +173,13 @@ def _spaces() -> ModuleType:
 # for vmap would batch them, which functions with a rule of their own do not allow.
 
 
-@jax.jit
+@jitted
 @for_one_lane
 def _begin(env, env_id, words):
     return env.begin(words, env_id, jnp.zeros_like(env_id))
 
 
-@jax.jit
+@jitted
 @for_one_lane
 def _step(env, env_id, state, action):
     return env.step(state, action)

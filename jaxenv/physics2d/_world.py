@@ -96,7 +96,7 @@ def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
     return structure.unflatten(out)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], Any]], Any]:
     """Shapes, without the lanes, and dtypes of a world's leaves, and its structure."""
     origins = [(0.0, 0.0, 0.0)] * len(scene.bodies)

@@ -11,6 +11,7 @@ from jaxenv.specs._array import discrete as discrete
 from jaxenv.specs._flatten import flatten as flatten
 from jaxenv.specs._flatten import flattened as flattened
 from jaxenv.specs._flatten import unflatten as unflatten
+from jaxenv.specs._from_gymnasium import from_gymnasium as from_gymnasium
 from jaxenv.specs._trees import batched as batched
 from jaxenv.specs._trees import contains as contains
 from jaxenv.specs._trees import from_array as from_array

@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._library import import_library
 from jaxenv._source import install_command
-from jaxenv.interop._spaces import spec_of
+from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree
 

@@ -16,13 +16,18 @@ import numpy as np
 
 from jaxenv._library import import_library
 from jaxenv._source import install_command
-from jaxenv.interop._spaces import spec_of
+from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites import _step_pipes
 from jaxenv.suites._engine import Engine
+from jaxenv.suites._objects import Instance
 from jaxenv.tree import Tree
 
 # Seconds that a killed process has to disappear.
 _GRACE = 5.0
+# Seconds in which a process must import the script, and those in which it must then make its environment. Both depend
+# on how busy the machine is, so they are generous and no option.
+_LONGEST_IMPORT = 600.0
+_LONGEST_START = 120.0
 
 
 def gymnasium() -> Any:
@@ -37,8 +42,9 @@ class GymnasiumEngine(Engine):
         arguments: keywords of ``gymnasium.make``.
         num_envs: the number of lanes.
         vectorization: ``"async"``, ``"sync"`` or ``"native"``.
-        timeout: seconds that the workers have for a step, a reset or their start.
+        timeout: seconds that the workers have for a step, a reset or a picture.
         context: the start method of the worker processes.
+        make: makes an environment, in place of ``gymnasium.make``.
     """
 
     suite = "gymnasium"
@@ -52,11 +58,15 @@ class GymnasiumEngine(Engine):
         vectorization: str,
         timeout: float,
         context: str,
+        make: Callable[[], Any] | None = None,
     ):
-        super().__init__(id, arguments, num_envs, vectorization=vectorization, timeout=timeout, context=context)
+        options = {"vectorization": vectorization, "timeout": timeout, "context": context, "make": make}
+        super().__init__(id, arguments, num_envs, **options)
+        self.make = make
         self.vectorization, self.timeout, self.context = vectorization, timeout, context
         self._env: Any = None
         self._finalizer: Any = None
+        self._begun: Any = ()
 
     def __str__(self) -> str:
         return f"'{self.vectorization}'"
@@ -78,7 +88,8 @@ class GymnasiumEngine(Engine):
         env = self._native(1) if native else self._single()()
         observation = env.single_observation_space if native else env.observation_space
         action = env.single_action_space if native else env.action_space
-        env.close()
+        if not isinstance(getattr(self.make, "make", None), Instance):
+            env.close()
         spaces = gymnasium().spaces
         return (
             spec_of(observation, spaces, f"{self.owner}: observation"),
@@ -87,6 +98,8 @@ class GymnasiumEngine(Engine):
         )
 
     def _single(self) -> Callable[[], Any]:
+        if self.make is not None:
+            return self.make
         # The spec travels to the workers, whose registries lack what this process registered.
         return functools.partial(gymnasium().make, gymnasium().spec(self.id), **self.arguments)
 
@@ -131,12 +144,14 @@ class GymnasiumEngine(Engine):
         else:
             if self.context == "forkserver":
                 multiprocessing.set_forkserver_preload(["__main__", "gymnasium"])  # imported once for all workers
-            with _killed_after(self.timeout):
+            make = [self._single()] * self.num_envs
+            self._begun = multiprocessing.get_context(self.context).Array("b", self.num_envs, lock=False)
+            with _watched_start(self._begun):
                 self._env = vector.AsyncVectorEnv(
-                    [self._single()] * self.num_envs,
+                    make,
                     copy=False,
                     context=self.context,
-                    worker=_step_pipes.worker(),
+                    worker=_step_pipes.worker(self._begun),
                     autoreset_mode=mode,
                 )
             space = self._env.single_action_space
@@ -157,12 +172,24 @@ class GymnasiumEngine(Engine):
             return "a worker raised an exception that cannot be pickled; vectorization='sync' shows it"
         if isinstance(error, EOFError | ConnectionError):
             if self._env is None:
-                return (
-                    f"a worker died at its start or did not start {limit} (a script must load environments below "
-                    'if __name__ == "__main__":, or pass context="fork")'
-                )
+                return self._start_fault()
             return f"{_workers(dead)} died"
         return str(error) if isinstance(error, _WorkerError) else super()._reason(error)
+
+    def _start_fault(self) -> str:
+        """Why the workers did not start, of those that have or have not run so far."""
+        late = [lane for lane, begun in enumerate(self._begun) if begun == _LATE]
+        waiting = [lane for lane, begun in enumerate(self._begun) if begun == 0]
+        if late:
+            return f"{_workers(late)} started, but did not make its environment within {_LONGEST_START:g} seconds"
+        if never := [lane for lane, begun in enumerate(self._begun) if begun == _NEVER]:
+            return f"{_workers(never)} did not start: importing the script took longer than {_LONGEST_IMPORT:g} seconds"
+        if waiting:
+            return (
+                f"{_workers(waiting)} died before it started, while it imported the script (a script must load "
+                'environments below if __name__ == "__main__":, or pass context="fork")'
+            )
+        return "a worker started and died while it made its environment"
 
     def _stop(self) -> None:
         env, self._env = self._env, None
@@ -245,24 +272,46 @@ def _kill(processes: Any) -> None:
         process.join(_GRACE)
 
 
+# What the shared memory of a start holds for a lane besides 0 and 1, which its worker writes.
+_LATE, _NEVER = 2, 3
+
+
 @contextlib.contextmanager
-def _killed_after(seconds: float) -> Iterator[None]:
-    """Kills the processes that the block starts if it takes longer, which ends the block, or if it fails."""
+def _watched_start(begun: Any) -> Iterator[None]:
+    """Kills the processes that the block starts if one takes too long, which ends the block, or if the block fails.
+
+    The time for making an environment counts from the moment at which the last worker has begun.
+    """
     before = set(multiprocessing.active_children())
+    ended = threading.Event()
 
     def kill() -> None:
         _kill([p for p in multiprocessing.active_children() if p not in before and "AsyncVectorEnv" in p.name])
 
-    timer = threading.Timer(seconds, kill)
-    timer.daemon = True
-    timer.start()
+    def watch() -> None:
+        start, since = time.monotonic(), None
+        while not ended.wait(0.02):
+            now = time.monotonic()
+            if since is None and all(begun):
+                since = now
+            if since is None and now - start > _LONGEST_IMPORT:
+                begun[:] = [flag or _NEVER for flag in begun]
+            elif since is not None and now - since > _LONGEST_START:
+                begun[:] = [_LATE] * len(begun)
+            else:
+                continue
+            kill()
+            return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
     try:
         yield
     except BaseException:
         kill()
         raise
     finally:
-        timer.cancel()
+        ended.set()
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------

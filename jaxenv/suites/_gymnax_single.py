@@ -1,7 +1,6 @@
 """One environment of gymnax, built once for each configuration, with its params, shapes and specs."""
 
 import dataclasses
-import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._spaces import spec_of
 from jaxenv.tree import Tree
 
@@ -106,7 +105,7 @@ class GymnaxSingle(Single):
             _ = self.shapes, self.observation_spec, self.action_spec
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> GymnaxSingle:
     """The gymnax environment of an id and its options; the same object for equal arguments."""
     check_id(id)

@@ -2,8 +2,9 @@
 
 import abc
 import functools
-from collections.abc import Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ from jaxenv._library import outside_traces
 from jaxenv.environment import ResetStrategy
 from jaxenv.suites._params import values_of
 from jaxenv.tree import Static, Tree
+
+T = TypeVar("T")
 
 
 @tree.struct
@@ -135,3 +138,19 @@ class Single(abc.ABC):
 
 def _strong(shapes: Tree) -> Tree:
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), shapes)
+
+
+def one_per_arguments(function: Callable[..., T]) -> Callable[..., T]:
+    """Decorates a function of hashable arguments that makes an object: equal arguments give the same one.
+
+    An object goes with the last environment that holds it, but the newest ones stay.
+    """
+    made: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
+
+    @functools.lru_cache(maxsize=16)
+    def newest(*arguments):
+        if (found := made.get(arguments)) is None:
+            found = made[arguments] = function(*arguments)
+        return found
+
+    return functools.wraps(function)(newest)

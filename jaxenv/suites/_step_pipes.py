@@ -8,6 +8,7 @@ exception included, travels as it does in Gymnasium.
 and with it JAX: import nothing of either here.
 """
 
+import functools
 import pickle
 import struct
 import sys
@@ -86,12 +87,17 @@ class _WorkerPipe:
             self.connection.send(message)
 
 
-def worker() -> "_ByValue":
-    """The ``worker`` of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`."""
-    return _ByValue(_work)
+def worker(begun: Any) -> Any:
+    """The ``worker`` of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
+
+    Args:
+        begun: shared memory of a number per lane, 1 once its worker runs: it has imported the script by then.
+    """
+    return functools.partial(_ByValue(_work), begun)
 
 
-def _work(index: int, make: Any, pipe: Any, *arguments: Any) -> None:
+def _work(begun: Any, index: int, make: Any, pipe: Any, *arguments: Any) -> None:
+    begun[index] = 1
     from gymnasium.vector.async_vector_env import _async_worker
 
     end: Any = _WorkerPipe(pipe)

@@ -7,7 +7,6 @@ every episode of a lane in the same state.
 ``tests/suites/test_brax.py`` compares episodes with Brax's own loop; ``docs/suites/brax.md`` lists the mapping.
 """
 
-import functools
 import inspect
 from typing import Any
 
@@ -18,7 +17,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -101,7 +100,7 @@ class BraxSingle(Single):
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> BraxSingle:
     """The Brax environment of a name and its options; the same object for equal arguments."""
     check_known("brax", id, _brax()._envs)

@@ -9,7 +9,6 @@ mapping.
 
 import contextlib
 import dataclasses
-import functools
 import sys
 from typing import Any
 
@@ -23,7 +22,7 @@ from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._spaces import spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -132,7 +131,7 @@ class CraftaxSingle(Single):
         return self.env_params.replace(**values, max_timesteps=INT32_MAX)
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> CraftaxSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("craftax", id, ids())

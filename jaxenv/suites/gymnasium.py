@@ -12,10 +12,13 @@ import warnings
 from typing import Any, Literal
 
 from jaxenv._checks import check_choice, is_real
+from jaxenv._library import import_library
+from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
 from jaxenv.suites._host_stack import engine_keywords, stack_around
+from jaxenv.suites._objects import Instance, Maker, is_object
 from jaxenv.suites._options import check_known, reporting
 from jaxenv.tree import Tree
 
@@ -76,7 +79,7 @@ def load(
         num_envs: the number of lanes, fixed: ``reset`` makes this many.
         vectorization: ``"async"`` for one process per lane, ``"sync"`` for all lanes in this process, or ``"native"``
             for the id's ``vector_entry_point``.
-        timeout: seconds that worker processes have for a step, a reset or their start.
+        timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
         context: the start method of the processes.
         max_episode_steps: the limit of Gymnasium's ``TimeLimit``; ``None`` for the id's, 0 for none.
         autoreset: ``"next_step"``, the only mode.
@@ -114,6 +117,67 @@ def load(
             raise
         own = [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
         raise ValueError(f"{error}; load itself takes {', '.join(own)}") from None
+    return stack_around(engine, wrappers, clip_action, mode)
+
+
+def load_object(
+    env: Any,
+    num_envs: int = 1,
+    *,
+    vectorization: Literal["async", "sync"] | None = None,
+    timeout: float = 60.0,
+    context: Literal["forkserver", "spawn", "fork"] = "forkserver",
+    max_episode_steps: int | None = None,
+    autoreset: Literal["next_step"] = "next_step",
+    wrappers: Any = (),
+    clip_action: bool = True,
+    mode: Literal["train", "eval"] = "train",
+) -> Environment:
+    """Builds the stack of an environment that the program made itself; `jaxenv.load` calls it.
+
+    Args:
+        env: a ``gymnasium.Env`` or a ``dm_env.Environment``, which is one lane, or a function without arguments that
+            makes one, which is called for each lane.
+        num_envs: the number of lanes.
+        vectorization: ``"sync"`` in this process, the default, or ``"async"`` for one process per lane, to which the
+            function must travel by pickle.
+        timeout: as for `load`.
+        context: as for `load`.
+        max_episode_steps: a time limit around each environment, ``None`` or 0 for its own.
+        autoreset: ``"next_step"``, the only mode.
+        wrappers: as for `jaxenv.make`; they stand outside the restarts.
+        clip_action: clip continuous actions to finite bounds.
+        mode: as for `load`.
+
+    Raises:
+        ValueError: for an object with several lanes or in processes, a function that cannot be pickled for processes or
+            returns something else, a space without a spec, or an option that `load` refuses.
+    """
+    one = is_object(env)
+    owner = f"load: {type(env).__name__ if one else getattr(env, '__name__', type(env).__name__)}"
+    engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, {})
+    vectorization = "sync" if vectorization is None else vectorization
+    check_choice(owner, "vectorization", vectorization, ("async", "sync"))
+    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
+    if not (is_real(timeout) and 0 < timeout < math.inf):
+        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
+    if one and num_envs != 1:
+        raise ValueError(
+            f"{owner}: num_envs must be 1, an object is one lane: pass a function that makes one, got {num_envs}"
+        )
+    if one and vectorization == "async":
+        raise ValueError(f"{owner}: vectorization must be 'sync', an object stays in this process, got 'async'")
+    if vectorization == "async" and context != "fork":
+        try:
+            import_library("cloudpickle", install_command("gymnasium")).dumps(env)
+        except Exception as error:
+            raise ValueError(f"{owner}: the function must be picklable for vectorization='async': {error}") from None
+    name = owner.removeprefix("load: ")
+    make = Maker(Instance(env) if one else env, max_episode_steps or None)
+    engine = GymnasiumEngine(
+        name, {}, int(num_envs), vectorization=vectorization, timeout=float(timeout), context=context, make=make
+    )
+    engine.specs  # noqa: B018 (wrong functions and spaces fail here)
     return stack_around(engine, wrappers, clip_action, mode)
 
 

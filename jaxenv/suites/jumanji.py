@@ -9,7 +9,6 @@ mapping.
 """
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +22,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -133,7 +132,7 @@ class JumanjiSingle(Single):
         return _spec_of(self.env.observation_spec, "observation")
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> JumanjiSingle:
     """The Jumanji environment of an id and its options; the same object for equal arguments."""
     check_known("jumanji", id, _registry())

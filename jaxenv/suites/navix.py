@@ -6,7 +6,6 @@ those of this library.
 ``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
 """
 
-import functools
 import inspect
 from typing import Any
 
@@ -19,7 +18,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -121,7 +120,7 @@ class NavixSingle(Single):
         return timestep.state.replace(cache=()), timestep.t
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> NavixSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("navix", id, _navix().registry())

@@ -7,7 +7,6 @@ player whose turn it is. Restarts are those of this library.
 ``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
 """
 
-import functools
 import inspect
 from typing import Any
 
@@ -20,7 +19,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import check_known
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -155,7 +154,7 @@ def _is_one_integer(x: Any) -> bool:
     return is_array and jnp.shape(x) == () and bool(jnp.issubdtype(jnp.result_type(x), jnp.integer))
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> PgxSingle:
     """The game of an id and its options; the same object for equal arguments."""
     check_known("pgx", id, _pgx().available_envs())

@@ -8,7 +8,6 @@ downloaded.
 the mapping.
 """
 
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +19,7 @@ from jaxenv._library import import_library, outside_traces
 from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -111,7 +110,7 @@ class PlaygroundSingle(Single):
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> PlaygroundSingle:
     """The Playground environment of a name and its options; the same object for equal arguments."""
     check_known("playground", id, ids())

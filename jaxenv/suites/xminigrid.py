@@ -8,7 +8,6 @@ the mapping.
 """
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +22,7 @@ from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import params_struct
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -133,7 +132,7 @@ class XMiniGridSingle(Single):
         return specs.Bounded(shape, np.uint8, 0, np.broadcast_to(highest, shape), "observation")
 
 
-@functools.cache
+@one_per_arguments
 def single(id: str, options: tuple) -> XMiniGridSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("xminigrid", id, _registry())

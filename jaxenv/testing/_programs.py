@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._programs import eval_shape, jitted
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import to_numpy
@@ -18,19 +19,19 @@ from jaxenv.tree import Tree
 # The environment is an argument, so that environments with equal configuration share the compiled code.
 
 
-@jax.jit
+@jitted
 def start(env: Environment, keys: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
     """``reset`` with one key per lane."""
     return env.reset(keys, env_id)
 
 
-@jax.jit
+@jitted
 def step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
     """``step``."""
     return env.step(state, action)
 
 
-@jax.jit
+@jitted
 def seeded_start(env: Environment, key: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
     """``reset`` with one key for all lanes."""
     return env.reset(key, env_id)
@@ -54,7 +55,7 @@ def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeSte
     return _steps(env, jax.tree.map(lambda x: x[0], states), states, np.ones(num_steps, bool), actions)
 
 
-@jax.jit
+@jitted
 def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
     """Steps from ``given[t]`` where ``uses_given[t]``, else from the state before: what `run` and `replay` compile.
 
@@ -96,8 +97,8 @@ def _sample(spec: tree.Static, key: jax.Array, shape: tuple[int, ...]) -> Tree:
 
 def output_shapes(env: Environment) -> tuple[Tree, Tree]:
     """Shapes and dtypes of the outputs of ``reset`` and ``step``, as two trees; nothing is compiled."""
-    of_reset = jax.eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
-    of_step = jax.eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
+    of_reset = eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
+    of_step = eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
     return of_reset, of_step
 
 

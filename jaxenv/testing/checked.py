@@ -9,6 +9,7 @@ import numpy as np
 from jax.experimental import checkify
 
 from jaxenv import _actions, specs, tree
+from jaxenv._programs import jitted
 from jaxenv.environment import Environment
 from jaxenv.random import Clock
 from jaxenv.timestep import StepType, TimeStep
@@ -119,8 +120,8 @@ def _step_and_check(
     return new, timestep
 
 
-_begin = jax.jit(checkify.checkify(_begin_and_check))
-_step = jax.jit(checkify.checkify(_step_and_check))
+_begin = jitted(checkify.checkify(_begin_and_check))
+_step = jitted(checkify.checkify(_step_and_check))
 
 
 def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:

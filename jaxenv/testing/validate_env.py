@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._checks import check_integer
 from jaxenv._declared import declared_leaves
+from jaxenv._programs import eval_shape, jitted
 from jaxenv.environment import Environment, check_environment
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
@@ -83,12 +84,12 @@ def _env_id(keys: jax.Array) -> jax.Array:
     return jnp.arange(keys.shape[0], dtype=jnp.int32)
 
 
-@jax.jit
+@jitted
 def _reset(env: Environment, keys: jax.Array):
     return env.reset(keys, _env_id(keys))
 
 
-@jax.jit
+@jitted
 def _play(env: Environment, state: Any, timestep: TimeStep):
     return unroll(env, random_policy(env), state, timestep, _CHUNK, fields=["timestep"])
 
@@ -109,9 +110,9 @@ def _spec(env: Environment) -> TimeStep:
 def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
     """Checks the structure, shapes and dtypes of the outputs of ``reset`` and ``step``; nothing is computed."""
     lanes = keys.shape[0]
-    state, first = jax.eval_shape(lambda env, keys: env.reset(keys, _env_id(keys)), env, keys)
+    state, first = eval_shape(lambda env, keys: env.reset(keys, _env_id(keys)), env, keys)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), env.action_spec())
-    _, later = jax.eval_shape(lambda env, *args: env.step(*args), env, state, action)
+    _, later = eval_shape(lambda env, *args: env.step(*args), env, state, action)
     for method, row in (("reset", first), ("step", later)):
         try:
             specs.validate(spec, row, lanes)

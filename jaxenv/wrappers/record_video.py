@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import _films, tree
 from jaxenv._checks import check_choice, check_folder, check_integer
-from jaxenv._merging import merging_batches
+from jaxenv._merging import merging_leaves
 from jaxenv.canvas import check_size
 from jaxenv.environment import Environment
 from jaxenv.timestep import TimeStep
@@ -122,8 +122,9 @@ class RecordVideo(Wrapper):
     def _film(self, before: Any, after: Any, timestep: TimeStep) -> None:
         """Sends the pictures of the step if its episode is filmed."""
         row = (timestep.is_first(), timestep.is_last(), timestep.reward)
-        film = merging_batches(functools.partial(self._film_batches, timestep.step_type.shape[0]))
-        film(*tree.detach((self.env, *row, before, after)))
+        leaves, structure = tree.flatten(self.env)
+        film = merging_leaves(functools.partial(self._film_batches, timestep.step_type.shape[0]), structure)
+        film(*tree.detach((leaves, *row, before, after)))
 
     def _film_batches(
         self, lanes: int, env: Environment, is_first: Any, is_last: Any, reward: Any, before: Any, after: Any

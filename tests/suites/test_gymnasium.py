@@ -402,3 +402,58 @@ def test_ids_are_listed_with_their_actions_where_these_can_be_known():
 def test_the_conformance_kit_passes(load, name, num_steps):
     report = check_env(load(name), num_steps=num_steps)
     assert not report.failed
+
+
+# --- the start of workers --------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import multiprocessing, time
+import gymnasium
+__name__ == "__main__" or time.sleep({importing})
+
+
+def slow(**kwargs):
+    multiprocessing.parent_process() is None or time.sleep(30)
+    return gymnasium.make("CartPole-v1").unwrapped
+
+
+gymnasium.register("Slow-v0", slow)
+
+if __name__ == "__main__":
+    import jax, jaxenv
+    from jaxenv.suites import _gymnasium_engine as engine
+    {settings}
+    with jaxenv.load("gymnasium:{id}", num_envs=2, timeout={timeout}, context="spawn") as env:
+        try:
+            env.reset(jax.random.key(0))
+            print("started")
+        except RuntimeError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("id", "importing", "timeout", "settings", "message"),
+    [
+        ("CartPole-v1", 4, 2, "", "started"),
+        ("CartPole-v1", 60, 60, "engine._LONGEST_IMPORT = 1.0", "0, 1 did not start: importing the script took longer"),
+        ("Slow-v0", 0, 60, "engine._LONGEST_START = 1.0", "started, but did not make its environment within 1 seconds"),
+    ],
+)
+def test_the_time_of_a_step_does_not_count_the_import_of_the_script(
+    tmp_path, id, importing, timeout, settings, message
+):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(id=id, importing=importing, timeout=timeout, settings=settings))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
+    assert message in done.stdout, done.stdout + done.stderr
+
+
+def test_a_script_without_a_guard_is_told_that_its_workers_died_while_importing_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        'import jax, jaxenv\nenv = jaxenv.load("gymnasium:CartPole-v1", num_envs=1, context="spawn")\n'
+        "env.reset(jax.random.key(0))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
+    assert "died before it started, while it imported the script (a script must load" in done.stderr

@@ -72,7 +72,7 @@ def test_everything_else_is_pickled(ends):
 
 
 def test_a_worker_does_not_import_this_package():
-    script = "import pickle, sys; print(pickle.load(sys.stdin.buffer).__name__, 'jaxenv' in sys.modules)"
-    payload = pickle.dumps(_step_pipes.worker())
+    script = "import pickle, sys; print(pickle.load(sys.stdin.buffer).func.__name__, 'jaxenv' in sys.modules)"
+    payload = pickle.dumps(_step_pipes.worker([0]))
     done = subprocess.run([sys.executable, "-c", script], input=payload, capture_output=True, check=True)
     assert done.stdout.split() == [b"_work", b"False"]

@@ -54,9 +54,9 @@ def find(path: str) -> Files:
     return Files(paths, tuple(map(_stamp, paths)))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
-    """Reads images and labels. Each version of the files is read once and kept in memory.
+    """Reads images and labels. The newest versions of files are kept in memory.
 
     Args:
         files: from `find`.

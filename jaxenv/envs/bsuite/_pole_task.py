@@ -84,7 +84,7 @@ class PoleTask(Task):
         return specs.discrete(3, name="action")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def last_step(timescale: float, max_time: float) -> int:
     """The step after which a time accumulated in float64, as in bsuite, exceeds ``max_time``.
 

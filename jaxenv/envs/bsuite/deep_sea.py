@@ -147,7 +147,7 @@ class DeepSea(Task):
         return specs.discrete(2, name="action")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _action_mapping(size: int, seed: int | None) -> np.ndarray:
     mapping = np.ones((size, size), np.int32)
     if seed is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._checks import check_integer, check_real
 from jaxenv._declared import declared_leaves, map_declared
+from jaxenv._programs import jitted
 from jaxenv.random import Stream
 from jaxenv.task import Task, Transition
 
@@ -192,7 +193,7 @@ def every_outcome(env: Tabular) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(x).reshape(counts) for x in outcomes)
 
 
-@jax.jit
+@jitted
 def _outcomes(env: Tabular, index: jax.Array, action: jax.Array, choice: jax.Array) -> tuple[jax.Array, ...]:
     out = env.outcome(index, action, choice)
     return tuple(jnp.broadcast_to(x, index.shape) for x in (out.index, out.reward, out.terminated, out.prob))

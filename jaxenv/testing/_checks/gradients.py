@@ -1,5 +1,6 @@
 """Gradients: finite, cut at restarts, and unaffected by ``jax.checkpoint``."""
 
+import functools
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._programs import jitted
 from jaxenv.task import Task
 from jaxenv.testing._compare import first, location, require_equal, require_finite, to_numpy
 from jaxenv.testing._programs import sample_actions
@@ -117,13 +119,13 @@ def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bo
     return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
 
 
-@jax.jit(static_argnums=4)
+@functools.partial(jitted, static_argnums=4)
 def _value_and_gradients(env, state, actions, weights, checkpoint):
     inputs = (env, state, actions)
     return jax.value_and_grad(_weighted_sum)(_floats(inputs), inputs, weights, checkpoint)
 
 
-@jax.jit
+@jitted
 def _step_gradients(env, states, actions):
     """Gradients (env, states, actions) of the sum of all floats that one step from each of ``states`` returns."""
     inputs = (env, states, actions)
@@ -136,13 +138,13 @@ def _step_gradients(env, states, actions):
     return jax.grad(total)(_floats(inputs))
 
 
-@jax.jit
+@jitted
 def _step_scalars(env, floats, inputs):
     """`_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
     return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
 
 
-@jax.jit
+@jitted
 def _directional_derivatives(env, floats, directions, inputs):
     return jax.jvp(lambda floats: _step_scalars(env, floats, inputs), (floats,), (directions,))[1]
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._programs import jitted
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
@@ -58,7 +59,7 @@ def restart_is_reset(subject: Subject) -> str:
     return f"{int(restarted.sum())} restarts"
 
 
-@jax.jit
+@jitted
 def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep]:
     """``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
     return jax.lax.map(

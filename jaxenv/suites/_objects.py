@@ -1,0 +1,97 @@
+"""Environments that a program made itself, of Gymnasium or dm_env, as what makes the lanes of a `GymnasiumEngine`."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxenv._library import import_library
+from jaxenv._source import install_command
+
+
+def is_object(value: Any) -> bool:
+    """Whether ``value`` is an environment of Gymnasium or dm_env."""
+    return any(_is_of(value, library, name) for library, name in (("gymnasium", "Env"), ("dm_env", "Environment")))
+
+
+def _is_of(value: Any, library: str, name: str) -> bool:
+    # An object of a class exists only if the module of the class has been imported.
+    cls = getattr(sys.modules.get(library), name, None)
+    return cls is not None and isinstance(value, cls)
+
+
+class Instance:
+    """Makes the one environment that there is; it cannot travel to another process."""
+
+    def __init__(self, env: Any):
+        self.env = env
+
+    def __call__(self) -> Any:
+        return self.env
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an environment object cannot be copied: pass a function that makes one")
+
+
+class Maker:
+    """Makes environments with Gymnasium's interface and a time limit, by a function of the caller."""
+
+    def __init__(self, make: Callable[[], Any], max_episode_steps: int | None):
+        self.make, self.max_episode_steps = make, max_episode_steps
+
+    def __call__(self) -> Any:
+        env = self.make()
+        if not is_object(env):
+            raise ValueError(f"load: the function must return a gymnasium.Env or a dm_env.Environment, got {env!r}")
+        env = _adapter(env) if _is_of(env, "dm_env", "Environment") else env
+        gymnasium = import_library("gymnasium", install_command("gymnasium"))
+        return gymnasium.wrappers.TimeLimit(env, self.max_episode_steps) if self.max_episode_steps else env
+
+
+def _adapter(env: Any) -> Any:
+    """An environment of dm_env with the methods of Gymnasium. It has no seeds; step types and ends map one to one."""
+    gymnasium = import_library("gymnasium", install_command("gymnasium"))
+
+    class FromDmEnv(gymnasium.Env):  # type: ignore[name-defined]
+        observation_space = _space(env.observation_spec(), gymnasium.spaces)
+        action_space = _space(env.action_spec(), gymnasium.spaces)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return env.reset().observation, {}
+
+        def step(self, action):
+            row = env.step(action)
+            if row.discount not in (0, 1, None) or (row.discount == 0 and not row.last()):
+                rule = "the discount must be 1, or 0 on a LAST row: Gymnasium has ends only"
+                raise ValueError(f"{type(env).__name__}: {rule}, got {row.discount}")
+            terminated = bool(row.last() and row.discount == 0)
+            return row.observation, float(row.reward), terminated, bool(row.last()) and not terminated, {}
+
+        def close(self):
+            env.close()
+
+    return FromDmEnv()
+
+
+def _space(spec: Any, spaces: Any) -> Any:
+    """The space of a dm_env spec, or of a dict, list or tuple of them."""
+    if isinstance(spec, dict):
+        return spaces.Dict({name: _space(inner, spaces) for name, inner in spec.items()})
+    if isinstance(spec, list | tuple):
+        return spaces.Tuple([_space(inner, spaces) for inner in spec])
+    if hasattr(spec, "num_values"):
+        return spaces.Discrete(int(spec.num_values), dtype=spec.dtype if spec.dtype.kind == "i" else np.int64)
+    if not hasattr(spec, "shape"):
+        raise ValueError(f"load: specs must be arrays of dm_env.specs, got {spec!r}")
+    dtype = np.dtype(spec.dtype)
+    least: Any
+    most: Any
+    if dtype.kind == "b":
+        least, most = 0, 1
+    else:
+        least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = getattr(spec, "minimum", least), getattr(spec, "maximum", most)
+    low, high = (np.broadcast_to(np.asarray(bound, dtype), spec.shape) for bound in (low, high))
+    return spaces.Box(low, high, spec.shape, dtype)
