@@ -92,7 +92,7 @@ def test_it_is_compiled_once(caplog):
     assert not re.search(r"jit\((start|step|restart)\)", caplog.text)
 
 
-def test_large_leaves_are_arguments_and_equal_environments_share_their_programs():
+def test_leaves_are_arguments_and_environments_of_one_structure_share_their_programs():
     lengths = np.full((1, 3000), 2, np.int32)
     one, other = (host(Counting(x, num_envs=1)) for x in (lengths, lengths + 1))
     assert one._stepper._programs is other._stepper._programs
@@ -101,7 +101,10 @@ def test_large_leaves_are_arguments_and_equal_environments_share_their_programs(
         ended = [hosted.step(np.array([0])).is_last().item() for _ in range(length)]
         assert ended == [False] * (length - 1) + [True]
     small, changed = (host(Counting(np.array([n]), num_envs=1)) for n in (2, 3))
-    assert small._stepper._programs is not changed._stepper._programs
+    assert small._stepper._programs is changed._stepper._programs
+    for hosted, length in ((small, 2), (changed, 3)):
+        hosted.reset()
+        assert [hosted.step(np.array([0])).is_last().item() for _ in range(length)] == [False] * (length - 1) + [True]
 
 
 @pytest.mark.parametrize(
