@@ -47,7 +47,8 @@ def frames(
         rule = "autoreset must be 'next_step' or None: in 'same_step' a LAST row has the state of the next episode"
         raise ValueError(f"{owner}: {rule}, got {env}")
     check_integer(owner, "fps", fps, 1)
-    check_integer(owner, "max_steps", max_steps, 1)
+    if max_steps is not None:
+        check_integer(owner, "max_steps", max_steps, 1)
     check_integer(owner, "num_steps", 0 if num_steps is None else num_steps, 0)
     check_bool(owner, "captions", captions)
     lanes = Lanes(check_size(owner, size), env.num_envs, captions)

@@ -81,8 +81,8 @@ def environments(
         if isinstance(level, BatchWrapper) and "observation" in level.owns:
             raise ValueError(f"{name}: evaluation cannot share the statistics of {level}, set normalize_observation")
     if found := next(stack.training_only(eval_env), None):
-        rule = f"eval_env must not have {type(found).__name__}, which is for training: jaxenv.make(..., mode='eval') makes it"
-        raise ValueError(f"{name}: {rule}, got {eval_env!r}")
+        rule = f"eval_env must not have {type(found).__name__}, which is for training"
+        raise ValueError(f"{name}: {rule}: jaxenv.make(..., mode='eval') makes it, got {eval_env!r}")
     return env, eval_env
 
 

@@ -320,7 +320,8 @@ def test_the_buffer_keeps_raw_observations_and_nothing_that_is_not_read():
 
 def test_priorities_are_the_errors_and_those_of_rows_that_are_no_transitions_are_zero():
     # Nothing is learned, and every window is drawn many times.
-    config = small(priority_exponent=0.5, learning_rate=0.0, target_rate=0.0, num_gradient_steps=60, num_evaluations=1)
+    constant = {"learning_rate": 0.0, "target_rate": 1e-12}
+    config = small(priority_exponent=0.5, **constant, num_gradient_steps=60, num_evaluations=1)
     learner, iteration = started(config)
     after, _ = iteration(learner)
     rows = stored(config, after)
@@ -435,11 +436,11 @@ def test_hyperparameters_are_those_of_the_learner():
         ({"loss": "log"}, "loss must be 'huber' or 'squared', got 'log'"),
         ({"num_gradient_steps": 0}, "num_gradient_steps must be at least 1, got 0"),
         ({"epsilon_end": 1.5}, r"epsilon_end must be in \[0, 1\], got 1.5"),
-        ({"exploration_fraction": 0.0}, "exploration_fraction must be above 0, got 0.0"),
-        ({"priority_exponent": -1.0}, "priority_exponent must be a number of at least 0, got -1.0"),
+        ({"exploration_fraction": 0.0}, "exploration_fraction must be finite and above 0, got 0.0"),
+        ({"priority_exponent": -1.0}, "priority_exponent must be finite and at least 0, got -1.0"),
         ({"buffer_size": 999}, "buffer_size must be at least 1000, .* got 999"),
         ({"buffer_size": 20, "warmup_steps": 0}, "buffer_size must be at least 64, .* got 20"),
-        ({"initial_value": float("nan")}, "initial_value must be a finite number, got nan"),
+        ({"initial_value": float("nan")}, "initial_value must be finite, got nan"),
         ({"n_step": 12, "warmup_steps": 39}, "warmup_steps must be at least 40, .* n_step = 12 steps, got 39"),
         ({"total_steps": 1639}, "total_steps must be at least 1640, .* got 1639"),
     ],

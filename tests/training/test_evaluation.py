@@ -170,14 +170,14 @@ def test_a_learner_films_whole_episodes_of_its_training_and_none_of_its_evaluati
 def test_a_learner_refuses_to_evaluate_on_a_stack_for_training(wrapper, name):
     env = wrapper(mock_012(16))
     with pytest.raises(ValueError, match=rf"^learner: eval_env must not have {name}, which is for training: "):
-        evaluation.environments("learner", RunConfig(), env, env)
+        evaluation.environments("learner", RunConfig, RunConfig(), env, env)
 
 
 def test_a_learner_evaluates_on_the_reward_and_the_frozen_stack_that_it_is_given():
     paying_twice = AutoReset(wrappers.TransformReward(mock_012(16), lambda reward: 2 * reward))
     slippery = AutoReset(Slippery(mock_012(16), 0.0))
     for stack in (paying_twice, slippery, Counted(AutoReset(mock_012(16)), frozen=True)):
-        assert evaluation.environments("learner", RunConfig(), stack, stack)[1] is stack
+        assert evaluation.environments("learner", RunConfig, RunConfig(), stack, stack)[1] is stack
 
 
 # --- episodes that are cut off ---------------------------------------------------------------------------------------
