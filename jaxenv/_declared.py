@@ -95,10 +95,11 @@ def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
     required = field.default is dataclasses.MISSING
     default = _OF_TYPE.get(field.type) if required else field.default
-    if default is None and value is not None:  # of a field such as ``str | None``
+    optional = default is None
+    if optional and value is not None:  # of a field such as ``str | None``
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
-    value = check_option(owner, field.name, value, default)
+    value = check_option(owner, field.name, value, default, "None or " if optional else "")
     limits: Range = field.metadata.get("range", Range())
     if (limits or field.type is float) and not is_real(value):
         raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")
@@ -109,8 +110,11 @@ def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
     return value
 
 
-def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """Checks that a static argument has the type of its default; returns it as a Python value."""
+def check_option(owner: str, name: str, value: Any, default: Any, alternative: str = "") -> Any:
+    """Checks that a static argument has the type of its default; returns it as a Python value.
+
+    ``alternative`` names in the error what else the caller accepts: ``"None or "``.
+    """
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):
         value = value.item()
@@ -118,7 +122,7 @@ def check_option(owner: str, name: str, value: Any, default: Any) -> Any:
         return value
     if isinstance(default, float) and isinstance(value, tuple):  # bounds may be given element by element
         return value
-    raise ValueError(f"{owner}: {name} must be {_KINDS[type(default)]}, got {value!r}")
+    raise ValueError(f"{owner}: {name} must be {alternative}{_KINDS[type(default)]}, got {value!r}")
 
 
 def check_number(owner: str, declared: Declared) -> Any:

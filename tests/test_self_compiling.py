@@ -98,7 +98,7 @@ def test_wide_integers_of_numpy_saturate_instead_of_wrapping_around(action, show
 @pytest.mark.parametrize("action", ["left", ["left"], None, [1, 1, 0], 1.5])
 def test_an_action_that_is_no_array_is_refused_by_name(env, action):
     state, _ = env.reset(KEY)
-    with pytest.raises(ValueError, match=r"action must be|action must have"):
+    with pytest.raises(ValueError, match=r"action(\.0)? must (be|have)"):
         env.step(state, action)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxenv import _xla, specs, tree
 from jaxenv._wrapper_bases.ownership import check_owned
 from jaxenv.environment import Environment
+from jaxenv.specs._trees import fit_fault
 from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
@@ -85,10 +86,8 @@ class BatchWrapper(Wrapper):
         Raises:
             ValueError: if structure, a shape or a dtype differs from the statistics in ``state``.
         """
-        try:
-            specs.validate(specs.from_array(state.shared.value), statistics)
-        except ValueError as difference:
-            raise ValueError(f"{type(self).__name__}: statistics do not fit: {difference}") from None
+        if (fault := fit_fault(specs.from_array(state.shared.value), statistics)) is not None:
+            raise ValueError(f"{type(self).__name__}: statistics do not fit: {fault}")
         return dataclasses.replace(state, shared=tree.Shared(jax.tree.map(jnp.asarray, statistics)))
 
     def inner(self, state):

@@ -92,14 +92,20 @@ def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
 def check_fit(owner: str, spec: Tree, value: Tree, outer: tuple[int, ...]) -> None:
     """`validate` for the function ``owner``."""
     check_spec(owner, spec)
+    if (fault := fit_fault(spec, value, outer)) is not None:
+        raise ValueError(f"{owner}: {fault}")
+
+
+def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | None:
+    """The leaf of ``value`` that does not fit ``spec``, with the reason; ``None`` if all fit."""
     leaf_specs = tree.flatten_with_path(spec)[0]
     if (fault := mismatch(spec, value, "value")) is not None:
-        raise ValueError(f"{owner}: {fault}, as in the spec")
+        return f"{fault}, as in the spec"
     for (path, leaf_spec), leaf in zip(leaf_specs, jax.tree.leaves(value), strict=True):
         leaf_spec = leaf_spec.batched(outer) if outer != () else leaf_spec
-        fault = leaf_spec._fault(leaf)
-        if fault is not None:
-            raise ValueError(f"{owner}: {tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}")
+        if (fault := leaf_spec._fault(leaf)) is not None:
+            return f"{tree.path_name(path) or 'value'} does not fit {leaf_spec}: {fault}"
+    return None
 
 
 def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:

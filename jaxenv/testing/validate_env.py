@@ -15,6 +15,7 @@ from jaxenv._programs import eval_shape, jitted
 from jaxenv.environment import Environment, check_environment
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
+from jaxenv.specs._trees import fit_fault
 from jaxenv.timestep import StepType, TimeStep
 from jaxenv.wrappers import AutoReset
 
@@ -114,10 +115,8 @@ def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), env.action_spec())
     _, later = eval_shape(lambda env, *args: env.step(*args), env, state, action)
     for method, row in (("reset", first), ("step", later)):
-        try:
-            specs.validate(spec, row, lanes)
-        except ValueError as fault:
-            raise ValueError(f"validate_env: {env}.{method}: {fault}; it must match time_step_spec()") from None
+        if (fault := fit_fault(spec, row, (lanes,))) is not None:
+            raise ValueError(f"validate_env: {env}.{method}: {fault}; it must match time_step_spec()")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,6 @@ CALLS = {
         lambda: jaxenv.film(jaxenv.make("CartPole-v1"), captions="no"),
         "film: captions must be True or False, got 'no'",
     ),
-    "no limit": (lambda: jaxenv.film(env, max_steps=None), "film: max_steps must be an integer, got None"),
     "path of a film": (lambda: jaxenv.record(env, path=3), "record: path must be a path, got 3"),
     "no path of a table": (lambda: rollout.CSV(None), "CSV: path must be a path, got None"),
     "text for columns": (lambda: rollout.Table("reward"), "Table: columns must be a sequence of names, such as ['rewa"),

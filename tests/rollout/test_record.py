@@ -73,9 +73,7 @@ def test_an_mp4_gets_every_frame_and_no_warning_of_the_fork_that_starts_ffmpeg(e
 
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace(write_frames=write_frames))
     path = jaxenv.record(env, push_right, tmp_path / "film.mp4", size=8, max_steps=4)
-    assert [(name, size, frame.shape) for name, size, frame in sent] == [
-        (str(tmp_path / ".film.mp4"), (22, 42), (42, 22, 3))
-    ] * 5
+    assert [(size, frame.shape) for _, size, frame in sent] == [((22, 42), (42, 22, 3))] * 5
     assert path.read_text() == "film"
 
 

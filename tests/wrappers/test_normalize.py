@@ -315,8 +315,8 @@ def test_the_statistics_of_two_runs_merge():
         (lambda e: NormalizeObservation(e, fields=("z",)), "NormalizeObservation: field 'z': no 'z' here"),
         (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must be in \[0, 1\], got 1.5"),
         (lambda e: NormalizeReward(e, epsilon=-1.0), "NormalizeReward: epsilon must be at least 0, got -1.0"),
-        (lambda e: NormalizeReward(e, clip="x"), "clip must be None or a number above 0, got 'x'"),
-        (lambda e: NormalizeObservation(e, clip=True), "clip must be None or a number above 0, got True"),
+        (lambda e: NormalizeReward(e, clip="x"), "clip must be None or a number, got 'x'"),
+        (lambda e: NormalizeObservation(e, clip=True), "clip must be None or a number, got True"),
         (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or a number above 0, got -2.0"),
         (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state of the whole batch"),
         (

@@ -9,6 +9,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
+from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
 from jaxenv.testing._source import described
@@ -85,10 +86,8 @@ def require_rows_match_specs(env: Environment, level: str = "") -> None:
     """Raises a `Failure` unless rows have the structure, shapes and dtypes of ``time_step_spec``."""
     spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
     for method, (_, timestep) in zip(("reset", "step"), output_shapes(env), strict=True):
-        try:
-            specs.validate(spec, timestep, LANES)
-        except ValueError as error:
-            raise Failure(f"{method}{level}: {error}") from None
+        if (fault := fit_fault(spec, timestep, (LANES,))) is not None:
+            raise Failure(f"{method}{level}: {fault}")
 
 
 def x64_invariant(subject: Subject) -> None:
