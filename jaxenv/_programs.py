@@ -23,6 +23,9 @@ from jaxenv import tree
 
 T = TypeVar("T")
 
+# The attributes in which an environment caches what belongs to its structure, and its leaves.
+CACHES = ("_programs", "_leaves")
+
 # The number of structures that stay without an environment, by whether they have compiled programs, of megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}
 # The number of results that a structure keeps.

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv._programs import CACHES
 from jaxenv._self_compiling import one_by_one
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
@@ -90,5 +91,6 @@ class EagerRun:
 
 
 def attributes(env: Environment) -> list[dict[str, Any]]:
-    """The current attributes of every layer and of its class."""
-    return [{**vars(type(layer)), **vars(layer)} for layer in layers(env)]
+    """The current attributes of every layer and of its class, without caches."""
+    every = [{**vars(type(layer)), **vars(layer)} for layer in layers(env)]
+    return [{name: x for name, x in found.items() if name not in CACHES} for found in every]

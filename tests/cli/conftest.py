@@ -1,10 +1,11 @@
 """Fixtures of the command-line tests."""
 
 import sys
+import weakref
 
 import pytest
 
-from jaxenv import environment
+from jaxenv import _programs
 from jaxenv.envs.bsuite import _digits
 from tests.training import drift
 
@@ -14,7 +15,7 @@ def no_digits(monkeypatch):
     """A machine without scikit-learn."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     _digits.load.cache_clear()
-    environment._start_shapes.cache_clear()
+    monkeypatch.setattr(_programs, "_all", weakref.WeakKeyDictionary())  # shapes that were found with it
 
 
 @pytest.fixture(scope="module")

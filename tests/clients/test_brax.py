@@ -119,9 +119,9 @@ def test_lanes_under_vmap_run_the_batched_code():
     class Recording(jaxenv.Wrapper):
         owns = frozenset()
 
-        def step(self, state, action):
+        def proceed(self, state, action):
             shapes.append(action.shape)
-            return super().step(state, action)
+            return super().proceed(state, action)
 
     env = training.wrap(to_brax(Recording(jaxenv.spec("CartPole-v1").make())), episode_length=5)
     jax.eval_shape(lambda keys: env.step(env.reset(keys), jnp.zeros((4, 2))), KEYS)
@@ -227,9 +227,9 @@ def acted(spec, action):
     class Recording(jaxenv.Wrapper):
         owns = frozenset()
 
-        def step(self, state, action):
+        def proceed(self, state, action):
             received.append(action)
-            return super().step(state, action)
+            return super().proceed(state, action)
 
     observation = specs.Array((1,), np.float32)
     env = to_brax(Recording(random_environment(observation, spec)))

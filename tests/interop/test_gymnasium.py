@@ -66,7 +66,7 @@ def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id)
     def program(env):
         env.reset(seed=0)
         stepper, action = env._stepper, env._actions(env.action_space.sample())
-        return stepper._programs.step.lower(stepper._variables, stepper._state, action).as_text()
+        return stepper._programs.step.lower(stepper._leaves, stepper._state, action).as_text()
 
     assert "reducer(" not in program(to_gymnasium(id))
     assert "reducer(" in program(to_gymnasium_vector(id, 65, autoreset=None))

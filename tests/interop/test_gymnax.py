@@ -338,6 +338,11 @@ def test_options_may_have_the_names_of_gymnax():
     assert made._env.unwrapped.position_limit == 1.5
 
 
+def stepped_with(params):
+    env = to_gymnax("CartPole-v1")
+    return env.step(KEYS[0], env.reset(KEYS[0])[1], 1, params)
+
+
 WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): jax.vmap over params gives each lane"
 
 
@@ -388,7 +393,7 @@ def reset_state():
         (lambda: changed(max_steps_in_episode=-1), "max_steps_in_episode must be at least 1, got -1"),
         (lambda: changed(max_steps_in_episode=2.5), "max_steps_in_episode must be int32, got 2.5"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS[0], changed(gravity=jnp.ones(3))), WRONG_SHAPE),
-        (lambda: to_gymnax("CartPole-v1").step(KEYS[0], None, 1, changed(gravity=jnp.ones(3))), WRONG_SHAPE),
+        (lambda: stepped_with(changed(gravity=jnp.ones(3))), WRONG_SHAPE),
         (lambda: to_gymnax("CartPole-v1", gravity=[1.0]), r"params.gravity must be one number, got shape \(1,\)"),
         (lambda: to_gymnax("CartPole-v1", force=1, force_mag=1), "force_mag and force are the same, give one of them"),
         (

@@ -252,7 +252,7 @@ def test_progress_receives_every_result_in_the_order_of_the_table():
     [
         ({"properties": ["lane_independence"]}, "'lane_independence', did you mean 'lane_independent'"),
         ({"properties": [56]}, "unknown property 56, the properties are same_tree, leading_lanes"),
-        ({"properties": "same_tree"}, "must be a sequence of names, got the string 'same_tree'"),
+        ({"properties": "same_tree"}, "must be a sequence of names, got 'same_tree'"),
         ({"num_steps": 3}, "at least 16, got 3"),
     ],
 )
