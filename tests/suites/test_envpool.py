@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import interop
 from jaxenv.suites import envpool as suite
 from jaxenv.suites.envpool import HostEnvironmentError
 from jaxenv.testing import check_env
@@ -191,7 +192,7 @@ def test_a_limit_that_does_not_end_episodes_is_not_listed(name, limit):
 
 
 def test_programs_that_step_from_python_reset_all_lanes_again():
-    with jaxenv.interop.host("envpool:CartPole-v1", LANES, seed=3) as envs:
+    with interop.host("envpool:CartPole-v1", LANES, seed=3) as envs:
         first, second, again, then = (envs.reset(seed).observation for seed in (None, None, 3, None))
         np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(second, then)
@@ -209,7 +210,7 @@ def test_devices_cannot_share_the_lanes(load):
 
 
 def test_adapters_that_restart_episodes_themselves_say_who_takes_the_id():
-    for adapter in (jaxenv.interop.to_gymnax, jaxenv.interop.to_gymnasium):
+    for adapter in (interop.to_gymnax, interop.to_gymnasium):
         with pytest.raises(ValueError, match=r"envpool:CartPole-v1 runs outside JAX .*; to_gymnasium_vector"):
             adapter("envpool:CartPole-v1")
 
