@@ -75,7 +75,7 @@ CALLS = {
     ),
     "axis of statistics": (
         lambda: wrappers.NormalizeReward(env, axis_name=3),
-        "NormalizeReward: axis_name must be a string, got 3",
+        "NormalizeReward: axis_name must be None or a string, got 3",
     ),
     "spec of a transformed action": (
         lambda: wrappers.TransformAction(env, jnp.abs, spec={"arm": 3}),
