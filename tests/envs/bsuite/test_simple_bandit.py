@@ -141,7 +141,7 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
     [
         ({"num_actions": 1}, "num_actions must be at least 2, got 1"),
         ({"mapping_seed": -1}, "mapping_seed must be at least 0, got -1"),
-        ({"mapping_seed": 0.5}, "mapping_seed must be an integer, got 0.5"),
+        ({"mapping_seed": 0.5}, "mapping_seed must be None or an integer, got 0.5"),
         ({"compat": "gym"}, "compat must be '' or 'gymnax', got 'gym'"),
     ],
 )
