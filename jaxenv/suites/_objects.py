@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv._library import import_library
 from jaxenv._source import install_command
+from jaxenv.specs._from_gymnasium import widest
 
 
 def is_object(value: Any) -> bool:
@@ -86,12 +87,7 @@ def _space(spec: Any, spaces: Any) -> Any:
     if not hasattr(spec, "shape"):
         raise ValueError(f"load: specs must be arrays of dm_env.specs, got {spec!r}")
     dtype = np.dtype(spec.dtype)
-    least: Any
-    most: Any
-    if dtype.kind == "b":
-        least, most = 0, 1
-    else:
-        least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = widest(dtype)
     low, high = getattr(spec, "minimum", least), getattr(spec, "maximum", most)
     low, high = (np.broadcast_to(np.asarray(bound, dtype), spec.shape) for bound in (low, high))
     return spaces.Box(low, high, spec.shape, dtype)

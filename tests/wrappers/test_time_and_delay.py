@@ -169,7 +169,10 @@ def test_noise_is_added_to_named_fields_only_and_removes_their_bounds():
     ("build", "message"),
     [
         (lambda e: TimeAwareObservation(e, 0), "TimeAwareObservation: max_steps must be at least 1, got 0"),
-        (lambda e: TimeAwareObservation(e, True), "TimeAwareObservation: max_steps must be None or an integer, got True"),
+        (
+            lambda e: TimeAwareObservation(e, True),
+            "TimeAwareObservation: max_steps must be None or an integer, got True",
+        ),
         (
             lambda e: TimeAwareObservation(e, normalize=True),
             "TimeAwareObservation: normalize requires max_steps, got None",
