@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from jaxenv import registry
+from jaxenv.core import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

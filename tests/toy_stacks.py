@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import registry, specs
-from jaxenv.task import Task, Transition
+from jaxenv import specs
+from jaxenv.core import registry
+from jaxenv.core.task import Task, Transition
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import BatchWrapper, LaneWrapper, RewardWrapper
 
 

@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import jaxenv
-from jaxenv._spec_sheet import Argument, SpecSheet, families, family, plain, spec_sheet
+from jaxenv.cli._spec_sheet import Argument, SpecSheet, families, family, plain, spec_sheet
 
 ROOT = pathlib.Path(__file__).parents[2]
 PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')

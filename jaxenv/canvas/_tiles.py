@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 from jaxenv.canvas import _xp
 
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import jax
 
 from jaxenv import training
-from jaxenv._checks import INT32_MAX
-from jaxenv._make import OPTIONS
-from jaxenv._names import did_you_mean
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.names import did_you_mean
 from jaxenv.training import Trained
+from jaxenv.wrappers.stack._make import OPTIONS
 
 
 class Parser(argparse.ArgumentParser):

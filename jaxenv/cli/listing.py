@@ -13,12 +13,12 @@ import numpy as np
 
 import jaxenv
 from jaxenv import specs, tree
-from jaxenv._describe import state_bytes
-from jaxenv._names import did_you_mean
-from jaxenv._spec_sheet import families, family, plain, spec_sheet
-from jaxenv._terminal import terminal_size
+from jaxenv._util.names import did_you_mean
+from jaxenv.canvas._terminal import terminal_size
 from jaxenv.cli._arguments import Help, Parser, bold, cut, one_line
-from jaxenv.registry import SUITES, import_module, suite_of
+from jaxenv.cli._spec_sheet import families, family, plain, spec_sheet
+from jaxenv.core._describe import state_bytes
+from jaxenv.core.registry import SUITES, import_module, suite_of
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv._describe import additions, levels, state_bytes
-from jaxenv._spec_sheet import Argument, SpecSheet, plain, spec_sheet
-from jaxenv._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
+from jaxenv.canvas._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
 from jaxenv.cli._arguments import Help, add_env_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.cli._spec_sheet import Argument, SpecSheet, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
-from jaxenv.environment import Environment
-from jaxenv.play import action_names
+from jaxenv.core._describe import additions, levels, state_bytes
+from jaxenv.core.environment import Environment
+from jaxenv.rollout.play import action_names
 
 _WIDEST = 100  # columns of text
 _PICTURE = 48  # pixels

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jaxenv
-from jaxenv._names import did_you_mean
+from jaxenv._util.names import did_you_mean
 from jaxenv.cli._arguments import (
     Help,
     add_assignments,
@@ -32,7 +32,7 @@ from jaxenv.cli._arguments import (
     simulate_devices,
 )
 from jaxenv.cli._signals import stops_at_once
-from jaxenv.registry import suite_of
+from jaxenv.core.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets

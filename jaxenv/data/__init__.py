@@ -1,13 +1,15 @@
 """Data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
 
 from jaxenv.data import transformers as transformers
+from jaxenv.data._from_episode import from_episode as from_episode
+from jaxenv.data._minibatches import minibatches as minibatches
+from jaxenv.data._transition_mask import transition_mask as transition_mask
+from jaxenv.data._with_last import with_last as with_last
 from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
 from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.checkpointer import Checkpointer as Checkpointer
-from jaxenv.data.from_episode import from_episode as from_episode
-from jaxenv.data.minibatches import minibatches as minibatches
 from jaxenv.data.replay import Batch as Batch
 from jaxenv.data.replay import PrioritizedSampling as PrioritizedSampling
 from jaxenv.data.replay import Replay as Replay
@@ -24,8 +26,6 @@ from jaxenv.data.returns import vtrace as vtrace
 from jaxenv.data.trajectory import Trajectory as Trajectory
 from jaxenv.data.trajectory import to_trajectory as to_trajectory
 from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
-from jaxenv.data.transition_mask import transition_mask as transition_mask
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions
 from jaxenv.data.transitions import to_transitions as to_transitions
-from jaxenv.data.with_last import with_last as with_last

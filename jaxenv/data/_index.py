@@ -11,8 +11,8 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
-from jaxenv._checks import check_arrays, described
-from jaxenv._typed_keys import is_key
+from jaxenv._util.checks import check_arrays, described
+from jaxenv.tree._typed_keys import is_key
 
 # A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
 Leaf = list[Any]

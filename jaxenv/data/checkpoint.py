@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _files, tree
-from jaxenv._checks import check_arrays, check_bool, check_path
-from jaxenv._typed_keys import is_key
+from jaxenv import tree
+from jaxenv._util import files
+from jaxenv._util.checks import check_arrays, check_bool, check_path
 from jaxenv.data import _index, checkpointer
+from jaxenv.tree._typed_keys import is_key
 
 T = TypeVar("T")
 _INDEX = "index"
@@ -62,7 +63,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
     path = check_path("save", "path", path)
     text = json.dumps(_index.index_of(state, config))
     try:
-        with _files.replacing(path) as temporary, temporary.open("wb") as file:
+        with files.replacing(path) as temporary, temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 _write(archive, _INDEX, np.frombuffer(text.encode(), np.uint8))
                 for number, x in enumerate(tree.flatten(state)[0]):

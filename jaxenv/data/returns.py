@@ -33,13 +33,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _export, _xla, tree
-from jaxenv._checks import check_array, check_integer, is_concrete
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util.checks import check_array, check_integer, is_concrete
+from jaxenv.core._compiled import compiled_once
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
-from jaxenv.data.transition_mask import transition_mask
-from jaxenv.data.with_last import next_rows
-from jaxenv.timestep import StepType, TimeStep
+from jaxenv.data._transition_mask import transition_mask
+from jaxenv.data._with_last import next_rows
+from jaxenv.tree import _export
 
 
 @_export.named_tuple
@@ -272,7 +273,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
         check_array(owner, name, x)
         if jnp.shape(x) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}")
-    values = _xla.vary_like(reward, jnp.asarray(values, reward.dtype))
+    values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
     valid = transition_mask(timestep, last, mode)
     # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
@@ -300,7 +301,7 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
-    start = _xla.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
+    start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
     def step(later, row):
         offset, factor = row

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, rows_of
-from jaxenv.data.with_last import next_rows
+from jaxenv.data._with_last import next_rows
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep
 
 
 @tree.struct

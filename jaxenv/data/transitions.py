@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_integer
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util.checks import check_integer
+from jaxenv.core._compiled import compiled_once
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, coefficient, rows_of
-from jaxenv.data.transition_mask import transition_mask
-from jaxenv.data.with_last import next_rows
+from jaxenv.data._transition_mask import transition_mask
+from jaxenv.data._with_last import next_rows
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep
 
 
 @tree.struct
@@ -101,7 +101,7 @@ def to_n_step_transitions(
     # A window extends over that of the next row, if that row is in the same episode and a transition itself.
     next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
-    start = (one.reward, one.discount, _xla.vary_like(rate, row))
+    start = (one.reward, one.discount, tree.vary_like(rate, row))
     reward, discount, end = _windows(start, rate, continues, min(int(n), max(num_rows, 1)))
 
     def at_end(x):

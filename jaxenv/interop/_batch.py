@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._library import default_types
-from jaxenv._make import make
-from jaxenv._structure import mismatch
-from jaxenv._task_checks import check_arrays
-from jaxenv._typed_keys import from_words, is_key, to_words
-from jaxenv._typed_keys import kinds as key_kinds
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv._util.library import default_types
+from jaxenv.core._task_checks import check_arrays
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.task import Task, Transition
 from jaxenv.specs._array import check_spec
-from jaxenv.task import Task, Transition
 from jaxenv.tree import Static, Tree
+from jaxenv.tree._structure import mismatch
+from jaxenv.tree._typed_keys import from_words, is_key, to_words
+from jaxenv.tree._typed_keys import kinds as key_kinds
+from jaxenv.wrappers.stack._make import make
 
 
 def batch(

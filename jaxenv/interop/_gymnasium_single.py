@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (

@@ -5,9 +5,9 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jaxenv._checks import check_choice
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_choice
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxenv._checks import check_names
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_names
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Seeds, Stepper
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 _NAMES = tuple(TimeStep.__dataclass_fields__)

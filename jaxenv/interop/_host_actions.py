@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 # Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space, and as a
 # float from stable-baselines3.

@@ -9,15 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_mask, is_integer
-from jaxenv._programs import forget, programs_of
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv._util.checks import check_mask, is_integer
+from jaxenv._util.programs import forget, programs_of
+from jaxenv.core._reset_where import reset_where
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._packing import Packing
-from jaxenv.reset_where import reset_where
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 Seeds = int | Sequence[int] | np.ndarray
 # The largest number of lanes whose step is compiled as one of few lanes.
@@ -187,7 +188,7 @@ def _programs(
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
     def step(leaves: tuple, state: tuple, action: Tree):
-        with _xla.few_lanes(num_envs <= _FEW):
+        with xla.few_lanes(num_envs <= _FEW):
             state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 

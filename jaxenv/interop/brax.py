@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._library import import_library
-from jaxenv._merging import for_one_lane
-from jaxenv._restart import start_episodes
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core._restart import start_episodes
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, NormalizeAction
 
 # What Brax's AutoResetWrapper restores at the end of an episode.

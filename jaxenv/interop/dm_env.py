@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper, check_seed
-from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 

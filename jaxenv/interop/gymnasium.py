@@ -7,8 +7,8 @@ Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("j
 import contextlib
 from typing import Any, Literal
 
-from jaxenv import registry
-from jaxenv._make import OPTIONS
+from jaxenv.core import registry
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.interop import _spaces
 from jaxenv.interop._gymnasium_rows import check_render_mode
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
@@ -18,7 +18,7 @@ from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
 from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers.stack._make import OPTIONS
 
 
 def to_spec(space: Any) -> Tree:

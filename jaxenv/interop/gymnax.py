@@ -15,26 +15,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, specs, tree
-from jaxenv._checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
-from jaxenv._declared import Declared, check_number, declared_leaves
-from jaxenv._library import import_library
-from jaxenv._merging import for_one_lane
-from jaxenv._names import missing_attribute
-from jaxenv._programs import programs_of
-from jaxenv.environment import Environment
+from jaxenv import specs, tree
+from jaxenv._util import xla
+from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
+from jaxenv._util.library import import_library
+from jaxenv._util.names import missing_attribute
+from jaxenv._util.programs import programs_of
+from jaxenv.core._declared import Declared, check_number, declared_leaves
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import ids
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import layers
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
-from jaxenv.registry import ids
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import AutoReset, TimeLimit
-from jaxenv.wrappers.autoreset import AutoResetState
+from jaxenv.wrappers.episode.autoreset import AutoResetState
 
 API = Literal["1.x", "0.x"]
 
@@ -345,7 +346,7 @@ def _step_and_restart(env, env_id, words, state, action):
 
 def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
-    words = _xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
+    words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
     def changed(node):
         return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import environment_of, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
@@ -18,7 +19,6 @@ from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._infos import ON_HOST, check_infos, flat_masks, has_action_mask, without_episode
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 _OWNER = "to_stable_baselines3"

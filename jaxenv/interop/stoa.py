@@ -10,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import INT32_MAX
-from jaxenv._library import import_library, outside_traces
-from jaxenv._merging import for_one_lane
-from jaxenv._programs import jitted
-from jaxenv._structure import mismatch
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.programs import jitted
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset
 
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv._structure import mismatch
-from jaxenv.environment import Environment, check_environment
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream, Words, note_on_streams
-from jaxenv.timestep import TimeStep
+from jaxenv.tree._structure import mismatch
 
 
 @tree.struct

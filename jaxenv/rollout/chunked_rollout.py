@@ -14,17 +14,17 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import tree
-from jaxenv._checks import check_integer, check_kind
-from jaxenv._wrapper_bases.batch_wrapper import summed_over
-from jaxenv.environment import Environment, check_devices, check_environment
-from jaxenv.partition_specs import partition_specs
+from jaxenv._util.checks import check_integer, check_kind
+from jaxenv.core._partition_specs import partition_specs
+from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.environment import Environment, check_devices, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed
 from jaxenv.rollout._policy import random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
-from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from jaxenv import _rows_html, tree
+from jaxenv import tree
+from jaxenv.canvas import _rows_html
 
 
 @tree.struct

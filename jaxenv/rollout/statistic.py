@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import is_known_array
+from jaxenv._util.checks import is_known_array
 
 
 @tree.struct

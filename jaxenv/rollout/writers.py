@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsInt, TextIO
 
-from jaxenv import _files, _source
-from jaxenv._checks import check_folder, check_names, check_path, described
+from jaxenv._util import files, source
+from jaxenv._util.checks import check_folder, check_names, check_path, described
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -115,7 +115,7 @@ class CSV(Writer):
         """Opens the file after checking that it is empty or has these columns; until then it is not modified."""
         file = self.path.open("a", newline="", encoding="utf-8")
         try:
-            _files.lock("CSV", self.path, file.fileno())
+            files.lock("CSV", self.path, file.fileno())
             complete = self._checked(row)
         except BaseException:
             file.close()
@@ -165,7 +165,7 @@ class TensorBoard(Writer):
         try:
             from tensorboardX import SummaryWriter
         except ImportError as missing:
-            raise _source.missing("TensorBoard", missing, "tensorboard") from missing
+            raise source.missing("TensorBoard", missing, "tensorboard") from missing
         self._writer = SummaryWriter(str(path))
         self._counts = dict.fromkeys(against, 0)
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
-from jaxenv._names import missing_attribute
+from jaxenv._util.checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
+from jaxenv._util.names import missing_attribute
 
 Outer: TypeAlias = int | tuple[int, ...]
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library
-from jaxenv._source import install_command
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree

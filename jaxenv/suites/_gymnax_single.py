@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._library import import_library, outside_traces
+from jaxenv._util.library import import_library, outside_traces
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from jaxenv import _actions, _describe, random, specs, tree
-from jaxenv._checks import is_concrete
-from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv import random, specs, tree
+from jaxenv._util.checks import is_concrete
+from jaxenv.core import _actions, _describe
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.task import TaskState
+from jaxenv.core.timestep import StepType, TimeStep, restart
 from jaxenv.random import Clock
 from jaxenv.suites._engine import Engine
-from jaxenv.task import TaskState
-from jaxenv.timestep import StepType, TimeStep, restart
 from jaxenv.tree import Tree
 
 _ON_HOST = "the true state lives outside JAX, where every step happens once and cannot be repeated"

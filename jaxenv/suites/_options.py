@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._checks import check_text
-from jaxenv._declared import check_option
-from jaxenv._make import OPTIONS
-from jaxenv._names import did_you_mean, unknown_keyword
-from jaxenv._typed_keys import is_key
+from jaxenv._util.checks import check_text
+from jaxenv._util.names import did_you_mean, unknown_keyword
+from jaxenv.core._declared import check_option
+from jaxenv.tree._typed_keys import is_key
+from jaxenv.wrappers.stack._make import OPTIONS
 
 
 def check_known(suite: str, id: str, known: Iterable[str]) -> None:

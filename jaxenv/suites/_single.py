@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _typed_keys, specs, tree
-from jaxenv._library import outside_traces
-from jaxenv.environment import ResetStrategy
+from jaxenv import specs, tree
+from jaxenv._util.library import outside_traces
+from jaxenv.core.environment import ResetStrategy
 from jaxenv.suites._params import values_of
-from jaxenv.tree import Static, Tree
+from jaxenv.tree import Static, Tree, _typed_keys
 
 T = TypeVar("T")
 

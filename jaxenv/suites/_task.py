@@ -7,16 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _typed_keys, random, registry, tree
-from jaxenv._library import default_types
-from jaxenv._make import OPTIONS, make
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv import random, tree
+from jaxenv._util.library import default_types
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.task import Task, Transition
 from jaxenv.suites._options import check_unknown, checked_option
 from jaxenv.suites._params import map_lanes, ranks_of, values_of
 from jaxenv.suites._single import Single
-from jaxenv.task import Task, Transition
-from jaxenv.tree import Tree
+from jaxenv.tree import Tree, _typed_keys
+from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 @tree.struct

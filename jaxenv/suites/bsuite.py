@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxenv import registry
-from jaxenv._checks import check_text
-from jaxenv._make import make
-from jaxenv._names import did_you_mean
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_text
+from jaxenv._util.names import did_you_mean
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
+from jaxenv.wrappers.stack._make import make
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,7 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 def docstring(name: str) -> str:
     """The setting, and what this library says about its environment."""
-    from jaxenv._spec_sheet import spec_sheet
+    from jaxenv.cli._spec_sheet import spec_sheet
 
     found, setting = experiment(name)
     given = ", ".join(f"{key}={value}" for key, value in setting.items()) or "default settings"

@@ -11,10 +11,10 @@ import math
 import warnings
 from typing import Any, Literal
 
-from jaxenv._checks import check_choice, is_real
-from jaxenv._library import import_library
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_choice, is_real
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
 from jaxenv.suites._host_stack import engine_keywords, stack_around

@@ -16,18 +16,18 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _typed_keys, tree
-from jaxenv._checks import INT32_MAX, is_concrete
-from jaxenv._declared import Declared, check_number
-from jaxenv._make import OPTIONS, make
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv import tree
+from jaxenv._util.checks import INT32_MAX, is_concrete
+from jaxenv.core._declared import Declared, check_number
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.timestep import StepType
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import single
 from jaxenv.suites._task import State, SuiteTask
-from jaxenv.timestep import StepType
-from jaxenv.tree import Tree
+from jaxenv.tree import Tree, _typed_keys
+from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 def ids() -> list[str]:

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import check_integer
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_integer
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import params_struct
 from jaxenv.suites._single import Single, one_per_arguments

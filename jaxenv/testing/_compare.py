@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._typed_keys import is_key
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing.report import Failure
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 # The tolerance for one step in two compilations, which may round differently.
 ROUNDING = 1e-5

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
+from jaxenv.tree._typed_keys import is_key
 
 _TIMEOUT = 120  # seconds
 # Settings that change what is traced.

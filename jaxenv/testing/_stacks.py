@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from jaxenv import stack, tree
-from jaxenv._declared import Declared, declared_leaves, map_declared
-from jaxenv.environment import Environment
-from jaxenv.multitask import Multitask
-from jaxenv.task import Task
-from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv import tree
+from jaxenv.core._declared import Declared, declared_leaves, map_declared
+from jaxenv.core.environment import Environment
+from jaxenv.core.multitask import Multitask
+from jaxenv.core.task import Task
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit, stack
 
 E = TypeVar("E", bound=Environment)
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 
 
 class Chain(Task):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_choice
-from jaxenv.task import Task, Transition
+from jaxenv._util.checks import check_choice
+from jaxenv.core.task import Task, Transition
 
 
 @tree.struct

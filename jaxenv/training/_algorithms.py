@@ -8,7 +8,7 @@ import importlib
 from typing import Any
 
 from jaxenv import specs
-from jaxenv._checks import check_choice
+from jaxenv._util.checks import check_choice
 from jaxenv.training.config import RunConfig
 
 MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "jaxenv.training.sac"}

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 
 
 @tree.struct

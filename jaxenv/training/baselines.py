@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import data
-from jaxenv._checks import check_choice, check_text
-from jaxenv._names import did_you_mean
+from jaxenv._util.checks import check_choice, check_text
+from jaxenv._util.names import did_you_mean
 from jaxenv.training import _algorithms, presets
 from jaxenv.training.trained import Trained, settings_of
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
-from jaxenv._checks import (
+from jaxenv._util.checks import (
     INT32_MAX,
     Range,
     check_array,
@@ -22,9 +22,9 @@ from jaxenv._checks import (
     is_integer,
     is_real,
 )
-from jaxenv._declared import check_option
-from jaxenv._names import did_you_mean
-from jaxenv.environment import Environment
+from jaxenv._util.names import did_you_mean
+from jaxenv.core._declared import check_option
+from jaxenv.core.environment import Environment
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

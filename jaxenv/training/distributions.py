@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs
-from jaxenv.timestep import TimeStep
+from jaxenv.core.timestep import TimeStep
 
 _MASKED = np.float32(-1e9)  # a finite logit, so that entropy and gradient of a masked action are 0, not NaN
 _LOG_STD = (-5.0, 2.0)

@@ -19,15 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, tree
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, random, rollout, tree
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.training import distributions, evaluation
 from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import MLP, Reader, Torso
+from jaxenv.tree import _export
 
 # What the buffer keeps of every row.
 _STORED = ("timestep.step_type", "timestep.reward", "timestep.discount", "timestep.observation", "action")

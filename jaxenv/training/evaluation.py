@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _export, rollout, stack, tree
-from jaxenv._checks import INT32_MAX, check_bool
-from jaxenv._structure import mismatch
+from jaxenv import rollout, tree
+from jaxenv._util.checks import INT32_MAX, check_bool
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
-from jaxenv.environment import Environment, check_environment
 from jaxenv.training.config import RunConfig, check_config
 from jaxenv.training.lanes import Lanes
-from jaxenv.wrapper import layers
-from jaxenv.wrappers import BatchWrapper
+from jaxenv.tree import _export
+from jaxenv.tree._structure import mismatch
+from jaxenv.wrappers import BatchWrapper, stack
 
 
 @_export.named_tuple

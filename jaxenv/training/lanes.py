@@ -11,13 +11,13 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxenv._checks import check_kind
-from jaxenv._wrapper_bases.batch_wrapper import summed_over
+from jaxenv._util.checks import check_kind
+from jaxenv.core._partition_specs import partition_specs
+from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.environment import Environment, check_devices
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.replay.replay_state import ReplayState
-from jaxenv.environment import Environment, check_devices
-from jaxenv.partition_specs import partition_specs
 from jaxenv.rollout.metrics import Totals
-from jaxenv.timestep import TimeStep
 from jaxenv.training.config import RunConfig
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._xla import in_sequence
+from jaxenv._util.xla import in_sequence
 from jaxenv.training._libraries import nn
 
 

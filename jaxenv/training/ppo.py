@@ -21,15 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, tree
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, random, rollout, tree
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.training import distributions, evaluation
 from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
+from jaxenv.tree import _export
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, specs, tree
-from jaxenv._checks import check_kind, check_real
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, random, rollout, specs, tree
+from jaxenv._util.checks import check_kind, check_real
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.training import evaluation
 from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
@@ -33,6 +33,7 @@ from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import Lanes
 from jaxenv.training.networks import MLP, Reader, Torso, dense
+from jaxenv.tree import _export
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

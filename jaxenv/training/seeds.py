@@ -22,8 +22,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _files, _processes, data, plot, tree
-from jaxenv._checks import check_bool, check_choice, check_folder, check_integer, check_kind, check_path, check_real
+from jaxenv import data, tree
+from jaxenv._util.checks import (
+    check_bool,
+    check_choice,
+    check_folder,
+    check_integer,
+    check_kind,
+    check_path,
+    check_real,
+)
+from jaxenv._util.files import LOCK, FolderLock, check_unused, is_held_elsewhere, replacing
+from jaxenv.data import _processes
+from jaxenv.rollout import plot
 from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
 from jaxenv.training.config import RunConfig
@@ -251,7 +262,7 @@ class _Files:
     resume: bool
     config: RunConfig
     checkpoints: _checkpoints.Checkpoints = dataclasses.field(init=False)
-    lock: _files.FolderLock | None = None
+    lock: FolderLock | None = None
 
     def check(self) -> None:
         """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
@@ -262,7 +273,7 @@ class _Files:
 
     def _check_unused(self) -> None:
         if self.lock is None:
-            _files.check_unused("train", self.folder)
+            check_unused("train", self.folder)
 
     def _check_run(self) -> None:
         """Raises a ``ValueError`` if the folder cannot be made, or holds a run that this one does not resume."""
@@ -318,7 +329,7 @@ class _Files:
             self._release()
 
     def _claim(self) -> None:
-        self.lock = _files.FolderLock("train", self.folder)
+        self.lock = FolderLock("train", self.folder)
 
     def _release(self) -> None:
         """In the first process; waits for nobody, since a process that failed alone is here alone."""
@@ -329,7 +340,7 @@ class _Files:
 
     def _write_config(self) -> None:
         if not (self.folder / CONFIG).exists():
-            with _files.replacing(self.folder / CONFIG) as file:
+            with replacing(self.folder / CONFIG) as file:
                 file.write_text(json.dumps(self.settings, indent=1) + "\n")
 
     def save(self, run: Run, num_evaluations: int) -> None:
@@ -359,12 +370,12 @@ def forget(folder: pathlib.Path) -> None:
 
     What another process is writing to is left alone.
     """
-    if _files.is_held_elsewhere(folder):
+    if is_held_elsewhere(folder):
         return
     for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
         with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
             names = {path.name for path in within.iterdir()}
-            if names - {_files.LOCK} == own:
+            if names - {LOCK} == own:
                 for name in names:
                     (within / name).unlink()
                 within.rmdir()
@@ -413,7 +424,7 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
     path = check_path("write_curve", "path", path)
     check_kind("write_curve", "run", run, Run)
     lines = rows(run)
-    with _files.replacing(path) as file, file.open("w", newline="") as opened:
+    with replacing(path) as file, file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
@@ -427,5 +438,5 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)
     figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
-    with _files.replacing(path) as file:
+    with replacing(path) as file:
         figure.savefig(file, dpi=120, format="png")

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv import data, registry, specs, tree
-from jaxenv._checks import check_integer, check_path, is_integer
-from jaxenv.environment import Environment
+from jaxenv import data, specs, tree
+from jaxenv._util.checks import check_integer, check_path, is_integer
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment
 from jaxenv.training import _algorithms, _checkpoints
 
 _CONFIG = "config.json"

@@ -9,9 +9,9 @@ import pytest
 
 import jaxenv
 from benchmarks import bsuite, bsuite_logs, bsuite_score
+from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
 from jaxenv.training import ppo
-from jaxenv.wrapper import layers
 
 bsuite_package = pytest.importorskip("bsuite")
 # From the imports of bsuite and plotnine, and from pandas where bsuite was written for an older one.

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 
 FIRST, MID, LAST = 0, 1, 2
 MODES = ["next_step", "same_step"]

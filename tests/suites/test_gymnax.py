@@ -9,10 +9,10 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
+from jaxenv.core.timestep import StepType
 from jaxenv.suites import _gymnax_single
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
-from jaxenv.timestep import StepType
 from tests.suites.gymnax_rollouts import LANES, bare, kinds, load, play, rollout, start, task_of, zeros
 
 THOROUGH = ("Acrobot-v1", "Pong-misc", *(id for id in suite.ids() if "MinAtar" in id))  # slow to trace

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.registry import SUITES
+from jaxenv.core.registry import SUITES
 from jaxenv.suites import _options
 from jaxenv.suites._params import map_lanes
 

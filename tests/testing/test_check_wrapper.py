@@ -4,9 +4,9 @@ import pytest
 
 import jaxenv
 from jaxenv import wrappers
+from jaxenv.core.wrapper import layers
 from jaxenv.testing import Chain, check_env, check_wrapper
 from jaxenv.testing.report import Status
-from jaxenv.wrapper import layers
 from tests.testing.twins import Walk
 from tests.testing.twins.wrapping import DoubledAndDiscounted
 from tests.wrappers.catalogue import WRAPPERS

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _films, rollout, specs, wrappers
+from jaxenv import rollout, specs, wrappers
+from jaxenv.canvas import _films
 from jaxenv.testing import Counting, mock_012, random_environment
 from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig

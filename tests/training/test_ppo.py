@@ -322,7 +322,7 @@ def test_a_tree_of_actions_is_refused():
 
 
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
-    # XLA:CPU may wait forever for batches of matrices; see jaxenv/_xla.py.
+    # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init, _ = ppo.make_iteration(ppo.Config())
     jaxpr = jax.make_jaxpr(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
     shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if "qr" in eqn.primitive.name]

@@ -352,7 +352,7 @@ def test_actions_without_finite_bounds_are_refused(spec):
 
 
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
-    # XLA:CPU may wait forever for batches of matrices; see jaxenv/_xla.py.
+    # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init, _ = sac.make_iteration(SMALL, *pendulums(SMALL))
     jaxpr = jax.make_jaxpr(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
     shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if eqn.primitive.name == "qr"]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, data, registry, specs
+from jaxenv import cli, data, specs
 from jaxenv.cli import watch
+from jaxenv.core import registry
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
 from jaxenv.training._play import Player
 from jaxenv.wrappers import AutoReset

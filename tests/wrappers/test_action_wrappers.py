@@ -11,7 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import random_environment
 from jaxenv.wrappers import (
     ActionOffset,

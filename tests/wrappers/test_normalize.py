@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _moments, specs, tree
+from jaxenv import specs, tree
+from jaxenv.core import _moments
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import AutoReset, FrameStack, NormalizeObservation, NormalizeReward, statistics, with_statistics
 from tests.rows import assert_equal, random_actions, unrolled

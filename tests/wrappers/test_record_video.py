@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _films, specs, tree
+from jaxenv import specs, tree
+from jaxenv.canvas import _film_files, _films
+from jaxenv.core.registry import EnvSpec
 from jaxenv.interop import to_gymnax
-from jaxenv.registry import EnvSpec
-from jaxenv.rollout import _film_files
 from jaxenv.wrappers import RecordVideo
 
 LANES = 3

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import Range, check_array, check_kind, is_concrete
+from jaxenv import tree
+from jaxenv._util.checks import Range, check_array, check_kind, is_concrete
 from jaxenv.data.replay import _ring
 from jaxenv.rollout import Experience
 
@@ -89,5 +89,5 @@ def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:
     is_known = (lanes >= 0) & (lanes < np.int32(num_envs))
     # A negative index would count from the end.
     lane = jnp.where(is_known, lanes, np.int32(num_envs))
-    last = _xla.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+    last = tree.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
     return jnp.where(is_known & (last.at[lane].get(mode="clip") == order), lane, np.int32(num_envs) + order)

@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv.core._compiled import compiled_once
 
 PAGE = 16
 
@@ -37,7 +38,7 @@ class Bits:
     def pack(self, rows: jax.Array) -> jax.Array:
         """Bool ``[T, B, *row_shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
         # In the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
-        return _xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
+        return xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
 
     def unpack(self, rows: jax.Array) -> jax.Array:
         """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *row_shape]``."""

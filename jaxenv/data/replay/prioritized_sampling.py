@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer, check_real, is_concrete
+from jaxenv._util.checks import check_integer, check_real, is_concrete
 from jaxenv.data.replay._span import Span
 from jaxenv.data.replay._sum_tree import SumTree, level_sizes
 from jaxenv.data.replay.sampling import Draw, Sampling

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
-from jaxenv._checks import check_bool, check_integer, check_kind, is_concrete
+from jaxenv import random, tree
+from jaxenv._util.checks import check_bool, check_integer, check_kind, is_concrete
 from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
 from jaxenv.data.replay import _checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
@@ -114,7 +114,7 @@ class Replay:
             sampling=self.sampling.init(self.capacity, self.num_envs, self.ignore_earliest),
         )
         step_type = rows.timestep.step_type
-        return _xla.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
+        return tree.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
 
     def add(self, state: ReplayState, rows: Experience, env_id: Any = None) -> ReplayState:
         """Appends rows to lanes and overwrites the oldest ones of full lanes.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._checks import check_integer, check_real
+from jaxenv._util.checks import check_integer, check_real
 from jaxenv.data.replay import _stratified
 from jaxenv.data.replay._span import Span
 from jaxenv.data.replay.sampling import Draw, Sampling

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import jax
 
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.replay.batch import Batch
-from jaxenv.timestep import TimeStep
 
 
 def flatten_windows(batch: Batch) -> TimeStep:

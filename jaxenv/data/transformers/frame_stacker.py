@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_integer, is_concrete, is_integer
-from jaxenv._fields import field_paths, select
+from jaxenv._util.checks import check_integer, is_concrete, is_integer
+from jaxenv.core.timestep import StepType
 from jaxenv.data.transformers._windows import with_timestep
 from jaxenv.data.transformers.transformer import Transformer
-from jaxenv.timestep import StepType
-from jaxenv.wrappers.frame_stack import filled, pushed, repeated
+from jaxenv.specs._fields import field_paths, select
+from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 
 
 @tree.struct

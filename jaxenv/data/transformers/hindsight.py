@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_real, is_concrete
+from jaxenv._util.checks import check_real, is_concrete
 from jaxenv.data.replay.batch import episode_mask
 from jaxenv.data.transformers._windows import with_timestep
 from jaxenv.data.transformers.identity import Identity

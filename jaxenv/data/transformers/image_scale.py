@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import check_real
-from jaxenv._fields import field_paths, select
-from jaxenv._observation import map_observation
+from jaxenv._util.checks import check_real
+from jaxenv.core._observation import map_observation
 from jaxenv.data.transformers.row_transformer import RowTransformer
-from jaxenv.wrappers.scale_image import scaled, scaled_spec
+from jaxenv.specs._fields import field_paths, select
+from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
 
 
 @dataclasses.dataclass(frozen=True)

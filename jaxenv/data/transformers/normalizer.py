@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, tree
-from jaxenv._checks import check_choice, check_integer, check_real, check_text, is_real
-from jaxenv._count import Count
-from jaxenv._moments import Moments, summable
-from jaxenv._numeric import clip
+from jaxenv import tree
+from jaxenv._util.checks import check_choice, check_integer, check_real, check_text, is_real
+from jaxenv._util.numeric import clip
+from jaxenv.core import _moments
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments, summable
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers._windows import flatten_windows, map_windows
 from jaxenv.data.transformers.transformer import Transformer, vary_like_rows
-from jaxenv.timestep import TimeStep
 
 Mode = Literal["adaptive", "window", "exponential"]
 Update = Literal["rollout", "replay", "never"]

@@ -5,10 +5,10 @@ import dataclasses
 import jax
 
 from jaxenv import specs, tree
-from jaxenv._fields import field_paths, select_floats
-from jaxenv._observation import map_observation
+from jaxenv.core._observation import map_observation
 from jaxenv.data.transformers.normalizer import Normalizer
-from jaxenv.wrappers.normalize_observation import normalized_spec
+from jaxenv.specs._fields import field_paths, select_floats
+from jaxenv.wrappers.observation.normalize_observation import normalized_spec
 
 
 @dataclasses.dataclass(frozen=True)

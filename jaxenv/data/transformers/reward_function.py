@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs
-from jaxenv._reward import check_reward_spec
+from jaxenv.core._reward import check_reward_spec
 from jaxenv.data.transformers.reward_transformer import RewardTransformer
 
 

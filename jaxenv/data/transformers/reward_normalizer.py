@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_bool
-from jaxenv._reward import with_reward
+from jaxenv._util.checks import check_bool
+from jaxenv.core._reward import with_reward
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.reward_transformer import reward_of
 

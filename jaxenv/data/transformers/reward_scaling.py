@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._bounds import bounds
-from jaxenv._reward import bounded_reward
+from jaxenv.core._reward import bounded_reward
 from jaxenv.data.transformers.reward_transformer import RewardTransformer, check_components, components
+from jaxenv.specs._bounds import bounds
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._bounds import mapped_spec
-from jaxenv._reward import with_reward
+from jaxenv.core._reward import with_reward
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.row_transformer import RowTransformer
-from jaxenv.timestep import TimeStep
+from jaxenv.specs._bounds import mapped_spec
 
 
 class RewardTransformer(RowTransformer):

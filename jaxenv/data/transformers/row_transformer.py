@@ -2,9 +2,9 @@
 
 import abc
 
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers._windows import map_windows
 from jaxenv.data.transformers.transformer import Transformer
-from jaxenv.timestep import TimeStep
 
 
 class RowTransformer(Transformer):

@@ -5,11 +5,11 @@ from typing import Any
 
 import jax
 
-from jaxenv._fields import select
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
 from jaxenv.data.transformers.identity import Identity
 from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.specs._fields import select
 
 
 @dataclasses.dataclass(frozen=True, init=False)

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 
 import jax
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_kind
-from jaxenv._declared import hashable
-from jaxenv._structure import mismatch
+from jaxenv import tree
+from jaxenv._util.checks import check_kind
+from jaxenv.core._declared import hashable
+from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.data.replay.batch import Batch
 from jaxenv.rollout._policy import act, check_policy
-from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 
 def _check_batch(owner: str, name: str, value: Any) -> None:
@@ -203,7 +203,7 @@ class Transformer(abc.ABC):
 def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
     """Under ``shard_map``: a constant state that varies like the rows, so that it can be the carry of a loop."""
     reference = timestep.step_type
-    return _xla.vary_like(reference, state) if isinstance(reference, jax.Array) else state
+    return tree.vary_like(reference, state) if isinstance(reference, jax.Array) else state
 
 
 def _check_state(owner: str, state: Tree, start: Tree) -> None:

@@ -4,8 +4,8 @@ import dataclasses
 from typing import ClassVar
 
 from jaxenv import tree
-from jaxenv._fields import field_paths
 from jaxenv.data.transformers.row_transformer import RowTransformer
+from jaxenv.specs._fields import field_paths
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import Body, FreeWorld, JointImpulses, RevoluteJoint, Scene
+from jaxenv import tree
+from jaxenv._util.numeric import sin_cos
+from jaxenv._util.xla import in_one_kernel
+from jaxenv.envs import physics2d
+from jaxenv.envs.physics2d import Body, FreeWorld, JointImpulses, RevoluteJoint, Scene
 
 DT = 1 / 50  # s
 SIZE = 0.02  # metres per unit of the drawings below

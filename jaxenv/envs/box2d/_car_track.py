@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv._util.numeric import sin_cos
+from jaxenv._util.xla import in_one_kernel
 from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
 from jaxenv.random import Stream
 

@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._xla import in_one_kernel
+from jaxenv._util.xla import in_one_kernel
 from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, PAD, POINTS, SPACING, turned
-from jaxenv.physics2d import Blocks, Box
+from jaxenv.envs.physics2d import Blocks, Box
 
 MOST = 38  # blocks for which the ground has room; tests/envs/box2d/test_hardcore.py counts them
 NEAR = 5  # blocks for which there is room near a walker

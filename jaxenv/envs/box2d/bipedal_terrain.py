@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random
-from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import Chain
+from jaxenv._util.xla import in_one_kernel
+from jaxenv.envs.physics2d import Chain
 
 SPACING = 14 / 30  # between the points, in metres
 POINTS = 200

@@ -1,7 +1,8 @@
 """Walk over uneven ground on two legs with four motors.
 
 Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py) and ``BipedalWalkerHardcore-v3``
-(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
+(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto
+(tests/envs/physics2d/test_world.py).
 
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
@@ -31,13 +32,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, random, specs, tree
-from jaxenv._numeric import sin_cos
+from jaxenv import random, specs, tree
+from jaxenv._util.numeric import sin_cos
 from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, mix
+from jaxenv.core.task import Task, Transition
+from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING
-from jaxenv.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
-from jaxenv.task import Task, Transition
+from jaxenv.envs.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
 
 FPS = 50
 SCALE = 30.0  # pixels per metre of the original's picture

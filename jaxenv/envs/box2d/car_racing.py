@@ -26,12 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv._util.numeric import clip, sin_cos
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.box2d import _car_pixels
 from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
 from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
 from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
-from jaxenv.task import Task, Transition
 
 _PLACES, _APART = 12, 3  # of the road in the observation of the state: their number, and tiles between them
 _STEERING = np.array([0, -0.6, 0.6, 0, 0], np.float32)  # of the discrete actions, in rad

@@ -1,7 +1,7 @@
 """Land a spacecraft between two flags with one main engine and two side engines.
 
 Reference: Gymnasium ``LunarLander-v3`` and ``LunarLanderContinuous-v3`` (tests/envs/box2d/test_lunar_lander.py). The
-physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
+physics is that of Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[8]   x and y relative to the pad, velocity along x and y, angle (rad), angular velocity, contact
               of the first and of the second leg (0 or 1); lengths relative to half the width and height of the picture,
@@ -29,11 +29,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv import random, specs, tree
+from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, mix
-from jaxenv.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
+from jaxenv.envs import physics2d
+from jaxenv.envs.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
 
 FPS = 50
 SCALE = 30.0  # pixels per metre of the original's picture

@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 
-from jaxenv import _source
+from jaxenv._util import source
 
 # Magic numbers of IDX files: two zero bytes, the type of the elements (8: uint8) and the number of axes.
 _IMAGES, _LABELS = 0x803, 0x801
@@ -79,17 +79,17 @@ def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
     else:
         images, labels = (_from_idx(pathlib.Path(p), m) for p, m in zip(files.paths, (_IMAGES, _LABELS), strict=True))
     white = 255 if files.paths else 16
-    source = " and ".join(files.paths) or "scikit-learn"
+    origin = " and ".join(files.paths) or "scikit-learn"
     if images.ndim != 3 or labels.shape != images.shape[:1] or images.size == 0:
         raise ValueError(
-            f"digits of {source}: images must be [N, H, W] and labels [N], got {images.shape} and {labels.shape}"
+            f"digits of {origin}: images must be [N, H, W] and labels [N], got {images.shape} and {labels.shape}"
         )
     for name, array in (("images", images), ("labels", labels)):
         if array.dtype.kind not in "iuf":
-            raise ValueError(f"digits of {source}: {name} must be numbers, got {array.dtype}")
+            raise ValueError(f"digits of {origin}: {name} must be numbers, got {array.dtype}")
     if images.min() < 0 or images.max() > white or labels.min() < 0 or labels.max() > 9:
-        raise ValueError(f"digits of {source}: pixels must be in [0, {white}] and labels in [0, 9]")
-    images, labels = _as_uint8(images, f"{source}: pixels", white), _as_uint8(labels, f"{source}: labels", 9)
+        raise ValueError(f"digits of {origin}: pixels must be in [0, {white}] and labels in [0, 9]")
+    images, labels = _as_uint8(images, f"{origin}: pixels", white), _as_uint8(labels, f"{origin}: labels", 9)
     assert files.paths or images.shape == shape(files)
     images.flags.writeable = labels.flags.writeable = False
     return images, labels, white
@@ -118,7 +118,7 @@ def _from_scikit_learn():
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        how = _source.install_command("mnist")
+        how = source.install_command("mnist")
         raise ImportError(
             f"scikit-learn and its digits are not installed: {how}, or pass path= to MNIST files"
         ) from error

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._numeric import sin_cos
+from jaxenv._util.numeric import sin_cos
 from jaxenv.canvas import BROWN, GREY, SILVER, Canvas
+from jaxenv.core.task import Task
 from jaxenv.envs.classic_control.cart_pole import Params as Physics
 from jaxenv.envs.classic_control.cart_pole import State as Pole
 from jaxenv.envs.classic_control.cart_pole import accelerations
-from jaxenv.task import Task
 
 _TWO_PI = 2 * np.pi
 # 2 * pi in two parts. Products of the first with small integers are exact in float32.

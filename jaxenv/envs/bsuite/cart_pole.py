@@ -20,12 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_small_kernel
+from jaxenv._util.numeric import sin_cos
+from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import ORANGE
+from jaxenv.core.task import Transition
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.task import Transition
 
 
 @tree.struct

@@ -25,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.bsuite import _sea
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

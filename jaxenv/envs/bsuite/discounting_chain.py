@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_choice
+from jaxenv._util.checks import check_choice
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.bsuite import _chains
-from jaxenv.task import Task, Transition
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
 _NUM_STEPS = np.int32(100)

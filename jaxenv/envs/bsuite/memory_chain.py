@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.bsuite import _chains, _coins
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

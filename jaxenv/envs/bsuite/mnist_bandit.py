@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.bsuite import _digits
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import in_small_kernel
+from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import GREY, SILVER
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.classic_control import mountain_car
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

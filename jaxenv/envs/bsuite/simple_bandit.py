@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_integer
+from jaxenv._util.checks import check_choice, check_integer
 from jaxenv.canvas import INK
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs._arms import Arms
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip
-from jaxenv._xla import in_small_kernel
+from jaxenv._util.numeric import clip
+from jaxenv._util.xla import in_small_kernel
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

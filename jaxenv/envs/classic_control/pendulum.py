@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range
-from jaxenv._numeric import clip, sin_cos, wrap_angle
-from jaxenv._xla import in_small_kernel
+from jaxenv._util.checks import Range
+from jaxenv._util.numeric import clip, sin_cos, wrap_angle
+from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 
 
 @tree.struct

@@ -17,7 +17,8 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _xla, random
+from jaxenv import random
+from jaxenv._util import xla
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, cell, choice
 
@@ -34,7 +35,7 @@ class DoorKey(GridWorld):
 
     def initial(self, stream):
         size = self.sizes(stream.shape)
-        wall, gap, lock, agent = _xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
+        wall, gap, lock, agent = xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
         floor = self.room(size).remove_column(wall).add(wall, gap)
         return self.start(floor, goal=cell(size - 2, size - 2), agent=agent, lock=lock)
 

@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, specs, tree
+from jaxenv import random, specs, tree
+from jaxenv.core.task import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice
@@ -40,7 +41,6 @@ from jaxenv.envs.grid.object_world import (
     place_agent,
     start_state,
 )
-from jaxenv.task import Transition
 
 _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 
@@ -129,7 +129,7 @@ class DynamicObstacles(ObjectWorld):
             return jax.lax.dynamic_update_index_in_dim(cells, there[:, None], i + 1, axis=1)
 
         # Under shard_map the carry must vary over the mesh from the start.
-        start = _xla.vary_like(stream.k0, state.objects.cell)
+        start = tree.vary_like(stream.k0, state.objects.cell)
         cells = jax.lax.fori_loop(np.int32(0), np.int32(self.num_obstacles), move, start)
         return tree.rebuild(state, objects=Objects(cells, state.objects.code))
 

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice
@@ -157,5 +157,5 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
         return reached, jnp.where(lightest == _NO_DOOR, largest, jnp.maximum(largest, lightest))
 
     # Under shard_map the carry must vary over the mesh from the start.
-    start = _xla.vary_like(weight, (jnp.full_like(weight[:, 0], 2), jnp.zeros_like(weight[:, 0])))
+    start = tree.vary_like(weight, (jnp.full_like(weight[:, 0], 2), jnp.zeros_like(weight[:, 0])))
     return jax.lax.fori_loop(np.int32(0), np.int32(3 * rows - 1), grow, start)[1]

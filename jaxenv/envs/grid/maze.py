@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
@@ -108,7 +108,7 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
 
     first = jnp.broadcast_to((column == 0) & (row == 0), (*stream.shape, max_rooms, max_rooms))
     # Under shard_map the carry must vary over the mesh from the start.
-    start = _xla.vary_like(stream.k0, (first, jnp.zeros(weight.shape, bool)))
+    start = tree.vary_like(stream.k0, (first, jnp.zeros(weight.shape, bool)))
     _, passages = jax.lax.fori_loop(0, max_rooms * max_rooms - 1, grow, start)
     opened = random.bernoulli(random.fold_in(stream, "loops"), passages.shape[1:], loops)
     passages = passages | (opened & possible)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet, running_sum
 from jaxenv.envs.grid.grid_world import CLOSED, cell, choice
 from jaxenv.envs.grid.object_world import (
@@ -128,7 +128,7 @@ class MultiRoom(ObjectWorld):
         # A scan, because that many copies of its body would take seconds to compile.
         nowhere = (jnp.full((*first.left.shape, slots.size), _BEYOND),) * 4
         start = (nowhere, first, jnp.full(first.left.shape, True))
-        _, others = jax.lax.scan(add, _xla.vary_like(stream.k0, start), (jnp.swapaxes(words, 0, 1), slots))
+        _, others = jax.lax.scan(add, tree.vary_like(stream.k0, start), (jnp.swapaxes(words, 0, 1), slots))
         rooms = jax.tree.map(lambda x, more: jnp.concatenate([x[None], more]), first, others)
         placed = jnp.sum(rooms.door[1:] != GONE, axis=0, dtype=jnp.int32)
         best = jnp.argmax(placed, axis=1)[None, :, None]

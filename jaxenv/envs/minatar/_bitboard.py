@@ -33,7 +33,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
+from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv.envs.minatar.minatar import SIZE
 
 _ROWS_PER_WORD = 3
@@ -171,7 +172,7 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
             lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
         return lit != 0
 
-    return _xla.in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
+    return xla.in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._actions import toward
 from jaxenv.canvas import GOLD, RED
+from jaxenv.core._actions import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar._bitboard import ROWS, Bitboard, stack_channels
 from jaxenv.envs.minatar.minatar import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._actions import toward
 from jaxenv.canvas import GOLD, ORANGE, RED
+from jaxenv.core._actions import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
 

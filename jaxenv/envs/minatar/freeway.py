@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._actions import toward
 from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, mix
+from jaxenv.core._actions import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 

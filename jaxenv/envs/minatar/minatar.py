@@ -17,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, specs, tree
-from jaxenv._checks import check_choice
+from jaxenv import random, specs, tree
+from jaxenv._util import xla
+from jaxenv._util.checks import check_choice
 from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.minatar import _sprites
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
 
 SIZE = 10  # cells along either side of the board
@@ -126,7 +127,7 @@ class MinAtar(Task):
     def transition(self, state, action, stream):
         played = type(self)._played
         if self.elementwise:
-            return Transition(*_xla.in_one_kernel(played, self, state, action, stream))
+            return Transition(*xla.in_one_kernel(played, self, state, action, stream))
         return Transition(*played(self, state, action, stream))
 
     def _played(self, state, action, stream):

@@ -40,7 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._actions import toward
+from jaxenv.core._actions import toward
 from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
 from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
 from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion

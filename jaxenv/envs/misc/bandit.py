@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs._arms import Arms
 from jaxenv.envs._drawing import timeline
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

@@ -20,7 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv._checks import check_choice
+from jaxenv._util.checks import check_choice
 from jaxenv.envs.misc.bandit import Bandit
 
 

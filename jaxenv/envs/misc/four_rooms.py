@@ -23,12 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._checks import Range, is_concrete
+from jaxenv._util.checks import Range, is_concrete
 from jaxenv.canvas import NIGHT
+from jaxenv.core._actions import toward
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs import _drawing, _maze_tiles
 from jaxenv.envs._bitmap import lookup
-from jaxenv.task import Task, Transition
 
 MAP = """\
 #############

@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
 from jaxenv.canvas import NIGHT
+from jaxenv.core._actions import toward
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

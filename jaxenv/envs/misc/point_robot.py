@@ -29,12 +29,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice
-from jaxenv._numeric import clip, sin_cos
+from jaxenv._util.checks import check_choice
+from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, mix
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range, check_choice, check_integer
+from jaxenv._util.checks import Range, check_choice, check_integer
 from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, mix
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 
 UP, DOWN = np.int32(1), np.int32(2)
 

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 
 
 @tree.struct

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, mix
+from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 COLOURS = np.array(
     [

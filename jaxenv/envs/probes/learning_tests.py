@@ -28,10 +28,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_order
+from jaxenv._util.checks import check_choice, check_order
 from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER
+from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 
 @tree.struct

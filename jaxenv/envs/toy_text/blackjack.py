@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.core.task import Task, Transition
 from jaxenv.envs import _cards
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 _RANKS = np.uint32(13)
 # The most cards that a dealer takes: from two aces, four aces, a six (now all aces count 1, and the sum is 12) and five

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
 from jaxenv.canvas import NIGHT
+from jaxenv.core._actions import toward
 from jaxenv.envs import _drawing
 from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip

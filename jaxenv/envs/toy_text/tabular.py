@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer, check_real
-from jaxenv._declared import declared_leaves, map_declared
-from jaxenv._programs import jitted
+from jaxenv._util.checks import check_integer, check_real
+from jaxenv._util.programs import jitted
+from jaxenv.core._declared import declared_leaves, map_declared
+from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 _MAX_ITERATIONS = 20_000
 

@@ -28,14 +28,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 from jaxenv.canvas import NIGHT
+from jaxenv.core._actions import toward
+from jaxenv.core.task import Transition
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
 from jaxenv.envs.toy_text import _sprites, tabular
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
-from jaxenv.task import Transition
 
 # Cells that have no wall to the east.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)

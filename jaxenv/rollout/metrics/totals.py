@@ -6,11 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _moments, tree
-from jaxenv._checks import check_kind
-from jaxenv._count import Count
-from jaxenv._moments import Moments
-from jaxenv._structure import mismatch
+from jaxenv import tree
+from jaxenv._util.checks import check_kind
+from jaxenv.core import _moments
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments
+from jaxenv.tree._structure import mismatch
 
 
 @tree.struct

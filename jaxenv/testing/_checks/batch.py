@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
 from jaxenv.testing._rollout import Rollout

@@ -6,6 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import replay, sample_actions, start
@@ -13,12 +15,10 @@ from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import TimeLimit
-from jaxenv.wrappers.autoreset import AutoResetState
-from jaxenv.wrappers.time_limit import TimeLimitState
+from jaxenv.wrappers.episode.autoreset import AutoResetState
+from jaxenv.wrappers.episode.time_limit import TimeLimitState
 
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 # The fields that describe a transition.

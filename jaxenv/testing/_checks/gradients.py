@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._programs import jitted
-from jaxenv.task import Task
+from jaxenv._util.programs import jitted
+from jaxenv.core.task import Task
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing._compare import first, location, require_equal, require_finite, to_numpy
 from jaxenv.testing._programs import sample_actions
 from jaxenv.testing._stacks import with_strategy
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 # Central differences in float32: their step, their tolerance, and the fraction that must agree (kinks do not).

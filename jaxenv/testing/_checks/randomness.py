@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
-from jaxenv.task import Task
+from jaxenv.core.environment import Environment
+from jaxenv.core.task import Task
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
@@ -26,7 +26,7 @@ from jaxenv.testing._stacks import LANES, carries, without_restarts
 from jaxenv.testing._subject import OTHER_STEPS, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import FixedResetKey
 
 
@@ -182,7 +182,7 @@ def _consumer() -> str:
     """The line that draws: the author's innermost one, or that of the wrapper of this library that draws."""
     stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
     frames = list(itertools.takewhile(lambda frame: frame.f_code.co_name != "two_episodes", stack))
-    tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._xla")
+    tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._util.xla")
     outside = (frame for frame in frames if not frame.f_globals["__name__"].startswith(tools))
     found = next(filter(is_authors, frames), None) or next(outside, frames[0])
     return place(found, found.f_lineno)

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
@@ -17,6 +16,7 @@ from jaxenv.testing._stacks import LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 
 def same_tree(subject: Subject) -> None:

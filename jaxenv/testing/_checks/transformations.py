@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._declared import Declared, map_declared
+from jaxenv.core._declared import Declared, map_declared
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import leaf_name, require_equal, stack, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, equations, lane_numbers, replay, seeded_start, start, step

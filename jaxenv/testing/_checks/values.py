@@ -6,6 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core.timestep import StepType
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._checks._overflow import require_no_overflow
 from jaxenv.testing._compare import (
     first,
@@ -19,9 +21,7 @@ from jaxenv.testing._compare import (
 from jaxenv.testing._programs import replay, run, sample, sample_actions, start
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
 # Bounds this large are no tighter than the range of the dtype.

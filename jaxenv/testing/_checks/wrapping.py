@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _actions, tree
-from jaxenv.environment import Environment
+from jaxenv import tree
+from jaxenv.core import _actions
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._checks.structure import require_rows_match_specs
 from jaxenv.testing._checks.values import require_within_bounds
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
@@ -16,9 +19,7 @@ from jaxenv.testing._programs import output_shapes, replay, sample_actions, star
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
 
 

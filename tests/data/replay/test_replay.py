@@ -9,10 +9,10 @@ import pytest
 
 import jaxenv
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import PrioritizedSampling, Replay
 from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
-from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
 from tests.data.replay.blocks import LENGTHS, add, block, filled, flagged, init, played, sample
 

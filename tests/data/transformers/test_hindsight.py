@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Batch, Replay
 from jaxenv.data.transformers import FrameStacker, Hindsight, Sequential, within_reach
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 from tests.data.transformers.sensors import windows
 
 FIRST, MID, LAST = 0, 1, 2

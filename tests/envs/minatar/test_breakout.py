@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 import jaxenv
+from jaxenv.core.timestep import StepType
 from jaxenv.envs.minatar.breakout import State
 from jaxenv.envs.minatar.minatar import LETTERS
-from jaxenv.timestep import StepType
 from tests.envs.minatar import reference
 from tests.rows import unrolled
 

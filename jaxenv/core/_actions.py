@@ -1,0 +1,78 @@
+"""Checks, casts and clips of incoming actions."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
+
+
+def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
+    """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
+
+    An integer spec accepts any integer dtype, a float spec any float dtype. An integer outside the range of the spec's
+    dtype saturates instead of wrapping around.
+
+    Raises:
+        ValueError: if structure, shape, batch size or kind of dtype differ from the spec; the message names both.
+    """
+    leaf_specs, structure = tree.flatten_with_path(spec)
+    if (fault := mismatch(spec, action, "action")) is not None:
+        raise ValueError(f"{owner}: {fault}, as in the action spec{_remedy(action)}")
+    leaves = []
+    for (path, s), given in zip(leaf_specs, jax.tree.leaves(action), strict=True):
+        name = f"{owner}: action {tree.path_name(path)}".rstrip()
+        shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
+        if shape != (num_lanes, *s.shape):
+            rule = f"shape {(num_lanes, *s.shape)} (one {s} per lane of the state)"
+            raise ValueError(f"{name} must have {rule}, got {shape}")
+        kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
+        if not jnp.issubdtype(dtype, kind):
+            raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")
+        if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
+            given = _saturated(given, s.dtype)
+        leaves.append(jax.lax.convert_element_type(given, s.dtype))
+    return structure.unflatten(leaves)
+
+
+def _remedy(action: Any) -> str:
+    if isinstance(action, list):
+        return ": jax.numpy.array makes an array of a list"
+    if isinstance(action, tuple) and not hasattr(action, "_fields"):
+        return ": a policy that returns more than the action returns PolicyStep(action, memory, info)"
+    return ""
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Integers clipped to the range of ``dtype``, in their own dtype."""
+    own, target = np.iinfo(x.dtype), np.iinfo(dtype)
+    clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
+    return clip(x, x.dtype.type(max(own.min, target.min)), x.dtype.type(min(own.max, target.max)))
+
+
+def clip_discrete(spec: Tree, action: Tree) -> Tree:
+    """Clips discrete actions to their spec; continuous ones pass through (see ``wrappers.ClipAction``)."""
+
+    def clip(s, a):
+        if isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind != "b":
+            return jnp.clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
+        return a
+
+    return jax.tree.map(clip, spec, action)
+
+
+def finite(action: Tree) -> Tree:
+    """Replaces NaN and infinities by 0, for ``prev_action``."""
+    return jax.tree.map(
+        lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
+        action,
+    )
+
+
+def toward(action: jax.Array, forth: int | np.integer, back: int | np.integer) -> jax.Array:
+    """1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
+    return (action == forth).astype(jnp.int32) - (action == back).astype(jnp.int32)
