@@ -10,11 +10,12 @@ from jaxenv import testing as testing
 from jaxenv import training as training
 from jaxenv import tree as tree
 from jaxenv import wrappers as wrappers
+from jaxenv._util.version import __version__ as __version__
 from jaxenv.core import elements as elements
-from jaxenv.core._partition_specs import partition_specs as partition_specs
-from jaxenv.core._reset_where import reset_where as reset_where
-from jaxenv.core._step_where import step_where as step_where
 from jaxenv.core.environment import Environment as Environment
+from jaxenv.core.lanes import partition_specs as partition_specs
+from jaxenv.core.lanes import reset_where as reset_where
+from jaxenv.core.lanes import step_where as step_where
 from jaxenv.core.multitask import Multitask as Multitask
 from jaxenv.core.registry import EnvSpec as EnvSpec
 from jaxenv.core.registry import ids as ids
@@ -40,5 +41,3 @@ from jaxenv.wrappers.stack._env_data import from_data as from_data
 from jaxenv.wrappers.stack._env_data import to_data as to_data
 from jaxenv.wrappers.stack._make import load as load
 from jaxenv.wrappers.stack._make import make as make
-
-__version__ = "0.1.0"

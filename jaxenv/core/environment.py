@@ -20,7 +20,7 @@ from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv._util.names import missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv.canvas import check_size
-from jaxenv.core import _describe, _describe_html, _state_checks
+from jaxenv.core import _checks, _describe, _describe_html
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
 from jaxenv.core._module import Module
@@ -113,8 +113,8 @@ class Environment(Module, abc.ABC):
         if env_id is None:
             random.check_lane_keys(key, self.num_envs)
         else:
-            env_id = _state_checks.lane_numbers(env_id)
-        with _state_checks.explained("reset", self):
+            env_id = _checks.lane_numbers(env_id)
+        with _checks.explained("reset", self):
             return _first_episodes(self, key, env_id)
 
     @abc.abstractmethod
@@ -142,7 +142,7 @@ class Environment(Module, abc.ABC):
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's,
                 or if ``state`` is not a state of this stack.
         """
-        with _state_checks.explained("step", self, state, action=action):
+        with _checks.explained("step", self, state, action=action):
             return _next_step(self, state, action)
 
     @abc.abstractmethod
@@ -229,7 +229,7 @@ class Environment(Module, abc.ABC):
         leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(self)[0])
         programs, lanes = programs_of(self), self.spec_lanes
         key = ("start_shapes", leaves, lanes, jax.config.read("jax_enable_x64"))
-        with _state_checks.explained("start_shapes", self):
+        with _checks.explained("start_shapes", self):
             return programs.result(key, lambda: _start_shapes(programs.structure, leaves, lanes))
 
     @final
@@ -251,7 +251,7 @@ class Environment(Module, abc.ABC):
             ValueError: for an environment that has no picture, a size outside 8 .. 4096 or the state of another stack.
         """
         draw = _renderer(check_size("render", size))
-        with _state_checks.explained("render", self, state):
+        with _checks.explained("render", self, state):
             return draw(self, state)
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:

@@ -14,7 +14,7 @@ from jaxenv._util import xla
 from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
 from jaxenv.canvas import Canvas
-from jaxenv.core import _actions, _describe, _task_checks
+from jaxenv.core import _actions, _checks, _describe
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
@@ -153,12 +153,12 @@ class Task(Environment):
     def begin(self, keys, env_id, episode, previous=None):
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         task = self.initial(clock.stream())
-        _task_checks.check_arrays(self, "initial", "the state", task)
+        _checks.check_returned(self, "initial", "the state", task)
         task = tree.strong(task)
         if previous is not None:
             task = self.carry(previous.task, task)
-        _task_checks.check_leading(self, "initial", task, env_id.shape)
-        shapes = _task_checks.transition_shapes(self, task, env_id.shape)
+        _checks.check_leading(self, "initial", task, env_id.shape)
+        shapes = _checks.transition_shapes(self, task, env_id.shape)
         timestep = restart(
             self._observation(task, clock),
             batch_shape=env_id.shape,
@@ -174,8 +174,8 @@ class Task(Environment):
         clock = state.clock.tick()
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
-        task = _task_checks.checked_state(self, state.task, out.state)
-        _task_checks.check_transition(self, out, clock.step.shape)
+        task = _checks.checked_state(self, state.task, out.state)
+        _checks.check_transition(self, out, clock.step.shape)
         abnormal = out.env_info.get("abnormal")
         if abnormal is not None:
             task = tree.where(abnormal, state.task, task)
@@ -194,7 +194,7 @@ class Task(Environment):
 
     def _observation(self, task: Tree, clock: Clock) -> Tree:
         num_lanes = clock.env_id.shape[0]
-        return _task_checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
+        return _checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
 
     def _env_info(self, of_transition: dict, task: Tree) -> dict:
         of_state = tree.strong(self.state_info(task))

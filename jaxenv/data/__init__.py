@@ -1,10 +1,6 @@
 """Data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
 
 from jaxenv.data import transformers as transformers
-from jaxenv.data._from_episode import from_episode as from_episode
-from jaxenv.data._minibatches import minibatches as minibatches
-from jaxenv.data._transition_mask import transition_mask as transition_mask
-from jaxenv.data._with_last import with_last as with_last
 from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
 from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
@@ -23,9 +19,13 @@ from jaxenv.data.returns import gae as gae
 from jaxenv.data.returns import n_step_return as n_step_return
 from jaxenv.data.returns import td_lambda as td_lambda
 from jaxenv.data.returns import vtrace as vtrace
-from jaxenv.data.trajectory import Trajectory as Trajectory
-from jaxenv.data.trajectory import to_trajectory as to_trajectory
+from jaxenv.data.rows import from_episode as from_episode
+from jaxenv.data.rows import minibatches as minibatches
+from jaxenv.data.rows import transition_mask as transition_mask
+from jaxenv.data.rows import with_last as with_last
 from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
+from jaxenv.data.transitions import Trajectory as Trajectory
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions
+from jaxenv.data.transitions import to_trajectory as to_trajectory
 from jaxenv.data.transitions import to_transitions as to_transitions

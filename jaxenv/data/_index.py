@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv import tree
+from jaxenv._util import version
 from jaxenv._util.checks import check_arrays, described
 from jaxenv.tree._typed_keys import is_key
 
@@ -35,7 +35,7 @@ def index_of(state: Any, config: Any) -> dict[str, Any]:
         json.dumps(config)
     except (TypeError, ValueError) as fault:
         raise ValueError(f"save: config must be plain data that JSON can hold: {fault}") from None
-    return {"jaxenv": jaxenv.__version__, "jax": jax.__version__, "config": config, "leaves": leaves}
+    return {"jaxenv": version.__version__, "jax": jax.__version__, "config": config, "leaves": leaves}
 
 
 def checked(index: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def is_numpy(x: Any) -> bool:
 
 
 def _origin(index: dict[str, Any]) -> str:
-    ours = jaxenv.__version__
+    ours = version.__version__
     return "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
 
 

@@ -38,8 +38,7 @@ from jaxenv._util.checks import check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
-from jaxenv.data._transition_mask import transition_mask
-from jaxenv.data._with_last import next_rows
+from jaxenv.data.rows import next_rows, transition_mask
 from jaxenv.tree import _export
 
 

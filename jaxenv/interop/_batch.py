@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.library import default_types
-from jaxenv.core._task_checks import check_arrays
+from jaxenv.core._checks import check_returned
 from jaxenv.core.environment import Environment
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task, Transition
@@ -171,10 +171,10 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
         with _noted("in reset(key), which batch calls under vmap for one lane"):
             out = reset(key)
         state, observation = _values(owner, "reset", out, "(state, observation)", 2)
-        check_arrays(owner, "reset", "state", state)
+        check_returned(owner, "reset", "state", state)
         if any(map(is_key, jax.tree.leaves(observation))):
             raise ValueError(f"{owner}.reset: observation holds a typed key, {_ORDER}")
-        check_arrays(owner, "reset", "observation", observation)
+        check_returned(owner, "reset", "observation", observation)
         kinds = key_kinds(state)
         return state, observation
 
@@ -189,7 +189,7 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
             out = step(state, action, key)
         out = _values(owner, "step", out, values, 4, 5)
         for name, x in zip(("state", "observation"), out, strict=False):
-            check_arrays(owner, "step", name, x)
+            check_returned(owner, "step", name, x)
         reward, terminated = out[2:4]
         shape = jnp.shape(reward)
         if not _has_dtype(reward, jnp.floating) or len(shape) > 1 or shape in ((0,), (1,)):
@@ -200,7 +200,7 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
         info = out[4] if out[4:] else {}
         if not isinstance(info, dict):
             raise ValueError(f"{owner}.step: the fifth value must be a dict for env_info, got {_shown(info)}")
-        check_arrays(owner, "step", "env_info", info)
+        check_returned(owner, "step", "env_info", info)
         return out[:2]
 
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), action)

@@ -13,8 +13,8 @@ from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_mask, is_integer
 from jaxenv._util.programs import forget, programs_of
-from jaxenv.core._reset_where import reset_where
 from jaxenv.core.environment import Environment
+from jaxenv.core.lanes import reset_where
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._packing import Packing
 from jaxenv.tree import Tree

@@ -8,7 +8,7 @@ import jax
 
 from jaxenv import tree
 from jaxenv._util.checks import check_arrays
-from jaxenv.core._state_checks import start_fault
+from jaxenv.core._checks import start_fault
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Words, check_typed

@@ -12,9 +12,9 @@ from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxenv._util.checks import check_kind
-from jaxenv.core._partition_specs import partition_specs
 from jaxenv.core.bases.batch_wrapper import summed_over
 from jaxenv.core.environment import Environment, check_devices
+from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.rollout.metrics import Totals

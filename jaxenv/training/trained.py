@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv import data, specs, tree
+from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
 from jaxenv.core import registry
 from jaxenv.core.environment import Environment
@@ -213,4 +213,4 @@ def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
     """The start of errors about a run that does not fit this version."""
-    return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {jaxenv.__version__}"
+    return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"

@@ -431,7 +431,7 @@ def test_make_refuses_a_task_without_specs():
         with pytest.raises(ValueError, match=r"action_spec: must return a spec .* such as jaxenv\.specs\.discrete"):
             jaxenv.make("Specless-v0")
     finally:
-        del jaxenv.registry._registry["Specless-v0"]
+        del jaxenv.core.registry._registry["Specless-v0"]
 
 
 def test_params_that_are_no_pytree_are_refused_when_the_class_is_defined():

@@ -242,7 +242,11 @@ UNBOUNDED = {
     "jaxenv.interop.stable_baselines3._vec_env_class": "one entry",
 }
 # Tables that grow only with what a program registers.
-TABLES = {"jaxenv.registry.listeners", "jaxenv.registry._registry", "jaxenv.wrappers.stack._wrapper_data._registered"}
+TABLES = {
+    "jaxenv.core.registry.listeners",
+    "jaxenv.core.registry._registry",
+    "jaxenv.wrappers.stack._wrapper_data._registered",
+}
 TABLES |= {"jaxenv.tree._export._builders"}
 
 

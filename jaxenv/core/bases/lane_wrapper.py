@@ -7,7 +7,7 @@ from typing import ClassVar
 from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.core import _actions
-from jaxenv.core._task_checks import check_leading
+from jaxenv.core._checks import check_leading
 from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.timestep import TimeStep

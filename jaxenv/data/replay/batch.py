@@ -8,7 +8,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_integer
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, check_mode
-from jaxenv.data._minibatches import nearest_divisor
+from jaxenv.data.rows import nearest_divisor
 from jaxenv.rollout import Experience
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_integer, is_concrete, is_integer
 from jaxenv.core.timestep import StepType
-from jaxenv.data.transformers._windows import with_timestep
-from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.data.transformers.transformer import Transformer, with_timestep
 from jaxenv.specs._fields import field_paths, select
 from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 

@@ -12,9 +12,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._util.checks import check_real, is_concrete
 from jaxenv.data.replay.batch import episode_mask
-from jaxenv.data.transformers._windows import with_timestep
-from jaxenv.data.transformers.identity import Identity
-from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.data.transformers.transformer import Identity, Transformer, with_timestep
 
 
 def within_reach(achieved: Any, desired: Any) -> jax.Array:

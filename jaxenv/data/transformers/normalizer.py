@@ -15,8 +15,7 @@ from jaxenv.core import _moments
 from jaxenv.core._count import Count
 from jaxenv.core._moments import Moments, summable
 from jaxenv.core.timestep import TimeStep
-from jaxenv.data.transformers._windows import flatten_windows, map_windows
-from jaxenv.data.transformers.transformer import Transformer, vary_like_rows
+from jaxenv.data.transformers.transformer import Transformer, flatten_windows, map_windows, vary_like_rows
 
 Mode = Literal["adaptive", "window", "exponential"]
 Update = Literal["rollout", "replay", "never"]

@@ -7,8 +7,7 @@ import jax
 
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
-from jaxenv.data.transformers.identity import Identity
-from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.data.transformers.transformer import Identity, Transformer
 from jaxenv.specs._fields import select
 
 

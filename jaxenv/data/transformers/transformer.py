@@ -1,4 +1,4 @@
-"""The interface of data transformers."""
+"""The interface of data transformers, and the base of those without state."""
 
 import abc
 import dataclasses
@@ -226,3 +226,52 @@ def _check_state(owner: str, state: Tree, start: Tree) -> None:
             )
     if tree.structure(state) != tree.structure(start):
         raise ValueError(f"{owner}: state has other types of nodes than that of this transformer")
+
+
+class RowTransformer(Transformer):
+    """Maps each row independently, without state. Write ``transform_rows`` and ``transform_spec``."""
+
+    @abc.abstractmethod
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
+
+    def transform_timestep(self, state, timestep):
+        return state, self.transform_rows(timestep)
+
+    def transform_batch(self, state, batch, replay=None, stored=None):
+        return state, map_windows(self.transform_rows, batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity(RowTransformer):
+    """Returns rows ``[B, ...]``, windows ``[N, L, ...]`` and specs unchanged."""
+
+    def transform_rows(self, timestep):
+        return timestep
+
+    def transform_batch(self, state, batch, replay=None, stored=None):
+        return state, batch
+
+    def transform_spec(self, spec):
+        return spec
+
+
+def flatten_windows(batch: Batch) -> TimeStep:
+    """All rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
+    number, length = _shape(batch)
+    return jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), batch.experience.timestep)
+
+
+def map_windows(fn: Callable[[TimeStep], TimeStep], batch: Batch) -> Batch:
+    """Applies a function of rows ``[R, ...]`` to all rows of windows ``[N, L, ...]``."""
+    rows = fn(flatten_windows(batch))
+    return with_timestep(batch, jax.tree.map(lambda x: x.reshape(*_shape(batch), *x.shape[1:]), rows))
+
+
+def with_timestep(batch: Batch, timestep: TimeStep) -> Batch:
+    """The windows with other rows."""
+    return dataclasses.replace(batch, experience=dataclasses.replace(batch.experience, timestep=timestep))
+
+
+def _shape(batch: Batch) -> tuple[int, int]:
+    return jax.tree.leaves(batch.experience.timestep)[0].shape[:2]

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from jaxenv import tree
-from jaxenv.data.transformers.row_transformer import RowTransformer
+from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.specs._fields import field_paths
 
 
@@ -21,7 +21,7 @@ class Untransformed(RowTransformer):
     Raises:
         ValueError: for an unknown field.
 
-    >>> from jaxenv.timestep import TimeStep
+    >>> from jaxenv import TimeStep
     >>> state, row = Untransformed(("reward",)).transform_timestep((), TimeStep(step_type=1, reward=5.0))
     >>> row
     TimeStep(

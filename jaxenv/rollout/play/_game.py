@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core._reset_where import reset_where
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.lanes import reset_where
 from jaxenv.core.task import Task
 from jaxenv.rollout.play._controls import Control, controls
 

@@ -59,14 +59,14 @@ def axes_of(
         figure._repr_png_ = functools.partial(_png, figure)
         panel_axes = list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
         for panel in panel_axes:
-            _style(panel)
+            _dress(panel)
         return figure, panel_axes
     if not isinstance(figure, matplotlib_figure.FigureBase):
         raise ValueError(f"{owner}: figure must be a figure of matplotlib, got {type(figure).__name__}")
     return figure, list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
 
 
-def _style(axis: Any) -> None:
+def _dress(axis: Any) -> None:
     axis.set_facecolor("none")
     axis.spines[["top", "right"]].set_visible(False)
     axis.spines[["left", "bottom"]].set_color(GREY)

@@ -2,7 +2,7 @@
 
 import jax
 
-from jaxenv.core import _state_checks
+from jaxenv.core import _checks
 from jaxenv.core.bases import BatchWrapper
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
@@ -27,7 +27,7 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
     4
     """
     check_environment("statistics", env)
-    with _state_checks.explained("statistics", env, state):
+    with _checks.explained("statistics", env, state):
         wrapper, own = _find("statistics", env, state, name)
         return wrapper.statistics(own)
 
@@ -45,7 +45,7 @@ def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str |
         ValueError: if no wrapper or several fit, or if structure, a shape or a dtype differs from those in ``state``.
     """
     check_environment("with_statistics", env)
-    with _state_checks.explained("with_statistics", env, state):
+    with _checks.explained("with_statistics", env, state):
         wrapper, own = _find("with_statistics", env, state, name)
         new = wrapper.with_statistics(own, statistics)
     return jax.tree.map(lambda node: new if node is own else node, state, is_leaf=lambda node: node is own)

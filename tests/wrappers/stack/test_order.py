@@ -52,7 +52,7 @@ def test_make_puts_the_limit_outside_repeats_and_auto_reset_inside_batch_state()
     env = jaxenv.make(
         "Pendulum-v1", wrappers=[("ActionRepeat", {"num": 2}), ("FrameStack", {"num": 2}), "NormalizeObservation"]
     )
-    names = [type(layer).__name__ for layer in jaxenv.wrapper.layers(env)]
+    names = [type(layer).__name__ for layer in jaxenv.core.wrapper.layers(env)]
     assert names == [
         "NormalizeObservation",
         "AutoReset",

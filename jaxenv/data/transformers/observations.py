@@ -1,14 +1,63 @@
-"""Normalise observations to mean 0 and variance 1."""
+"""Transformers of observations."""
 
 import dataclasses
 
 import jax
+import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._util.checks import check_real
 from jaxenv.core._observation import map_observation
 from jaxenv.data.transformers.normalizer import Normalizer
-from jaxenv.specs._fields import field_paths, select_floats
+from jaxenv.data.transformers.transformer import RowTransformer
+from jaxenv.specs._fields import field_paths, select, select_floats
+from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
 from jaxenv.wrappers.observation.normalize_observation import normalized_spec
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageScale(RowTransformer):
+    """Maps the uint8 parts of the observation affinely from 0 .. 255 to float32 ``low`` .. ``high``.
+
+    ``env_info["final_observation"]`` is mapped in the same way. The buffer stores the bytes, a quarter of the floats
+    that `jaxenv.wrappers.ScaleImage` stores.
+
+    Args:
+        low: the value of 0, finite.
+        high: the value of 255, greater than ``low``.
+        fields: dotted paths of the uint8 parts of the observation to map; ``None`` for every uint8 array.
+
+    Raises:
+        ValueError: for other limits, an unknown field, one that is not uint8, or an observation without a uint8 array.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    fields: str | tuple[str, ...] | None = None
+
+    def check(self):
+        for name in ("low", "high"):
+            check_real("ImageScale", name, getattr(self, name), -np.inf)
+        if not self.low < self.high:
+            raise ValueError(f"ImageScale: low must be below high, got {self.low!r} and {self.high!r}")
+        field_paths("ImageScale", self.fields)
+
+    def transform_rows(self, timestep):
+        def scale(is_image, x):
+            return scaled(x, specs.Array(x.shape[1:], x.dtype), self.low, self.high) if is_image else x
+
+        return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), timestep)
+
+    def transform_spec(self, spec):
+        def scale(is_image, s):
+            return scaled_spec(s, self.low, self.high) if is_image else s
+
+        return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), spec)
+
+
+def _images(observation, fields):
+    """Marks the leaves of an observation (arrays or specs) that are mapped."""
+    return select("ImageScale", observation, fields, "a uint8 array", lambda x: x.dtype == np.uint8)
 
 
 @dataclasses.dataclass(frozen=True)
