@@ -18,15 +18,8 @@ import pytest
 from tests import numeric
 
 _REST = (
-    *(
-        "tests/cli",
-        "tests/envs/box2d",
-        "tests/envs/grid/objects",
-        "tests/interop",
-        "tests/envs/physics2d",
-        "tests/rollout/play",
-    ),
-    *("tests/rollout/plot", "tests/suites", "tests/testing", "tests/training"),
+    *("tests/cli", "tests/envs/box2d", "tests/envs/grid/objects", "tests/envs/physics2d", "tests/interop"),
+    *("tests/rollout/play", "tests/rollout/plot", "tests/suites", "tests/testing", "tests/training"),
 )
 _RUNS = {"not numeric": "--xla_cpu_use_fusion_emitters=false", "numeric": ""}
 

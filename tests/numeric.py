@@ -5,5 +5,4 @@ PATHS = (
     "tests/test_lane_law.py",
     "tests/core/test_moments.py",
     "tests/util/test_numeric.py",
-    "tests/envs/physics2d/",
 )

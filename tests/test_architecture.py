@@ -21,8 +21,8 @@ FLOORS: list[set[str]] = [
     {"wrappers", "envs", "rollout"},
     {"interop", "suites", "data", "testing"},
     {"training"},
-    {"cli"},
     {"__init__"},
+    {"cli"},
     {"__main__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

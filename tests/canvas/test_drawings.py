@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-DOCS = pathlib.Path(__file__).parents[1] / "docs"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 SCRIPT = runpy.run_path(str(DOCS / "pictures" / "concepts.py"))
 PAGES = sorted(path.stem for path in DOCS.glob("concepts/*.md"))
 

@@ -18,14 +18,14 @@ def installed(monkeypatch, tmp_path):
             def read_text(name):
                 return None if origin is None or name != "direct_url.json" else json.dumps(origin)
 
-        monkeypatch.setattr(source, "__file__", str(tmp_path / "site-packages" / "jaxenv" / "_source.py"))
+        monkeypatch.setattr(source, "__file__", str(tmp_path / "site-packages" / "jaxenv" / "_util" / "source.py"))
         monkeypatch.setattr(source.metadata, "distribution", lambda name: Distribution)
 
     return install
 
 
 def test_in_a_clone_the_command_names_the_clone(monkeypatch, tmp_path):
-    root = pathlib.Path(source.__file__).parents[1]
+    root = pathlib.Path(source.__file__).parents[2]
     monkeypatch.chdir(tmp_path)
     assert source.install_command("training") == f'pip install "{root}[training]"'
     monkeypatch.chdir(root)
