@@ -23,7 +23,12 @@ NAMESPACES = """
 def _modules() -> dict[str, ModuleType]:
     """The namespaces that exist, by full name."""
     names = [name if name == "jaxenv" else f"jaxenv.{name}" for name in NAMESPACES.split()]
-    return {name: importlib.import_module(name) for name in names if importlib.util.find_spec(name)}
+    found: dict[str, ModuleType] = {}
+    for name in names:
+        parent, _, last = name.rpartition(".")
+        attribute = getattr(found.get(parent), last, None)  # a namespace that stands elsewhere, such as `jaxenv.plot`
+        found[name] = attribute if inspect.ismodule(attribute) else importlib.import_module(name)
+    return found
 
 
 MODULES = _modules()
@@ -79,10 +84,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def identifier(thing: object, public: str) -> str:
     """The identifier that the parser of the source has for a public name.
 
-    A function such as `jaxenv.reset_where` hides the module of the same name that defines it, but not from the parser.
+    A namespace that stands elsewhere, such as `jaxenv.plot`, has its own name there.
     """
-    module, name = getattr(thing, "__module__", None) or "", public.rpartition(".")[2]
-    return f"{module}.{name}" if module.rpartition(".")[2] == name else public
+    namespace, _, name = public.rpartition(".")
+    return f"{MODULES[namespace].__name__}.{name}"
 
 
 def _homes() -> dict[str, str]:
