@@ -30,7 +30,7 @@ CALLS = {
         lambda: ppo.make_train(dqn.Config()),
         "ppo: config must be ppo.Config(...), got Config",
     ),
-    "dict for a config": (lambda: sac.make_iteration({}), "sac: config must be sac.Config(...), got a dict"),
+    "dict for a config": (lambda: sac.make_train({}), "sac: config must be sac.Config(...), got a dict"),
     "list for a mesh": (
         lambda: ppo.make_train(config, mesh=[1]),
         "ppo.Config: mesh must be a Mesh or AbstractMesh with an axis 'lanes', got a list",
@@ -51,7 +51,7 @@ CALLS = {
         "ppo.Config: squash must be False for actions that are not floats, got True and Bounded((), int32, 0, 1",
     ),
     "key for a learner": (
-        lambda: ppo.make_iteration(config)[1](jax.random.key(0)),
+        lambda: ppo.make_train(config).iteration(jax.random.key(0)),
         "iteration: learner must be a Learner, as init and iteration return it, got key<fry>[]",
     ),
     # --- policies ---
@@ -111,7 +111,7 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 
 @pytest.mark.parametrize("learner", [ppo, dqn, sac])
 def test_a_wrong_hyperparameter_is_found_before_the_environment_is_reset(learner, monkeypatch):
-    init, _ = learner.make_iteration(learner.Config())
+    init = learner.make_train(learner.Config()).init
     monkeypatch.setattr(learner.Lanes, "reset", lambda *_: pytest.fail("the environment was reset"))
     with pytest.raises(ValueError, match="no hyperparameter 'learning_rat', did you mean 'learning_rate'"):
         init(jax.random.key(0), {"learning_rat": 1e-3})

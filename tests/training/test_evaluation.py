@@ -85,7 +85,7 @@ def test_a_config_of_another_kind_is_refused(learner):
 @pytest.mark.parametrize(("learner", "id"), [(ppo, "CartPole-v1"), (dqn, "CartPole-v1"), (sac, "Pendulum-v1")])
 def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learner, id):
     config = learner.Config(env_id=id, normalize_observation=True, wrappers=("TimeAwareObservation",))
-    init, _ = learner.make_iteration(config)
+    init = learner.make_train(config).init
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
     seeds, one = jax.eval_shape(jax.vmap(init), keys), jax.eval_shape(init, jax.random.key(0))
     env = config.make_env(2, "eval")
