@@ -1,7 +1,8 @@
 """The settings that all learners have, and hyperparameters that may be arrays."""
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import jax
@@ -72,10 +73,13 @@ class RunConfig:
         for field in dataclasses.fields(self):
             value = check_static(self.owner, field, _as_tuples(getattr(self, field.name)))
             object.__setattr__(self, field.name, value)
-        object.__setattr__(self, "env_options", self._pairs(self.env_options))
-        if not (isinstance(self.wrappers, tuple) and all(map(_is_wrapper, self.wrappers))):
-            rule = "a tuple of names, or of pairs of a name and a dict of options"
-            raise ValueError(f"{self.owner}: wrappers must be {rule}, got {self.wrappers!r}")
+        options = self._data(
+            "env_options", "a mapping of names to numbers, text or tuples of them", lambda x: dict(**dict(x))
+        )
+        self._data("wrappers", "a tuple of names, or of pairs of a name and a dict of options", tuple)
+        if taken := options.keys() & {"num_envs", "wrappers", "mode", "autoreset"}:
+            raise ValueError(f"{self.owner}: env_options must not hold {min(taken)!r}, which the learner sets")
+        object.__setattr__(self, "env_options", _as_tuples(list(options.items())))  # hashable
         self.check()
         if not self.num_updates:
             least = self.num_warmup_rows + self.rows_per_update * self.num_evaluations
@@ -166,22 +170,15 @@ class RunConfig:
                 arrays[field.name] = array
         return arrays
 
-    def _pairs(self, given: Any) -> tuple[tuple[str, Any], ...]:
-        """``env_options`` as pairs, which are hashable."""
+    def _data(self, name: str, rule: str, convert: Callable) -> Any:
+        """The converted value of a setting that the file of a run holds: JSON."""
+        value = getattr(self, name)
         try:
-            options = {name: _as_tuples(value) for name, value in dict(given).items()}
+            converted = convert(value)
+            json.dumps(converted)
         except (TypeError, ValueError):
-            options = {None: given}
-        for name, value in options.items():
-            if not isinstance(name, str):
-                raise ValueError(f"{self.owner}: env_options must be a mapping of names to values, got {given!r}")
-            if name in ("num_envs", "wrappers", "mode", "autoreset"):
-                raise ValueError(f"{self.owner}: env_options must not hold {name!r}, which the learner sets")
-            if not isinstance(value, bool | int | float | str | tuple | None):
-                raise ValueError(
-                    f"{self.owner}: env_options must be numbers, text or tuples of them, got {name} = {value!r}"
-                )
-        return tuple(options.items())
+            raise ValueError(f"{self.owner}: {name} must be {rule}, got {value!r}") from None
+        return converted
 
 
 def learner_name(kind: type[RunConfig]) -> str:
@@ -194,12 +191,6 @@ def check_config(config: Any, kind: type[RunConfig]) -> None:
     if not isinstance(config, kind):
         owner = learner_name(kind)
         raise ValueError(f"{owner}: config must be {owner}.{kind.__name__}(...), got {described(config)}")
-
-
-def _is_wrapper(entry: Any) -> bool:
-    """Whether an entry of ``wrappers`` is a name, or a pair of a name and options."""
-    pair = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], Mapping)
-    return isinstance(entry[0] if pair else entry, str)
 
 
 def _as_tuples(value: Any) -> Any:

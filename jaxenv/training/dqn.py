@@ -26,7 +26,7 @@ from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes, Train, per_lane, replay_buffer
+from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # What the buffer keeps of every row.
@@ -132,10 +132,10 @@ class Learner:
     target: Any
     optimizer: Any
     statistics: Any
-    buffer: Any = replay_buffer()
-    env_state: Any = per_lane()
-    timestep: jaxenv.TimeStep = per_lane()
-    metrics: Any = per_lane()
+    buffer: LaneBuffer
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
@@ -182,7 +182,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         params = network.init(network_key, see(timestep).observation[0])
         learner = Learner(
             params=params,
@@ -305,7 +305,8 @@ def make_policy(
     def policy(timestep, stream, carried):
         weights, _ = carried
         observation, mask = see(timestep).observation
-        action = _epsilon_greedy(network.apply(weights.value, observation), mask, epsilon, stream)
+        values: Any = network.apply(weights.value, observation)
+        action = _epsilon_greedy(values, mask, epsilon, stream)
         return rollout.PolicyStep(pi.to_action(action), memory=carried)
 
     def init(timestep):

@@ -13,7 +13,7 @@ from jaxenv._structure import mismatch
 from jaxenv.data import transformers
 from jaxenv.environment import Environment, check_environment
 from jaxenv.training.config import RunConfig, check_config
-from jaxenv.training.lanes import Lanes, per_lane
+from jaxenv.training.lanes import Lanes, PerLane
 from jaxenv.wrapper import layers
 from jaxenv.wrappers import BatchWrapper
 
@@ -38,26 +38,20 @@ class Curve:
     steps: jax.Array
     train: dict[str, Any]
     losses: Any
-    returns: jax.Array = per_lane()
-    lengths: jax.Array = per_lane()
-    terminated: jax.Array = per_lane()
-    finished: jax.Array = per_lane()
+    returns: PerLane[jax.Array]
+    lengths: PerLane[jax.Array]
+    terminated: PerLane[jax.Array]
+    finished: PerLane[jax.Array]
 
 
 def environments(
     kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
 ) -> tuple[Environment, Environment]:
-    """The stacks to train and to evaluate on: those given, or those of ``config.env_id``.
-
-    Args:
-        kind: the class of the learner's settings.
-        config: the settings of the run.
-        env: a stack with ``config.num_envs`` lanes and ``next_step`` restarts.
-        eval_env: a stack whose number of lanes divides ``config.num_eval_episodes``.
+    """The stacks to train and to evaluate on, as `Train` describes them: those given, or those of ``config.env_id``.
 
     Raises:
-        ValueError: if the config is not that of the learner, if one of the two is missing, or if they do not fit the
-            settings or each other.
+        ValueError: if the config is not of the class ``kind``, that of the learner, if one stack is missing, or if they
+            do not fit the settings or each other.
     """
     check_config(config, kind)
     name = config.learner
@@ -154,17 +148,11 @@ def learned_policy(
 
 
 def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, losses: Any) -> tuple[L, Curve]:
-    """Ends an iteration: plays ``num_eval_episodes`` whole episodes.
-
-    Args:
-        lanes: the lanes of this device.
-        env: the stack to evaluate on.
-        make_policy: that of the learner.
-        learner: the learner after the updates of the iteration.
-        losses: their mean.
+    """Plays the whole episodes that end an iteration, by ``make_policy`` of the learner.
 
     Returns:
-        The learner, whose metrics count from now on, and the evaluation, a `Curve` without its leading axis.
+        The learner, whose metrics count from now on, and the evaluation: a `Curve` without its leading axis, with the
+        mean ``losses`` of the updates.
     """
     now: Any = learner
     config = tree.rebuild(lanes.config, **now.hyperparameters)
@@ -174,7 +162,7 @@ def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, 
     totals = metrics.totals(now.metrics)
     curve = Curve(
         steps=now.update * np.int32(config.rows_per_update) + np.int32(config.num_warmup_rows),
-        train=metrics.compute(totals if lanes.mesh is None else totals.psum(lanes.axis_name)),
+        train=metrics.compute(totals if lanes.axis_name is None else totals.psum(lanes.axis_name)),
         losses=losses,
         **episodes(lanes, env, policy, memory, key),
     )

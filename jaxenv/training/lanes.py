@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,6 @@ from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.environment import Environment, check_devices
 from jaxenv.partition_specs import partition_specs
-from jaxenv.timestep import TimeStep
 from jaxenv.training.config import RunConfig
 
 T = TypeVar("T")
@@ -25,16 +24,11 @@ L = TypeVar("L")
 AXIS = "lanes"
 
 
-def per_lane() -> Any:
-    """A field of a learner that leads with the lanes. On a mesh all other fields are the same on every device."""
-    return dataclasses.field(metadata={"spec": P(AXIS)})
-
-
-def replay_buffer() -> Any:
-    """A field of a learner that holds a `jaxenv.data.ReplayState`, or ``()``: each device has the rows of its lanes."""
-    pages: Any = P(None, AXIS)  # [C / 16, B, 16, ...]
-    buffer = ReplayState(rows=pages, position=P(), origin=P(), sampling=P(AXIS))  # type: ignore[arg-type]
-    return dataclasses.field(metadata={"spec": buffer})
+# Declare the fields of a learner that lead with the lanes, such as ``timestep: PerLane[TimeStep]``, and the one that
+# holds a `ReplayState`, or ``()``. Over the devices of a mesh these are spread; all others are the same on each.
+PerLane = Annotated[T, P(AXIS)]
+_PAGES: Any = P(None, AXIS)  # [C / 16, B, 16, ...]
+LaneBuffer = Annotated[Any, ReplayState(rows=_PAGES, position=P(), origin=P(), sampling=P(AXIS))]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,10 +125,6 @@ class Lanes:
         numbers = self.numbers(env)
         return env if numbers is None else summed_over(env, AXIS).take(numbers)
 
-    def reset(self, env: Environment, key: jax.Array) -> tuple[Any, TimeStep]:
-        """``env.reset`` of one device's lanes, which keep the numbers that they have among all."""
-        return self.of(env).reset(key, self.numbers(env))
-
     def numbers(self, env: Environment) -> jax.Array | None:
         """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
         if self.mesh is None:
@@ -162,30 +152,31 @@ class Lanes:
     def train(
         self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]
     ) -> Train[L]:
-        """The run of a learner over the whole mesh.
+        """The run of a learner over the whole mesh, of two functions of one device's lanes.
 
         Args:
             env: the stack to train on.
-            learner: the class of what ``init`` returns, whose fields `per_lane` and `replay_buffer` declare.
+            learner: the class of what ``init`` returns, whose fields `PerLane` and `LaneBuffer` declare.
             curve: the class of the evaluation that ``iteration`` returns too.
-            init: of one device's lanes, a function of a key and `RunConfig.arrays`.
-            iteration: of one device's lanes.
+            init: a function of a key and `RunConfig.arrays`.
+            iteration: a function of the learner.
         """
         if self.mesh is not None:
-            specs = _specs(learner)
-            specs = dataclasses.replace(
-                specs, env_state=partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)
-            )
+            state_specs = partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)
+            specs = dataclasses.replace(_specs(learner), env_state=state_specs)
             # Without the check of types, for which every constant in a learner would have to be marked as varying.
             over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
-            of_device, iteration_of_device = init, iteration
+            of_device, next_of_device = init, iteration
 
-            def next_of_device(learner):
-                learner, evaluation = iteration_of_device(_own(learner))
-                return _joined(learner), evaluation
+            def joined_init(key, hyperparameters):
+                return _with_sampling(of_device(key, hyperparameters), lambda x: x[None])
 
-            init = over_mesh(lambda *given: _joined(of_device(*given)), in_specs=(P(), P()), out_specs=specs)
-            iteration = over_mesh(next_of_device, in_specs=(specs,), out_specs=(specs, _specs(curve)))
+            def joined_iteration(learner):
+                learner, evaluation = next_of_device(_with_sampling(learner, lambda x: x[0]))
+                return _with_sampling(learner, lambda x: x[None]), evaluation
+
+            init = over_mesh(joined_init, in_specs=(P(), P()), out_specs=specs)
+            iteration = over_mesh(joined_iteration, in_specs=(specs,), out_specs=(specs, _specs(curve)))
 
         def checked_init(key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> L:
             random.check_one("train", key)
@@ -200,20 +191,12 @@ class Lanes:
 
 def _specs(cls: Any) -> Any:
     """The partition specs of the fields of a learner, or of its evaluations."""
-    return cls(**{field.name: field.metadata.get("spec", P()) for field in dataclasses.fields(cls)})
-
-
-def _joined(learner: Any) -> Any:
-    """A device's learner as a part of that of all: priorities, which span its lanes, get an axis of devices."""
-    return _with_sampling(learner, lambda x: x[None])
-
-
-def _own(learner: Any) -> Any:
-    """The inverse of `_joined`."""
-    return _with_sampling(learner, lambda x: x[0])
+    hints = get_type_hints(cls, include_extras=True)
+    return cls(**{name: getattr(hint, "__metadata__", [P()])[0] for name, hint in hints.items()})
 
 
 def _with_sampling(learner: Any, change: Callable) -> Any:
+    """The learner with another layout of its priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
     if not hasattr(learner, "buffer"):
         return learner
     sampling = jax.tree.map(change, learner.buffer.sampling)

@@ -27,7 +27,7 @@ from jaxenv import data, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes, Train, per_lane
+from jaxenv.training.lanes import Lanes, PerLane, Train
 from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
 
 
@@ -103,10 +103,10 @@ class Learner:
     params: Any
     optimizer: Any
     statistics: Any
-    memory: Any = per_lane()
-    env_state: Any = per_lane()
-    timestep: jaxenv.TimeStep = per_lane()
-    metrics: Any = per_lane()
+    memory: PerLane[Any]
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
@@ -152,7 +152,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         memory = network.start(num_envs)
         params = network.init(network_key, *_one_row(read(timestep.observation), memory))
         return Learner(

@@ -28,7 +28,7 @@ from jaxenv.training import evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes, Train, per_lane, replay_buffer
+from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso, dense
 
 
@@ -129,11 +129,11 @@ class Learner:
     target: Any
     optimizer: Any
     statistics: Any
-    buffer: Any = replay_buffer()
-    noise: jax.Array = per_lane()
-    env_state: Any = per_lane()
-    timestep: jaxenv.TimeStep = per_lane()
-    metrics: Any = per_lane()
+    buffer: LaneBuffer
+    noise: PerLane[jax.Array]
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
@@ -179,7 +179,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
         observation = read(timestep.observation)
         params = Weights(
