@@ -112,7 +112,8 @@ def groups(name: str) -> list[list[str]]:
 def functions(config: ppo.Config | None, env: bsuite_logs.Log) -> tuple[Callable, Callable]:
     """``start(key)`` and ``advance(learner)`` of an agent. Without a config, it acts at random and learns nothing."""
     if config is not None:
-        init, iteration = ppo.make_iteration(config, env, env)
+        train = ppo.make_train(config, env, env)
+        init, iteration = train.init, train.iteration
         return init, lambda learner: iteration(learner)[0]
     policy = jaxenv.rollout.random_policy(env)
 

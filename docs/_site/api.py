@@ -13,10 +13,10 @@ from mkdocs.structure.files import File, Files
 
 NAMESPACES = """
     jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo
-    training.dqn training.sac training.config training.networks training.distributions training.evaluation
-    training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax suites.envpool
-    suites.gymnasium suites.gymnax suites.jumanji suites.navix suites.pgx suites.playground suites.xminigrid
-    envs.toy_text.tabular
+    training.dqn training.sac training.config training.lanes training.networks training.distributions
+    training.evaluation training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax
+    suites.envpool suites.gymnasium suites.gymnax suites.jumanji suites.navix suites.pgx suites.playground
+    suites.xminigrid envs.toy_text.tabular
 """
 
 

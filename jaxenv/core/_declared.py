@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._util.checks import INT32_MAX, Range, is_concrete, is_integer, is_real
+from jaxenv._util.checks import INT32_MAX, Range, check_choice, is_concrete, is_integer, is_real
 from jaxenv.tree import number_dtype, rebuild
 from jaxenv.tree._typed_keys import is_key
 
@@ -92,17 +92,30 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a s
 
 
 def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
-    """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
+    """Checks a value of a field declared by ``static``: its type, and its range if one is declared.
+
+    A ``Literal`` declares the choices of a field, and the range of a ``tuple[int, ...]`` is that of its entries.
+    """
+    if get_origin(field.type) is Literal:
+        check_choice(owner, field.name, value, get_args(field.type))
     required = field.default is dataclasses.MISSING
     default = _OF_TYPE.get(field.type) if required else field.default
     optional = default is None
     if optional and value is not None:  # of a field such as ``str | None``
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
-    value = check_option(owner, field.name, value, default, "None or " if optional else "")
+    alternative = "None or " if optional else ""
+    value = check_option(owner, field.name, value, default, alternative)
     limits: Range = field.metadata.get("range", Range())
+    if optional and value is None:
+        return value
+    if limits and field.type == tuple[int, ...]:
+        if not (isinstance(value, tuple) and all(map(is_integer, value))):
+            raise ValueError(f"{owner}: {field.name} must be a tuple of integers, got {value!r}")
+        limits.check(owner, field.name, np.array(value, np.int64), rank=1)
+        return value
     if (limits or field.type is float) and not is_real(value):
-        raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")
+        raise ValueError(f"{owner}: {field.name} must be {alternative}one number, got {value!r}")
     if limits:
         limits.check(owner, field.name, value)
         if is_integer(value) and limits.high is None:

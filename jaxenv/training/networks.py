@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.xla import in_sequence
-from jaxenv.training._libraries import nn
 
 
 class Filters(NamedTuple):

@@ -131,7 +131,7 @@ def train(
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
     algorithm = _algorithms.name_of("train", config)
-    make_iteration = _algorithms.module("train", algorithm).make_iteration
+    make_train = _algorithms.module("train", algorithm).make_train
     if film_every is not None:
         check_integer("train", "film_every", film_every, 1)
         if folder is None:
@@ -145,9 +145,9 @@ def train(
             f"{num_seeds} seeds"
         )
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
-    init, iteration = make_iteration(config, mesh=mesh) if groups < devices else make_iteration(config)
+    run = make_train(config, mesh=mesh) if groups < devices else make_train(config)
     over_seeds = functools.partial(_over_seeds, num_seeds=num_seeds, mesh=mesh, sequential=sequential)
-    init_and_iteration = over_seeds(init), over_seeds(iteration)
+    init_and_iteration = over_seeds(run.init), over_seeds(run.iteration)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
@@ -415,7 +415,7 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
         "eval_length": float(lengths.mean()) if some else None,
         "eval_terminated": float(terminated.mean()) if some else None,
         "eval_unfinished": int((~finished).sum()),
-        **{name: float(loss) for name, loss in evaluation.losses._asdict().items()},
+        **{name: float(loss) for name, loss in vars(evaluation.losses).items()},
     }
 
 

@@ -164,7 +164,7 @@ def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[s
     registry.check_from_data("load", config.env_id, modules)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
-    found = _restored(path, info, _algorithms.module("load", algorithm).make_iteration(config)[0], num_seeds)
+    found = _restored(path, info, _algorithms.module("load", algorithm).make_train(config).init, num_seeds)
     curve, last = found["curve"], int(found["iterations"]) - 1
     means = [
         float(returns[finished].mean(dtype=np.float64)) if finished.any() else float("nan")

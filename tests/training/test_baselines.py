@@ -15,7 +15,7 @@ CONFIG = dqn.Config(env_id="Catch-bsuite", hidden=(4,), normalize_observation=Tr
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A policy that is not trained, in a folder that takes the place of the library's."""
-    learner = jax.jit(dqn.make_iteration(CONFIG)[0])(jax.random.key(0))
+    learner = jax.jit(dqn.make_train(CONFIG).init)(jax.random.key(0))
     found = training.Baseline(
         folder=tmp_path_factory.mktemp("baselines"),
         algorithm="dqn",
@@ -56,7 +56,7 @@ def test_a_baseline_has_its_figures_and_its_weights_in_half_precision(shipped):
 
 def test_a_learner_starts_from_a_baseline(shipped):
     found = training.baseline("Catch-bsuite", "dqn")
-    learner = jax.eval_shape(dqn.make_iteration(found.config)[0], jax.random.key(0))
+    learner = jax.eval_shape(dqn.make_train(found.config).init, jax.random.key(0))
     assert jax.tree.map(lambda x: (x.shape, x.dtype), learner.params) == jax.tree.map(
         lambda x: (x.shape, x.dtype), found.params
     )

@@ -65,7 +65,8 @@ def host(learner):
 @pytest.fixture(scope="module")
 def small():
     """The learners of two seeds before, between and after both iterations of `SMALL`, and the evaluations."""
-    init, iteration = sac.make_iteration(SMALL, *pendulums(SMALL))
+    train = sac.make_train(SMALL, *pendulums(SMALL))
+    init, iteration = train.init, train.iteration
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
     advance = jax.jit(jax.vmap(iteration), donate_argnums=0)  # as training.seeds does
     learners, curves = [host(learner)], []
@@ -128,7 +129,7 @@ def test_noise_starts_anew_with_every_episode_in_either_mode(autoreset):
 
 def test_actions_of_the_warm_up_are_uniform_in_the_bounds_also_where_they_correlate():
     config = dataclasses.replace(SMALL, num_envs=64, warmup_steps=4096, total_steps=8192, buffer_size=4096)
-    init, _ = sac.make_iteration(config, *aims(config))
+    init = sac.make_train(config, *aims(config)).init
     correlations = {"noise_correlation": jnp.float32([0.0, 0.6])}
     learners = host(jax.jit(jax.vmap(init, in_axes=(None, 0)))(jax.random.key(0), correlations))
     replay = data.Replay(64, 64)
@@ -353,7 +354,7 @@ def test_actions_without_finite_bounds_are_refused(spec):
 
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
-    init, _ = sac.make_iteration(SMALL, *pendulums(SMALL))
+    init = sac.make_train(SMALL, *pendulums(SMALL)).init
     jaxpr = jax.make_jaxpr(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
     shapes = [eqn.invars[0].aval.shape for eqn in equations(jaxpr.jaxpr) if eqn.primitive.name == "qr"]
     assert len(shapes) == 4

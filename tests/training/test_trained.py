@@ -29,7 +29,7 @@ FINISHED = np.array([[[True] * 3] * 3, [[True] * 3, [True, True, False], [False]
 @functools.cache
 def untrained():
     """The initial learners of three seeds."""
-    init, _ = ppo.make_iteration(CONFIG)
+    init = ppo.make_train(CONFIG).init
     return jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
 
 
