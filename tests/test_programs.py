@@ -241,7 +241,7 @@ UNBOUNDED = {
 }
 # Tables that grow only with what a program registers.
 TABLES = {"jaxenv.registry.listeners", "jaxenv.registry._registry", "jaxenv._stack_data._registered"}
-TABLES |= {"jaxenv._export._builders"}
+TABLES |= {"jaxenv._export._definitions"}
 
 
 def modules():
