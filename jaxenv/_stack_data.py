@@ -12,34 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jaxenv._checks import is_concrete
-from jaxenv._names import did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._names import WORDS, did_you_mean, is_redefinition, unknown_keyword
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment, check_environment
 from jaxenv.wrapper import Wrapper, layers
 
 W = TypeVar("W", bound=type[Wrapper])
-
-# What other libraries call the wrappers of this one: the error says what to write here.
-_WORDS = {
-    "FrameStackObservation": "FrameStack",
-    "FrameStack4": "FrameStack",
-    "LogWrapper": "EpisodeStatistics",
-    "RecordEpisodeStatistics": "EpisodeStatistics",
-    "RepeatAction": "ActionRepeat",
-    "FrameSkip": "ActionRepeat",
-    "MaxAndSkipObservation": "MaxAndSkip",
-    "Autoreset": "AutoReset",
-    "ActionClipWrapper": "ClipAction",
-    "ActionDiscretizeWrapper": "DiscretizeAction",
-    "ActionOffsetWrapper": "ActionOffset",
-    "OneHotActionWrapper": "OneHotAction",
-    "FlattenActionWrapper": "FlattenAction",
-    "ObservationFilterWrapper": "FilterObservation",
-    "FlattenObservationWrapper": "FlattenObservation",
-    "FlattenObservationsWrapper": "FlattenObservation",
-    "GrayScaleObservation": "GrayscaleObservation",
-    "HistoryWrapper": "History",
-}
 
 _registered: dict[str, type[Wrapper]] = {}
 
@@ -146,8 +124,8 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     known = _known()
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
-    if name in _WORDS and name not in known:
-        raise ValueError(f"{owner}: no wrapper {name!r}, it is called {_WORDS[name]!r} here")
+    if name not in known and WORDS.get(name) in known:
+        raise ValueError(f"{owner}: no wrapper {name!r}, use {WORDS[name]!r}")
     if name not in known:
         hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))}")
         raise ValueError(f"{owner}: no wrapper {name!r}, {hint} jaxenv.wrappers.register adds one of your own")
