@@ -16,9 +16,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From bottom to top. A module imports only from lower levels.
 LEVELS = [
-    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_typed_keys", "_html", "_player", "_terminal"},
+    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_typed_keys", "_html", "_terminal"},
     {"tree"},
-    {"_declared", "_programs", "_count", "_structure", "_sum", "_processes", "_files"},
+    {"_declared", "_programs", "_count", "_structure", "_sum", "_processes", "_files", "_player"},
     {"_self_compiling", "_xla"},
     {"random", "_module", "canvas", "_rows_html", "_films"},
     {"specs", "timestep", "_moments", "_describe", "physics2d"},
