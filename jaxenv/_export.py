@@ -7,7 +7,7 @@ reads the file must have defined it as often. Static fields are written as JSON;
 
 import collections
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=type)
 _definitions: collections.Counter[str] = collections.Counter()
 
 
-def register(cls: C, statics: tuple[str, ...], build: Callable[[tuple, Sequence], Any]) -> C:
+def register(cls: C, statics: tuple[str, ...], build: Callable[..., Any]) -> C:
     """Lets ``jax.export`` write and read trees with nodes of a class.
 
     Args:
