@@ -117,7 +117,9 @@ class Params:
 
 
 def test_a_declaration_has_the_dtype_of_its_default_and_its_range_unit_and_meaning():
-    found = {d.path: (d.rank, d.dtype, str(d.range) if d.range else "", d.unit, d.doc) for d in declared_leaves(Params())}
+    found = {
+        d.path: (d.rank, d.dtype, str(d.range) if d.range else "", d.unit, d.doc) for d in declared_leaves(Params())
+    }
     assert found == {
         "plain": (0, np.float32, "", "", ""),
         "number": (0, np.float32, "above 0", "m", "a length"),

@@ -108,6 +108,13 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
     assert not hasattr(env, name)
 
 
+def test_a_place_that_no_stack_has_is_refused():
+    with pytest.raises(TypeError, match="^Odd: place must be one of anywhere, .*, got 'outside'"):
+
+        class Odd(Wrapper):
+            place = "outside"
+
+
 def test_an_error_inside_a_property_is_not_hidden():
     class Broken(jaxenv.testing.Chain):
         @property
