@@ -33,6 +33,7 @@ from jaxenv._util.checks import (
     is_concrete,
     is_integer,
 )
+from jaxenv._util.names import WORDS
 from jaxenv._util.xla import in_one_kernel, separate_if_one_lane
 from jaxenv.tree._typed_keys import is_key
 
@@ -471,20 +472,8 @@ def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> j
     return jnp.minimum(first_above, last_positive)
 
 
-# --- names of jax.random ---------------------------------------------------------------------------------------------
-
-_WORDS = {
-    "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
-    "randint": "random.integers(stream, shape, low, high)",
-    "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",
-    "PRNGKey": "random.stream(jax.random.key(seed))",
-} | {
-    draw: f"jax.vmap(jax.random.{draw})(random.jax_keys(stream))"
-    for draw in ("gumbel", "truncated_normal", "beta", "gamma", "dirichlet", "laplace", "poisson")
-}
-
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        hint = f": use {_WORDS[name]}" if name in _WORDS else ""
+        hint = f": use {WORDS[name]}" if name in WORDS else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

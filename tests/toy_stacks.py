@@ -18,7 +18,7 @@ class Repeat(Wrapper):
     """Steps three times."""
 
     owns = frozenset({"reward"})
-    multi_step = True
+    place = "several_steps"
 
     def proceed(self, state, action):
         for _ in range(3):
@@ -29,7 +29,7 @@ class Repeat(Wrapper):
 class Endless(Wrapper):
     """Stands in for a wrapper that removes episode ends."""
 
-    removes_ends = True
+    place = "hides_ends"
 
 
 class Remember(LaneWrapper):

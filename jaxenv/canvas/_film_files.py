@@ -3,7 +3,7 @@
 import itertools
 import pathlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from jaxenv._util.checks import check_path as checked_path
 from jaxenv._util.library import import_library
 from jaxenv.canvas._grid import GAP, Part
 from jaxenv.canvas._palette import PAPER
+from jaxenv.canvas._player import write_gif
 
 FORMATS = (".gif", ".mp4", ".png")
 _MOMENTS = 8  # pictures of a strip
@@ -43,22 +44,14 @@ def write_film(
         if path.suffix == ".png":
             _write_strip(file, list(frames), parts)
         else:
-            {".gif": _write_gif, ".mp4": _write_mp4}[path.suffix](file, iter(frames), fps)
+            {".gif": write_gif, ".mp4": _write_mp4}[path.suffix](file, frames, fps)
         if not file.stat().st_size:  # failures of ffmpeg raise nothing
             raise OSError(f"ffmpeg could not write {path}")
 
 
-def _write_gif(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
-    image = import_library("PIL.Image", "pip install pillow")
-    # Browsers show steps of less than 20 ms slowly; GIFs count in steps of 10 ms.
-    duration = max(round(100 / fps), 2) * 10
-    # Flat colours need no dithering, which would flicker and triple the size.
-    pages = (image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames)
-    next(pages).save(path, "GIF", save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
-
-
-def _write_mp4(path: pathlib.Path, frames: Iterator[np.ndarray], fps: int) -> None:
+def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> None:
     ffmpeg = import_library("imageio_ffmpeg", "pip install imageio-ffmpeg")
+    frames = iter(frames)
     first = next(frames)
     size = (first.shape[1], first.shape[0])
     path = path.resolve()  # ffmpeg takes a relative name for a protocol if it has a colon

@@ -24,13 +24,7 @@ border:0;border-bottom:1px solid rgba(128,128,128,.25);background:none;max-width
 .jaxenv-code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:pre-wrap;
 overflow-wrap:anywhere}
 .jaxenv-badge{border-radius:3px;padding:0 5px;font-size:12px;white-space:nowrap}
-.jaxenv-film img{display:block;max-width:100%;height:auto;border-radius:4px}
-.jaxenv-bar{align-items:center;gap:8px;margin-top:4px;max-width:100%}
-.jaxenv-bar button{width:32px;height:26px;padding:0;border:1px solid rgba(128,128,128,.5);border-radius:4px;
-background:none;color:inherit;cursor:pointer;font-size:12px;line-height:1}
-.jaxenv-bar input{flex:1;min-width:60px;margin:0;accent-color:#3a78c9}
-.jaxenv-bar output{font-variant-numeric:tabular-nums;white-space:nowrap;opacity:.8;padding:0}
-.jaxenv svg{display:block;max-width:100%;height:auto}
+.jaxenv img{display:block;max-width:100%;height:auto;border-radius:4px}
 """.strip().replace("\n", "")
 
 

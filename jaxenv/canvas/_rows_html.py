@@ -8,14 +8,13 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import is_known_array
-from jaxenv.canvas._html import BLUE, GOLD, GREY, PURPLE, RED, badge, code, head, note, page, section, table, text
+from jaxenv.canvas._html import BLUE, GOLD, GREY, PURPLE, RED, badge, code, head, note, page, section, table
 from jaxenv.canvas._player import player
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 _MAX_ROWS = 8  # of a table of lanes
-_MAX_LANES = 16  # of a timeline
-_MAX_STEPS = 1000  # of a timeline
+_MAX_STEPS = 1000  # of images that are played
 _MAX_NUMBERS = 8  # of one lane, which are shown as numbers
 _MAX_SIZE = 2**22  # elements of an array whose range is shown, which may have to be copied from a device
 _LONGEST_REPR = 32  # elements of an array that `repr` prints
@@ -50,7 +49,7 @@ def _kind(x: Any) -> str:
 
 
 def timestep_html(timestep: Any) -> str:
-    """A `TimeStep`: the first lanes of rows ``[B]``, a timeline of rows ``[T, B]``, and the shapes of all fields."""
+    """A `TimeStep`: the first lanes of rows ``[B]``, the ends in rows ``[T, B]``, and the shapes of all fields."""
     shape = np.shape(timestep.step_type) if hasattr(timestep.step_type, "shape") else None
     known = shape is not None and all(map(_readable, (timestep.step_type, timestep.reward, timestep.discount)))
     parts = [head("TimeStep", _axes(shape))]
@@ -62,7 +61,7 @@ def timestep_html(timestep: Any) -> str:
 
 
 def experience_html(experience: Any) -> str:
-    """An `Experience`: a timeline of its episodes, shapes of all fields, and a player of lane 0 if it sees images."""
+    """An `Experience`: its ends, the shapes of all fields, and the images of lane 0 as a film if it sees any."""
     timestep = experience.timestep
     step_type = getattr(timestep, "step_type", ())
     shape = np.shape(step_type) if hasattr(step_type, "shape") else None
@@ -184,7 +183,7 @@ def _trajectory(timestep: Any) -> list[str]:
     if len(returns):
         mean = returns.mean(axis=0)
         facts.append(f"Mean return of the {len(returns)} that also started here: {_numbers(np.asarray(mean))}.")
-    return [note(" ".join(facts)), section("Episodes", _timeline(step_type, terminated, truncated))]
+    return [note(" ".join(facts))]
 
 
 def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
@@ -197,41 +196,6 @@ def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
     rewards = np.moveaxis(reward, 0, 1).reshape(-1, *reward.shape[2:]).astype(np.float64)
     rewards = np.concatenate([rewards, np.zeros_like(rewards[:1])])
     return np.add.reduceat(rewards, np.stack([first, end], axis=-1).reshape(-1))[::2] if len(first) else rewards[:0]
-
-
-def _timeline(step_type: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> str:
-    """A line per lane, a bar per episode, and a coloured end where it ended."""
-    steps, lanes = min(len(step_type), _MAX_STEPS), min(step_type.shape[1], _MAX_LANES)
-    cell, pitch, left, top = max(min(640 / steps, 12), 0.6), 12, 34, 16
-    bars, ends = [], {RED: "", GOLD: ""}
-    for lane in range(lanes):
-        column, y = step_type[:steps, lane], top + pitch * lane + pitch / 2
-        # A bar begins on a FIRST row and after a LAST row.
-        begins = np.flatnonzero((column == 0) | np.append(True, column[:-1] == 2))
-        for begin, end in zip(begins, [*begins[1:], steps], strict=True):
-            gap = min(cell / 4, 1)
-            bars.append(f"M{left + begin * cell + gap:g} {y:g}H{left + end * cell - gap:.6g}")
-        for mask, colour in ((terminated, RED), (truncated, GOLD)):
-            for t in np.flatnonzero(mask[:steps, lane]):
-                width = max(cell, 3)
-                ends[colour] += f"M{left + (t + 1) * cell - width:.6g} {y:g}h{width:.4g}"
-    width, height = left + steps * cell + 2, top + pitch * lanes
-    labels = "".join(
-        f'<text x="{left - 6}" y="{top + pitch * i + 9.5:g}" text-anchor="end">{i}</text>' for i in range(lanes)
-    )
-    labels += f'<text x="{left}" y="10">step 0</text>'
-    labels += f'<text x="{width - 2:g}" y="10" text-anchor="end">{steps - 1}</text>' if steps * cell > 90 else ""
-    paths = f'<path d="{"".join(bars)}" stroke="currentColor" stroke-opacity=".25" stroke-width="8"/>'
-    paths += "".join(f'<path d="{d}" stroke="{colour}" stroke-width="8"/>' for colour, d in ends.items() if d)
-    svg = (
-        f'<svg width="{width:.6g}" height="{height}" viewBox="0 0 {width:.6g} {height}" fill="none" role="img" '
-        f'aria-label="episodes of the lanes over the steps">{paths}'
-        f'<g fill="currentColor" fill-opacity=".7" font-size="10" font-family="sans-serif">{labels}</g></svg>'
-    )
-    cut = [f"{lanes} of {step_type.shape[1]} lanes"] if lanes < step_type.shape[1] else []
-    cut += [f"{steps} of {len(step_type)} steps"] if steps < len(step_type) else []
-    legend = " ".join(badge(word, colour) for (word, colour), d in zip(_ENDS, ends.values(), strict=True) if d)
-    return f'{svg}<div>{legend} <span class="jaxenv-note">{text(", ".join(cut))}</span></div>'
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -254,7 +218,7 @@ def _channels_first(x: Any) -> bool:
 
 
 def _film(x: Any) -> str:
-    """A player of the images of lane 0."""
+    """The images of lane 0."""
     images = np.asarray(x[:_MAX_STEPS, 0])
     frames = _colours(np.moveaxis(images, 1, -1) if _channels_first(x) else images)
     height, width = frames.shape[1:3]

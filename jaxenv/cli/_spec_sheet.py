@@ -1,14 +1,10 @@
-"""Spec sheets of environments as data: the docstring of a module of environments, parsed.
-
-The command line and the catalogue of the documentation show them. Environments are not made for it.
-"""
+"""What the command line and the catalogue of the documentation show of an environment: its docstring and arguments."""
 
 import dataclasses
 import importlib
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,25 +33,6 @@ REGISTERED = "Registered by you"  # the family of environments that are not defi
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """A row of the table of a spec sheet.
-
-    Attributes:
-        name: ``"Observation"``, ``"Action"``, ``"Reward"``, ``"Starts"``, ``"Terminates"``, ``"Time limit"``,
-            ``"env_info"`` and others.
-        entries: pairs of a head, such as the dtype and the shape, and a description. Either may be empty.
-    """
-
-    name: str
-    entries: tuple[tuple[str, str], ...]
-
-    @property
-    def text(self) -> str:
-        """The entries in one line."""
-        return "; ".join("  ".join(filter(None, entry)) for entry in self.entries)
-
-
-@dataclasses.dataclass(frozen=True)
 class Argument:
     """A param or an option of an environment.
 
@@ -64,7 +41,7 @@ class Argument:
         default: the value that the id has without the keyword.
         unit: the unit, if one is declared.
         range: the values that are allowed, such as ``"above 0"``, if a range is declared.
-        description: what it is, from the class's docstring or from the comment of the field.
+        description: what it is, as declared by ``doc=``.
     """
 
     name: str
@@ -76,37 +53,27 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True)
 class SpecSheet:
-    """What the docstrings of an environment say about it. Text is reStructuredText, see `plain`.
+    """What an environment says about itself. Text is reStructuredText, see `plain`.
 
     Attributes:
         id: the id.
         family: the title of its family.
         summary: one sentence.
-        references: pairs of a label (``"Reference"``, ``"Paper"``, ``"Physics"``, ``"Task"``, ... or none) and a text.
-        rows: the rows of the table, in the order of the docstring; none for an environment without a sheet.
-        notes: the paragraphs after the table. Lines of tables and drawings are indented by four spaces.
+        paragraphs: the rest of the docstring, as it is written, then the tables that its table refers to.
         params: the params of the physics.
         options: the constructor arguments.
-        text: the whole docstring.
     """
 
     id: str
     family: str
     summary: str
-    references: tuple[tuple[str, str], ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
+    paragraphs: tuple[str, ...]
     params: tuple[Argument, ...]
     options: tuple[Argument, ...]
-    text: str
-
-    def row(self, name: str) -> Row | None:
-        """The row of this name, ``None`` if there is none."""
-        return next((row for row in self.rows if row.name == name), None)
 
 
 def spec_sheet(id: str) -> SpecSheet:
-    """The spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no rows.
+    """The spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no table.
 
     Raises:
         ValueError: for an unknown id, suggesting close ones.
@@ -115,32 +82,24 @@ def spec_sheet(id: str) -> SpecSheet:
     >>> sheet = spec_sheet("CartPole-v1")
     >>> sheet.summary
     'Balance a pole on a cart by pushing the cart left or right.'
-    >>> sheet.row("Action").entries
-    (('int32', '0 pushes left, 1 pushes right'),)
     >>> sheet.params[0]
     Argument(name='gravity', default=9.8, unit='m/s^2', range='', description='')
     """
+    suite, _, name = id.partition(":")
     if registry.suite_of(id):
-        return _of_suite(id)
+        text = importlib.import_module(registry.SUITES[suite]).docstring(name)
+        declared = ((d.path, d) for d in declared_leaves(load(id).unwrapped))
+        params = [_argument(path[7:], d) for path, d in declared if path.startswith("params.")]
+        return SpecSheet(id, suite, _joined(text.split("\n\n")[0]), (), tuple(params), ())
     spec = registry.spec(id)
     cls = spec.environment
-    module, own = _docstring(sys.modules.get(cls.__module__)), _docstring(cls)
-    text = module if _is_sheet(module) and not _is_sheet(own) else own
-    head, table, notes = _parts(text)
-    summary = head[0] if head else ""
-    if text == module and own and "module docstring" not in own:  # the classes of one module differ
-        summary = _joined(_sections(own)[0])
-    return SpecSheet(
-        id=id,
-        family=family(id),
-        summary=summary,
-        references=tuple(pair for paragraph in head[1:] for pair in _labelled(paragraph)),
-        rows=tuple(_of_this_id(row, spec) for row in _rows(table)),
-        notes=tuple(notes),
-        params=tuple(_params(spec)),
-        options=tuple(_options(spec)),
-        text=text,
-    )
+    module, own = _paragraphs(sys.modules.get(cls.__module__)), _paragraphs(cls)
+    text = module if any(map(_is_table, module)) and not any(map(_is_table, own)) else own
+    # The classes of one module differ by their own first sentence.
+    summary = own[0] if own and "module docstring" not in own[0] else text[0] if text else ""
+    others = [part for paragraph in text if _is_table(paragraph) for part in _referred(paragraph, cls.__module__)]
+    paragraphs = (*text[1:], *dict.fromkeys(others))
+    return SpecSheet(id, family(id), _joined(summary), paragraphs, tuple(_params(spec)), tuple(_options(spec)))
 
 
 def family(id: str) -> str:
@@ -167,113 +126,46 @@ def families(ids: list[str]) -> dict[str, list[str]]:
     return {title: members for title, members in groups.items() if members}
 
 
-def _of_suite(id: str) -> SpecSheet:
-    suite, _, name = id.partition(":")
-    declared = declared_leaves(load(id).unwrapped)
-    text = importlib.import_module(registry.SUITES[suite]).docstring(name)
-    params = (
-        Argument(d.path.removeprefix("params."), _value(d.value), d.unit, _range(d.range))
-        for d in declared
-        if d.path.startswith("params.")
-    )
-    return SpecSheet(id, suite, _joined(text.split("\n\n")[0]), (), (), (), tuple(params), (), text)
-
-
 def plain(text: str) -> str:
     """Text without the marks of reStructuredText: ``"``x`` and `y`"`` is ``"x and y"``."""
     return text.replace("``", "").replace("`", "")
 
 
-# --- the docstring ----------------------------------------------------------------------------------------------------
+def as_written(paragraph: str) -> bool:
+    """Whether the lines of a paragraph are kept: a table or a drawing."""
+    return _is_table(paragraph) or paragraph.startswith("    ")
 
 
-def _docstring(obj: Any) -> str:
-    """An object's own docstring; that of a class is not inherited."""
+def _is_table(paragraph: str) -> bool:
+    return re.search(r"^Observation {2,}", paragraph, re.MULTILINE) is not None
+
+
+def _paragraphs(obj: Any) -> list[str]:
+    """The paragraphs of an object's own docstring, without its list of attributes; that of a class is not inherited."""
     text = vars(obj).get("__doc__") if isinstance(obj, type) else getattr(obj, "__doc__", None)
-    return inspect.cleandoc(text or "") if obj is not None else ""
+    text = re.split(
+        r"^(?:Args|Attributes):$", inspect.cleandoc(text or "") if obj else "", maxsplit=1, flags=re.MULTILINE
+    )[0]
+    return [paragraph.strip("\n") for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
 
 
-def _is_sheet(text: str) -> bool:
-    return re.search(r"^Observation {2,}", text, re.MULTILINE) is not None
-
-
-def _parts(text: str) -> tuple[list[str], str, list[str]]:
-    """The paragraphs before the table, the table, and the paragraphs after it."""
-    text = _sections(text)[0]
-    paragraphs = re.split(r"\n\s*\n", text.strip("\n"))
-    place = next((i for i, paragraph in enumerate(paragraphs) if _is_sheet(paragraph)), None)
-    if place is None:
-        return [_joined(paragraphs[0])], "", [_reflowed(p) for p in paragraphs[1:]]
-    head = [_joined(paragraphs[0]), *paragraphs[1:place]]
-    return head, paragraphs[place], [_reflowed(p) for p in paragraphs[place + 1 :]]
-
-
-def _sections(text: str) -> tuple[str, str]:
-    """A docstring's text, and its list of attributes or arguments."""
-    before, _, after = re.sub(r"^(Args|Attributes):$", "\0", text, count=1, flags=re.MULTILINE).partition("\0")
-    return before.strip(), after
+def _referred(table: str, module: str) -> Iterator[str]:
+    """The tables of the modules that a table refers to, each below its name."""
+    for path, stem in re.findall(r"(?:see|as in) (?:`(jaxenv\.[\w.]+)`|(\w+)\.py)", table):
+        name = path or f"{module.rpartition('.')[0]}.{stem}"
+        for other in filter(_is_table, _paragraphs(importlib.import_module(name))):
+            yield f"{name.rpartition('.')[2]}.py:"
+            yield other
+            yield from _referred(other, name)
 
 
 def _joined(paragraph: str) -> str:
     return " ".join(paragraph.split())
 
 
-def _reflowed(paragraph: str) -> str:
-    """A paragraph in one line, or unchanged if it is indented."""
-    return paragraph.strip("\n") if paragraph.startswith("    ") else _joined(paragraph)
-
-
-def _labelled(paragraph: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a paragraph such as ``Reference: ...`` by their label; those before a label have none."""
-    for part in re.split(r"\n(?=[A-Z][\w ]*: )", paragraph):
-        label, text = re.fullmatch(r"(?s)(?:([A-Z][\w ]*): )?(.*)", part).groups()  # type: ignore[union-attr]
-        yield label or "", _joined(text)
-
-
-def _rows(table: str) -> Iterator[Row]:
-    """The rows of a table: a name in the first column, then entries of one or two columns."""
-    for block in re.split(r"\n(?=\S)", table) if table else ():
-        name, gap, rest = re.fullmatch(r"(?s)(\S+(?: \S+)*)( {2,})(.*)", block).groups()  # type: ignore[union-attr]
-        indent = " " * len(name + gap)
-        entries: list[tuple[str, str]] = []
-        for number, line in enumerate(textwrap.dedent(indent + rest).split("\n")):
-            cells = re.split(r" {2,}", line.strip(), maxsplit=1)
-            if not number or (not line.startswith(" ") and len(cells) == 2):
-                entries.append((cells[0], cells[1]) if len(cells) == 2 else ("", cells[0]))
-            else:
-                head, text = entries[-1]
-                entries[-1] = (head, f"{text} {line.strip()}")
-        yield Row(name, tuple(entries))
-
-
-def _of_this_id(row: Row, spec: EnvSpec) -> Row:
-    """A row of a sheet that several ids share, as it reads for one of them."""
-    cls = spec.environment
-    own = [entry for entry in row.entries if entry[0] == cls.__name__]
-    if own:
-        row = Row(row.name, (("", " ".join([*(text for head, text in row.entries if not head), own[0][1]])),))
-    entries = tuple(e for entry in row.entries for e in _resolved(row.name, entry, cls.__module__))
-    if row.name == "Time limit":
-        limit = f"{spec.max_episode_steps} steps" if spec.max_episode_steps else "none"
-        entries = tuple((head, re.sub(r"^.*? \(registry\)", limit, text)) for head, text in entries)
-    return Row(row.name, entries)
-
-
-def _resolved(name: str, entry: tuple[str, str], module: str) -> Iterator[tuple[str, str]]:
-    """An entry; one that begins with ``see``, followed by a module, is replaced by the row in that module's sheet."""
-    text = entry[1]
-    see = re.match(r"see (?:`(jaxenv\.[\w.]+)`|(\w+)\.py)", text)
-    if not see:
-        yield entry
-        return
-    other = see[1] or f"{module.rpartition('.')[0]}.{see[2]}"
-    _, table, _ = _parts(_docstring(importlib.import_module(other)))
-    *others, last = next(row.entries for row in _rows(table) if row.name == name)
-    yield from others
-    yield last[0], last[1] + text[see.end() :]
-
-
-# --- params and options -----------------------------------------------------------------------------------------------
+def _argument(name: str, declared: Any) -> Argument:
+    limits = str(declared.range) if declared.range else ""
+    return Argument(name, _value(declared.value), declared.unit, limits, declared.doc)
 
 
 def _params(spec: EnvSpec) -> Iterator[Argument]:
@@ -283,9 +175,9 @@ def _params(spec: EnvSpec) -> Iterator[Argument]:
         return
     names = [field.name for field in dataclasses.fields(params)]
     params = tree.rebuild(params, **{name: value for name, value in spec.kwargs.items() if name in names})
-    comments = {name: text for base in reversed(type(params).__mro__) for name, text in _comments(base).items()}
-    for d in declared_leaves(params):
-        yield Argument(d.path, _value(d.value), d.unit, _range(d.range), comments.get(d.path, ""))
+    for declared in declared_leaves(params):
+        doc = declared.doc or _doc(type(params), declared.path)
+        yield dataclasses.replace(_argument(declared.path, declared), description=doc)
 
 
 def _options(spec: EnvSpec) -> Iterator[Argument]:
@@ -297,47 +189,22 @@ def _options(spec: EnvSpec) -> Iterator[Argument]:
                 default = None if parameter.default is parameter.empty else parameter.default
                 yield Argument(parameter.name, spec.kwargs.get(parameter.name, default))
         return
-    described: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        for item in re.split(r"\n(?=\S)", textwrap.dedent(_sections(_docstring(base))[1]).strip("\n")):
-            name, _, text = item.partition(":")
-            described[name] = _phrase(text)
     names = registry._keywords(cls)[0]
     for field in dataclasses.fields(cls):
         if field.name in names:
             default = field.default if field.default is not dataclasses.MISSING else None
             value = _value(spec.kwargs.get(field.name, default))
-            limits = _range(field.metadata.get("range", Range()))
-            yield Argument(field.name, value, field.metadata.get("unit", ""), limits, described.get(field.name, ""))
+            limits = field.metadata.get("range", Range())
+            unit, doc = field.metadata.get("unit", ""), _doc(cls, field.name)
+            yield Argument(field.name, value, unit, str(limits) if limits else "", doc)
 
 
-def _range(limits: Range) -> str:
-    return str(limits) if limits else ""
-
-
-def _phrase(text: str) -> str:
-    """A description in one line, without the full stop of a single sentence."""
-    text = _joined(text)
-    return text[:-1] if text.endswith(".") and ". " not in text else text
+def _doc(cls: type, name: str) -> str:
+    """What a field is, as the class declares it, or the base whose default it changes."""
+    fields = (getattr(base, "__dataclass_fields__", {}).get(name) for base in cls.__mro__)
+    return next((doc for field in fields if field is not None and (doc := field.metadata.get("doc"))), "")
 
 
 def _value(value: Any) -> Any:
     """NumPy numbers and arrays as Python values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _comments(cls: type) -> dict[str, str]:
-    """The comments of a class's fields, at the end of the line or on the lines above it; none without a source."""
-    try:
-        lines = inspect.getsource(cls).splitlines()
-    except (OSError, TypeError):
-        return {}
-    found, above = {}, []
-    for line in lines:
-        if comment := re.match(r"    # (.*)", line):
-            above.append(comment[1])
-            continue
-        if field := re.match(r"    (\w+): [^#]*(?:# (.*))?", line):
-            found[field[1]] = _phrase(" ".join([*above, field[2] or ""]))
-        above = []
-    return found

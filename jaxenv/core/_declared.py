@@ -26,6 +26,7 @@ class Declared:
     dtype: np.dtype | None  # None: typed keys
     range: Range = Range()
     unit: str = ""
+    doc: str = ""
 
     @property
     def per_lane(self) -> bool:

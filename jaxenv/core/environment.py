@@ -32,44 +32,6 @@ from jaxenv.tree._structure import is_array
 AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
 ResetStrategy: TypeAlias = Literal["select", "cond", "compact"]
 
-# What other libraries call the members of an environment: the error says what to write here.
-_WORDS = {
-    "action_space": "env.action_spec()",
-    "single_action_space": "env.action_spec()",
-    "action_size": "env.action_spec().shape",
-    "obs_shape": "env.observation_spec().shape",
-    "num_actions": "env.action_spec().num_values",
-    "observation_space": "env.observation_spec()",
-    "single_observation_space": "env.observation_spec()",
-    "observation_size": "env.observation_spec().shape",
-    "reward_range": "env.reward_spec()",
-    "default_params": "env.params",
-    "reset_env": "env.reset(key)",
-    "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
-    "seed": "env.reset(jax.random.key(seed))",
-    "statistics": "jaxenv.wrappers.statistics(env, state), which finds the wrapper inside the stack",
-    "with_statistics": "jaxenv.wrappers.with_statistics(env, state, statistics)",
-    "max_steps_in_episode": "jaxenv.make(..., max_episode_steps=...)",
-    "_max_episode_steps": "jaxenv.make(..., max_episode_steps=...)",
-    "metadata": "env.autoreset for the mode of restarts, env.render(state) for pictures",
-    "spec": "jaxenv.spec(env.name)",
-    "np_random": "env.reset(jax.random.key(seed))",
-    "render_mode": "env.render(state)",
-    "state": "the state that reset and step return",
-    "get_state": "the state that reset and step return",
-    "set_state": "env.step(state, action), from any state",
-    "current_time_step": "the timestep that reset and step return",
-    "info": "timestep.env_info for the entries of a step, env.time_step_spec() for shapes",
-    "get_info": "timestep.env_info",
-    "agent_num": "env.num_envs for the number of lanes, each of which has one agent",
-    "obs_space": "env.observation_spec()",
-    "act_space": "env.action_spec()",
-    "rew_space": "env.reward_spec()",
-    "create_collector_env_cfg": "jaxenv.make(..., num_envs=...)",
-    "create_evaluator_env_cfg": "jaxenv.make(..., mode='eval')",
-    "enable_save_replay": "jaxenv.record",
-}
-
 
 class Environment(Module, abc.ABC):
     """A batch of independent lanes, as pure functions over arrays that lead with ``[B]``.
@@ -381,7 +343,7 @@ class Environment(Module, abc.ABC):
     else:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name, _WORDS)
+            return missing_attribute(self, name)
 
         def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
             raise TypeError("an environment is not a sequence: make returns the environment, its params are env.params")

@@ -56,7 +56,7 @@ class EnvSpec:
         check_bool("EnvSpec", "limit_follows_params", self.limit_follows_params)
 
     def __getattr__(self, name: str) -> Any:
-        return missing_attribute(self, name, {"timestep_limit": "spec.max_episode_steps"})
+        return missing_attribute(self, name)
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -129,17 +129,8 @@ class EnvSpec:
             options, names = _keywords(cls)
         if unknown := [name for name in given if name not in options and name not in names]:
             groups = {"params": names, "constructor arguments": options, "options of make": make_options}
-            raise ValueError(unknown_keyword(self.id, unknown[0], groups, _WORDS if make_options else {}))
+            raise ValueError(unknown_keyword(self.id, unknown[0], groups))
 
-
-# What other libraries call the options of `make`: the error says what to write here.
-_WORDS = {
-    "batch_size": "num_envs",
-    "n_envs": "num_envs",
-    "max_steps_in_episode": "max_episode_steps",
-    "episode_length": "max_episode_steps",
-    "params": "the params themselves, such as gravity=9.8",
-}
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
 _SUITES = (

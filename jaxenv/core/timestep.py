@@ -23,28 +23,6 @@ from jaxenv._util.checks import Range, check_array, check_arrays, described, is_
 from jaxenv._util.names import missing_attribute
 from jaxenv.canvas import _rows_html
 
-# What other libraries call the fields of a TimeStep: the error says what to write here.
-_WORDS = {
-    "obs": "timestep.observation",
-    "observations": "timestep.observation",
-    "next_obs": "timestep.observation",
-    "done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
-    "dones": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
-    "is_done": "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds",
-    "terminal": "timestep.terminated",
-    "termination": "timestep.terminated",
-    "truncation": "timestep.truncated",
-    "rewards": "timestep.reward",
-    "action": "timestep.prev_action",
-    "info": "timestep.env_info",
-    "infos": "timestep.env_info",
-    "extras": "timestep.env_info",
-    "first": "timestep.is_first()",
-    "mid": "timestep.is_mid()",
-    "last": "timestep.is_last()",
-    "replace": "dataclasses.replace(timestep, ...)",
-}
-
 
 class StepType(enum.IntEnum):
     """The position of a row in its episode."""
@@ -114,7 +92,7 @@ class TimeStep:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name, _WORDS)
+            return missing_attribute(self, name)
 
         def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
             raise TypeError(

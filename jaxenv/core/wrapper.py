@@ -3,7 +3,7 @@
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
@@ -12,6 +12,14 @@ from jaxenv.core.environment import AutoResetMode, Environment, check_environmen
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
+
+# Why a wrapper has a place in a stack. A time limit goes outside a wrapper
+#   "task": that acts on the task itself,
+#   "several_steps": of which one step may take several of `env`; the clock counts every one,
+#   "hides_ends": that hides ends of `env`.
+# "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
+# "batch": it has state of the whole batch, and stands outside `AutoReset`.
+Place = Literal["anywhere", "task", "several_steps", "hides_ends", "sees_ends", "batch"]
 
 _FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 
@@ -30,12 +38,8 @@ class Wrapper(Environment):
     owns: ClassVar[frozenset[str]] = frozenset()
     # The owned fields among observation and reward whose new values still fit the specs of `env`.
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
-    # Whether one step of the wrapper may take several steps of `env`; the clock counts every one.
-    multi_step: ClassVar[bool] = False
-    # Whether the wrapper hides ends of `env`, so that a time limit must go outside it.
-    removes_ends: ClassVar[bool] = False
-    # Whether the wrapper acts at the ends of episodes, so that no wrapper that moves them may stand outside it.
-    sees_ends: ClassVar[bool] = False
+    # Where the wrapper stands in the order that `jaxenv.stack` states.
+    place: ClassVar[Place] = "anywhere"
     # What `make(mode="eval")` makes of the wrapper: "kept", "left_out", or arguments that replace those given. `None`:
     # left out if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
     in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
@@ -51,6 +55,8 @@ class Wrapper(Environment):
             if name not in _FIELDS:
                 hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
                 raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
+        if cls.place not in get_args(Place):
+            raise TypeError(f"{cls.__name__}: place must be one of {', '.join(get_args(Place))}, got {cls.place!r}")
         fields = [field.name for field in dataclasses.fields(cls) if field.init and field.name != "env"]
         role = cls.in_evaluation
         known = isinstance(role, Mapping) and role.keys() <= set(fields)
@@ -125,7 +131,7 @@ class Wrapper(Environment):
 
     @property
     def _longest_episode(self):
-        return super()._longest_episode if self.removes_ends else self.env._longest_episode
+        return super()._longest_episode if self.place == "hides_ends" else self.env._longest_episode
 
     @property
     def autoreset(self) -> AutoResetMode:

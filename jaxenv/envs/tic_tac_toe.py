@@ -35,7 +35,9 @@ _AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    illegal_reward: float = -1.0  # of the player who marks a marked cell; the other player gets its negative
+    illegal_reward: float = tree.leaf(
+        default=-1.0, doc="of the player who marks a marked cell; the other player gets its negative"
+    )
 
 
 @tree.struct
@@ -46,16 +48,15 @@ class State:
 
 
 class TicTacToe(Task):
-    """Tic-tac-toe for two players, or against an opponent; the module docstring is the specification.
-
-    Args:
-        opponent: ``None`` for both players' moves in one sequence of actions. Otherwise a step is the agent's move and
-            the opponent's answer: ``"random"`` marks each free cell with equal probability (one random word),
-            ``"first"`` marks the first free cell.
-    """
+    """Tic-tac-toe for two players, or against an opponent; the module docstring is the specification."""
 
     params: Params = Params()
-    opponent: Literal["random", "first"] | None = tree.static(default=None)
+    opponent: Literal["random", "first"] | None = tree.static(
+        default=None,
+        doc="``None`` for both players' moves in one sequence of actions. Otherwise a step is the agent's "
+        'move and the opponent\'s answer: ``"random"`` marks each free cell with equal probability (one '
+        'random word), ``"first"`` marks the first free cell.',
+    )
     action_names = tuple(f"row {cell // 3 + 1}, column {cell % 3 + 1}" for cell in range(9))
 
     def check(self):

@@ -67,7 +67,7 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
     if not _is_tasks_own(registry.spec(env_or_id)) and "max_episode_steps" not in options:
         single = to_gymnasium(env_or_id, render_mode=render_mode, **options, max_episode_steps=0)
-        if not any(isinstance(level, Wrapper) and level.sees_ends for level in layers(single.env)):
+        if not any(isinstance(level, Wrapper) and level.place == "sees_ends" for level in layers(single.env)):
             return single
     return to_gymnasium(env_or_id, render_mode=render_mode, **options)
 

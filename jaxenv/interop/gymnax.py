@@ -40,15 +40,6 @@ from jaxenv.wrappers.episode.autoreset import AutoResetState
 API = Literal["1.x", "0.x"]
 
 _NO_LIMIT = np.iinfo(np.int32).max
-# Methods of gymnax's environments that read its states -> where the same value is found here.
-_ELSEWHERE = {
-    "get_obs": "the observation that reset and step return",
-    "observe": "the observation that reset and step return",
-    "is_terminal": "the value terminated that step and step_env return",
-    "is_terminated": "the value terminated that step and step_env return",
-    "discount": 'info["discount"]',
-    "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
-}
 # Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
 _RESERVED = (
     *("discount", "final_observation", "terminated", "truncated"),
@@ -266,7 +257,7 @@ class GymnaxEnv(Fixed):
         return state.time >= _limits(self._with(params))[0].duration
 
     def __getattr__(self, name: str) -> Any:
-        return missing_attribute(self, name, _ELSEWHERE)
+        return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<GymnaxEnv{self._env!r}>"

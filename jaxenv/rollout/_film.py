@@ -18,11 +18,11 @@ from jaxenv.rollout._frames import frames as frames_of
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Film:
-    """The frames of a film. A notebook shows them in a player.
+    """The frames of a film. A notebook plays them.
 
-    The player is part of the output: it loads nothing, and works in JupyterLab, VS Code and exported pages. Where
-    scripts are off, the first frame is shown. It holds at most 256 frames; a longer film shows every second, third, ...
-    frame there, at the same speed. `save` writes all of them.
+    The output is an animated picture, which loads nothing and works in JupyterLab, VS Code and exported pages. It holds
+    at most 256 frames; a longer film shows every second, third, ... frame there, at the same speed. `save` writes all
+    of them.
 
     Attributes:
         frames: uint8 ``[T, H, W, 3]``.

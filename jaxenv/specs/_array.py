@@ -151,8 +151,7 @@ class Bounded(Array):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            words = {"n": "spec.num_values", "low": "spec.minimum", "high": "spec.maximum"}
-            return missing_attribute(self, name, words)
+            return missing_attribute(self, name)
 
     _minimum: tuple = ()
     _maximum: tuple = ()

@@ -8,6 +8,7 @@ Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv
 
 import dataclasses
 import functools
+import inspect
 import operator
 from typing import Any
 
@@ -118,13 +119,12 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 
 def docstring(name: str) -> str:
-    """The setting, and what this library says about its environment."""
-    from jaxenv.cli._spec_sheet import spec_sheet
-
+    """The setting, and the first sentence of its environment's own docstring."""
     found, setting = experiment(name)
     given = ", ".join(f"{key}={value}" for key, value in setting.items()) or "default settings"
     summary = f"{found.env_id} with {given}; a run has {found.num_episodes:,} episodes."
-    return f"{summary}\n\n{spec_sheet(found.env_id).summary}"
+    about = inspect.getdoc(inspect.getmodule(registry.spec(found.env_id).environment)) or ""
+    return "\n\n".join([summary, about.split("\n\n")[0]])
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:

@@ -116,7 +116,7 @@ def _with_varied_integer(env: E, path: str) -> E:
 
 def takes_multiple_steps(env: Environment) -> bool:
     """Whether a wrapper takes several steps of the environment in one, so that rows do not count them."""
-    return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(env))
+    return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(env))
 
 
 def carries(env: Environment) -> bool:

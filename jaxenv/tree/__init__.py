@@ -39,6 +39,7 @@ def static(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    doc: str = "",
     **kwargs,
 ) -> Any:
     """A dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
@@ -48,9 +49,11 @@ def static(
         high: the largest one.
         above: a bound that numbers must exceed, in place of ``low``.
         below: a bound that numbers must stay below, in place of ``high``.
+        doc: what it is, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
     """
-    return dataclasses.field(metadata={"static": True, "range": Range(low, high, above, below)}, **kwargs)
+    check_text("tree.static", "doc", doc)
+    return dataclasses.field(metadata={"static": True, "range": Range(low, high, above, below), "doc": doc}, **kwargs)
 
 
 def leaf(
@@ -62,6 +65,7 @@ def leaf(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    doc: str = "",
     **kwargs,
 ) -> Any:
     """A numeric field of an environment or its params, with its range and unit.
@@ -76,6 +80,7 @@ def leaf(
         high: the largest one.
         above: a bound that values must exceed, in place of ``low``.
         below: a bound that values must stay below, in place of ``high``.
+        doc: what it is, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
 
     >>> @struct
@@ -85,10 +90,17 @@ def leaf(
     """
     check_integer("tree.leaf", "rank", rank, 0)
     check_text("tree.leaf", "unit", unit)
+    check_text("tree.leaf", "doc", doc)
     dtype = (
         number_dtype(kwargs.get("default")) or np.float32 if dtype is None else check_dtype("tree.leaf", "dtype", dtype)
     )
-    metadata = {"rank": rank, "dtype": np.dtype(dtype), "unit": unit, "range": Range(low, high, above, below)}
+    metadata = {
+        "rank": rank,
+        "dtype": np.dtype(dtype),
+        "unit": unit,
+        "range": Range(low, high, above, below),
+        "doc": doc,
+    }
     return dataclasses.field(metadata=metadata, **kwargs)
 
 

@@ -1,11 +1,13 @@
 """Serialisation of struct classes by ``jax.export``, which writes the trees of arguments and results into its files.
 
-A file names each class by module and qualified name, so the process that reads it must have imported the class. Static
-fields are written as JSON; no code is stored.
+A file names each class by module and qualified name, so the process that reads it must have imported the class. A class
+that is defined again, by a notebook cell for example, is another class: its name gets a number, and the process that
+reads the file must have defined it as often. Static fields are written as JSON; no code is stored.
 """
 
+import collections
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,21 +15,11 @@ from jax import export
 
 C = TypeVar("C", bound=type)
 
-# How to build the newest class of each name: a notebook cell that runs again, or a reloaded module, defines its classes
-# again.
-_builders: dict[str, Callable[[tuple, Sequence], Any]] = {}
+# JAX takes one class per name, and has no way to replace it.
+_definitions: collections.Counter[str] = collections.Counter()
 
 
-class _Name(str):
-    """Text that equals no other text. JAX refuses a second class of one name, and has no way to replace the first."""
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other) -> bool:
-        return self is other
-
-
-def register(cls: C, statics: tuple[str, ...], build: Callable[[tuple, Sequence], Any]) -> C:
+def register(cls: C, statics: tuple[str, ...], build: Callable[..., Any]) -> C:
     """Lets ``jax.export`` write and read trees with nodes of a class.
 
     Args:
@@ -36,14 +28,14 @@ def register(cls: C, statics: tuple[str, ...], build: Callable[[tuple, Sequence]
         build: makes an object from these values and its children.
     """
     name = f"{cls.__module__}.{cls.__qualname__}"
-    is_new = name not in _builders
-    _builders[name] = build
+    _definitions[name] += 1
+    number = _definitions[name]
     export.register_pytree_node_serialization(
         cls,
-        serialized_name=name if is_new else _Name(name),
+        serialized_name=name if number == 1 else f"{name}.{number}",
         serialize_auxdata=lambda values: _encode(cls.__qualname__, statics, values),
         deserialize_auxdata=lambda data: tuple(_decoded(x) for x in json.loads(bytes(data).decode())),
-        from_children=lambda values, children: _builders[name](values, children),
+        from_children=build,
     )
     return cls
 

@@ -92,22 +92,6 @@ def test_vector_rewards_have_a_mean_each():
     assert "[2., 6.]" in " ".join(words(trajectory))
 
 
-def test_a_timeline_has_a_bar_per_episode_and_a_colour_per_kind_of_end():
-    svg = re.search("<svg.*</svg>", TRAJECTORY._repr_html_())[0]
-    bars, red, gold = re.findall(r'<path d="([^"]*)"', svg)
-    assert bars.count("M") == 4
-    assert (red.count("M"), gold.count("M")) == (1, 1)
-    start, y = map(float, re.match(r"M([\d.]+) ([\d.]+)", gold).groups())
-    assert (start - 34) / 12 == 2  # row 2 of lane 1
-    assert y > float(re.match(r"M[\d.]+ ([\d.]+)", red)[1])
-
-
-def test_a_long_trajectory_is_cut():
-    html = rows(np.ones((3000, 40)))._repr_html_()
-    assert "16 of 40 lanes, 1000 of 3000 steps" in html
-    assert len(html) < 10_000
-
-
 @pytest.mark.parametrize("transform", [jax.jit, lambda f: lambda x: jax.eval_shape(f, x), jax.vmap])
 def test_tracers_show_their_shapes(transform):
     pages = []

@@ -110,21 +110,29 @@ class Params:
     """One field of every kind."""
 
     plain: float = 1.0
-    number: float = tree.leaf(default=1.0, unit="m", above=0)
+    number: float = tree.leaf(default=1.0, unit="m", above=0, doc="a length")
     count: int = tree.leaf(default=3, low=1)
     flag: bool = tree.leaf(default=False)
     table: Any = tree.leaf(rank=1, default=(1.0, 2.0), high=2)
 
 
-def test_a_declaration_has_the_dtype_of_its_default_and_its_range_and_unit():
-    found = {d.path: (d.rank, d.dtype, str(d.range) if d.range else "", d.unit) for d in declared_leaves(Params())}
-    assert found == {
-        "plain": (0, np.float32, "", ""),
-        "number": (0, np.float32, "above 0", "m"),
-        "count": (0, np.int32, "at least 1", ""),
-        "flag": (0, np.bool_, "", ""),
-        "table": (1, np.float32, "at most 2", ""),
+def test_a_declaration_has_the_dtype_of_its_default_and_its_range_unit_and_meaning():
+    found = {
+        d.path: (d.rank, d.dtype, str(d.range) if d.range else "", d.unit, d.doc) for d in declared_leaves(Params())
     }
+    assert found == {
+        "plain": (0, np.float32, "", "", ""),
+        "number": (0, np.float32, "above 0", "m", "a length"),
+        "count": (0, np.int32, "at least 1", "", ""),
+        "flag": (0, np.bool_, "", "", ""),
+        "table": (1, np.float32, "at most 2", "", ""),
+    }
+
+
+@pytest.mark.parametrize(("declare", "name"), [(tree.leaf, "tree.leaf"), (tree.static, "tree.static")])
+def test_the_meaning_of_a_field_must_be_text(declare, name):
+    with pytest.raises(ValueError, match=f"^{name}: doc must be .*, got 3"):
+        declare(default=1.0, doc=3)
 
 
 def test_params_are_built_by_position_and_by_name_like_any_dataclass():

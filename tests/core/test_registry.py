@@ -168,7 +168,7 @@ def test_an_entry_point_may_be_a_class_or_an_import_path(entry_point):
 
 def test_gyms_name_of_the_limit_is_refused_with_the_word_of_this_library():
     spec = jaxenv.spec("MountainCar-v0")
-    with pytest.raises(AttributeError, match=r"EnvSpec has no attribute 'timestep_limit': use spec.max_episode_steps"):
+    with pytest.raises(AttributeError, match=r"EnvSpec has no attribute 'timestep_limit': use .*max_episode_steps="):
         spec.timestep_limit
     assert copy.deepcopy(spec) == spec
     assert pickle.loads(pickle.dumps(spec)) == spec

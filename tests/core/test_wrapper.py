@@ -95,13 +95,10 @@ def test_params_are_those_of_the_task_through_wrappers():
         ("set_state", r"env.step\(state, action\)"),
         # DI-engine
         ("info", "timestep.env_info"),
-        ("agent_num", "env.num_envs"),
+        ("agent_num", "num_envs"),
         ("obs_space", r"env.observation_spec\(\)"),
         ("act_space", r"env.action_spec\(\)"),
         ("rew_space", r"env.reward_spec\(\)"),
-        ("create_collector_env_cfg", r"jaxenv.make\(..., num_envs=...\)"),
-        ("create_evaluator_env_cfg", r"jaxenv.make\(..., mode='eval'\)"),
-        ("enable_save_replay", "jaxenv.record"),
     ],
 )
 def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word, wrapped):
@@ -109,6 +106,13 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
     with pytest.raises(AttributeError, match=f"{type(env).__name__} has no attribute '{name}': use {word}"):
         getattr(env, name)
     assert not hasattr(env, name)
+
+
+def test_a_place_that_no_stack_has_is_refused():
+    with pytest.raises(TypeError, match=r"^Odd: place must be one of anywhere, .*, got 'outside'"):
+
+        class Odd(Wrapper):
+            place = "outside"
 
 
 def test_an_error_inside_a_property_is_not_hidden():

@@ -295,7 +295,7 @@ def test_methods_that_read_states_of_gymnax_name_what_to_use():
     assert env.obs_shape == (4,)
     with pytest.raises(AttributeError, match="no attribute 'get_obs': use the observation that reset and step return"):
         env.get_obs(None)
-    with pytest.raises(AttributeError, match="no attribute 'is_terminal': use the value terminated"):
+    with pytest.raises(AttributeError, match="no attribute 'is_terminal': use the flag terminated"):
         env.is_terminal(None)
     with pytest.raises(AttributeError, match="'GymnaxEnv' object has no attribute 'fly'"):
         env.fly()

@@ -75,7 +75,7 @@ def test_a_wrapper_has_the_properties(name):
     entry = WRAPPERS[name]
     env = entry.env()
     added = layers(entry.wrapper(env))[: -len(layers(env))]
-    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and not layer.multi_step for layer in added)
+    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and layer.place != "several_steps" for layer in added)
     properties = SHAPES if stateless else SHAPES + VALUES
     check_wrapper(entry.wrapper, env, properties=properties, raise_on_failure=True)
 

@@ -247,7 +247,7 @@ TABLES = {
     "jaxenv.core.registry._registry",
     "jaxenv.wrappers.stack._wrapper_data._registered",
 }
-TABLES |= {"jaxenv.tree._export._builders"}
+TABLES |= {"jaxenv.tree._export._definitions"}
 
 
 def modules():

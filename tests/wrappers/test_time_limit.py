@@ -69,7 +69,7 @@ class TwoSteps(LaneWrapper):
     """Steps twice, for the count of a limit outside."""
 
     owns = frozenset()
-    multi_step = True
+    place = "several_steps"
 
     def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)

@@ -42,6 +42,7 @@ class BatchWrapper(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset()
+    place = "batch"
     opt_outs = dict.fromkeys(
         (
             "sharding_invariant",

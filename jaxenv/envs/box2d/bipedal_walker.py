@@ -90,18 +90,14 @@ class State:
 
 
 class BipedalWalker(Task):
-    """A hull on two legs; the module docstring is the specification.
-
-    Attributes:
-        hardcore: whether there are stumps, stairs and pits on the way.
-    """
+    """A hull on two legs; the module docstring is the specification."""
 
     reset_strategy = "compact"
     rounding = 1e-3  # 180 iterations have not converged while a leg is on the ground
     opt_outs = {"sharding_invariant": "continuous collision gathers rows of all lanes, use shard_map"}
     action_names = ("hip 1", "knee 1", "hip 2", "knee 2")
     play_fps = 25
-    hardcore: bool = tree.static(default=False)
+    hardcore: bool = tree.static(default=False, doc="whether there are stumps, stairs and pits on the way")
 
     def initial(self, stream):
         ground = random.fold_in(stream, "ground")

@@ -43,7 +43,7 @@ _BRAKE = np.array([0, 0, 0, 0, 0.8], np.float32)
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1)  # a fraction, named as in Gymnasium
+    lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1, doc="a fraction, named as in Gymnasium")
 
 
 @tree.struct
@@ -61,22 +61,18 @@ class State:
 
 
 class CarRacing(Task):
-    """A race car on a random track; the module docstring is the specification.
-
-    Attributes:
-        continuous: whether the actions are steering, gas and brake.
-        domain_randomize: whether every episode has its own colours of road and grass.
-        observe_pixels: whether the observation is the picture and not the state.
-    """
+    """A race car on a random track; the module docstring is the specification."""
 
     reset_strategy = "compact"
     opt_outs = {"sharding_invariant": "loops over the lanes end with the last of them, use shard_map"}
     rounding = 4e-3  # pixels are rounded, and their last levels with them
     play_fps = 50
     params: Params = Params()
-    continuous: bool = tree.static(default=True)
-    domain_randomize: bool = tree.static(default=False)
-    observe_pixels: bool = tree.static(default=True)
+    continuous: bool = tree.static(default=True, doc="whether the actions are steering, gas and brake")
+    domain_randomize: bool = tree.static(
+        default=False, doc="whether every episode has its own colours of road and grass"
+    )
+    observe_pixels: bool = tree.static(default=True, doc="whether the observation is the picture and not the state")
 
     @property
     def action_names(self):

@@ -74,7 +74,9 @@ class Params:
     """Forces and powers: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = tree.leaf(default=-10.0, unit="m/s^2", above=-12, below=0)
-    main_engine_power: float = tree.leaf(default=13.0, low=0)  # impulse of a step per metre from the centre, in N s/m
+    main_engine_power: float = tree.leaf(
+        default=13.0, low=0, doc="impulse of a step per metre from the centre, in N s/m"
+    )
     side_engine_power: float = tree.leaf(default=0.6, low=0)
     start_force: float = tree.leaf(default=1000.0, unit="N", low=0)
     wind_power: float = tree.leaf(default=15.0, unit="N", low=0)
@@ -93,19 +95,14 @@ class State:
 
 
 class LunarLander(Task):
-    """A craft over the moon; the module docstring is the specification.
-
-    Attributes:
-        continuous: whether the actions are throttles.
-        enable_wind: whether wind and turbulence act on the craft.
-    """
+    """A craft over the moon; the module docstring is the specification."""
 
     reset_strategy = "compact"
     rounding = 1e-3  # 180 iterations have not converged while a leg is on the ground
     opt_outs = {"sharding_invariant": "continuous collision gathers rows of all lanes, use shard_map"}
     params: Params = Params()
-    continuous: bool = tree.static(default=False)
-    enable_wind: bool = tree.static(default=False)
+    continuous: bool = tree.static(default=False, doc="whether the actions are throttles")
+    enable_wind: bool = tree.static(default=False, doc="whether wind and turbulence act on the craft")
 
     @property
     def action_names(self):

@@ -26,13 +26,13 @@ class PoleTask(Task):
     Attributes:
         params: physical constants, among them ``gravity``, ``mass_cart``, ``mass_pole``, ``length``, ``force``,
             ``x_threshold`` and ``init_range``.
-        timescale: duration of a step, in s.
-        max_time: duration of an episode, in s, at most ten million steps.
     """
 
     params: Any = None
-    timescale: float = tree.static(default=0.01, above=0, below=np.inf)
-    max_time: float = tree.static(default=10.0, above=0, below=np.inf)
+    timescale: float = tree.static(default=0.01, above=0, below=np.inf, doc="duration of a step, in s")
+    max_time: float = tree.static(
+        default=10.0, above=0, below=np.inf, doc="duration of an episode, in s, at most ten million steps"
+    )
     action_names = ("left", "none", "right")
     play_fps = 30
 

@@ -35,11 +35,11 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     mass_cart: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = 0.8  # the pole stands while the cosine of its angle exceeds this
+    height_threshold: float = tree.leaf(default=0.8, doc="the pole stands while the cosine of its angle exceeds this")
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
-    init_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
 
 @tree.struct

@@ -42,14 +42,14 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     mass_cart: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = 0.5  # cosine of the angle
+    height_threshold: float = tree.leaf(default=0.5, doc="cosine of the angle")
     theta_dot_threshold: float = tree.leaf(default=1.0, unit="rad/s", low=0)
     x_reward_threshold: float = tree.leaf(default=1.0, unit="m", low=0)
     move_cost: float = 0.1
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
-    init_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
 
 @tree.struct

@@ -33,15 +33,10 @@ class State:
 
 
 class Catch(Task):
-    """Catch; the module docstring is the specification.
+    """Catch; the module docstring is the specification."""
 
-    Attributes:
-        rows: number of rows of the board, at least 2.
-        columns: number of columns of the board.
-    """
-
-    rows: int = tree.static(default=10, low=2)
-    columns: int = tree.static(default=5, low=1)
+    rows: int = tree.static(default=10, low=2, doc="number of rows of the board, at least 2")
+    columns: int = tree.static(default=5, low=1, doc="number of columns of the board")
     finite_observation = True
     action_names = ("left", "stay", "right")
 

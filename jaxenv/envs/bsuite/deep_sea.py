@@ -34,7 +34,7 @@ from jaxenv.envs.bsuite import _sea
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    unscaled_move_cost: float = 0.01  # the cost of going right in every row
+    unscaled_move_cost: float = tree.leaf(default=0.01, doc="the cost of going right in every row")
 
 
 @tree.struct
@@ -57,20 +57,20 @@ class Draws:
 
 
 class DeepSea(Task):
-    """Deep sea; the module docstring is the specification.
-
-    Attributes:
-        size: number of rows and of columns.
-        deterministic: whether going right always succeeds and rewards have no noise.
-        randomize_actions: whether the action that goes right is drawn for every cell; otherwise it is 1.
-        mapping_seed: the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes.
-    """
+    """Deep sea; the module docstring is the specification."""
 
     params: Params = Params()
-    size: int = tree.static(default=8, low=1)
-    deterministic: bool = tree.static(default=True)
-    randomize_actions: bool = tree.static(default=True)
-    mapping_seed: int = tree.static(default=42, low=0, high=2**32 - 1)
+    size: int = tree.static(default=8, low=1, doc="number of rows and of columns")
+    deterministic: bool = tree.static(default=True, doc="whether going right always succeeds and rewards have no noise")
+    randomize_actions: bool = tree.static(
+        default=True, doc="whether the action that goes right is drawn for every cell; otherwise it is 1"
+    )
+    mapping_seed: int = tree.static(
+        default=42,
+        low=0,
+        high=2**32 - 1,
+        doc="the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes",
+    )
     finite_observation = True
 
     @property

@@ -28,7 +28,7 @@ _NUM_STEPS = np.int32(100)
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    mapping_seed: int = tree.leaf(default=0)  # modulo 5: the choice with the larger reward
+    mapping_seed: int = tree.leaf(default=0, doc="modulo 5: the choice with the larger reward")
 
 
 @tree.struct
@@ -40,14 +40,13 @@ class State:
 
 
 class DiscountingChain(Task):
-    """Discounting chain; the module docstring is the specification.
-
-    Attributes:
-        compat: ``"gymnax"`` for an episode that never terminates, so that a time limit of 100 steps truncates it.
-    """
+    """Discounting chain; the module docstring is the specification."""
 
     params: Params = Params()
-    compat: str = tree.static(default="")
+    compat: str = tree.static(
+        default="",
+        doc='``"gymnax"`` for an episode that never terminates, so that a time limit of 100 steps truncates it',
+    )
     finite_observation = True
     action_names = tuple(f"step {step}" for step in _REWARD_STEPS)
 

@@ -30,7 +30,7 @@ from jaxenv.envs.bsuite import _chains, _coins
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    memory_length: int = tree.leaf(default=5, unit="steps", low=1)  # from the bits to the query
+    memory_length: int = tree.leaf(default=5, unit="steps", low=1, doc="from the bits to the query")
 
 
 @tree.struct
@@ -45,14 +45,10 @@ class State:
 
 
 class MemoryChain(Task):
-    """Memory chain; the module docstring is the specification.
-
-    Attributes:
-        num_bits: number of bits to remember.
-    """
+    """Memory chain; the module docstring is the specification."""
 
     params: Params = Params()
-    num_bits: int = tree.static(default=1, low=1)
+    num_bits: int = tree.static(default=1, low=1, doc="number of bits to remember")
     finite_observation = True
     action_names = ("bit 0", "bit 1")
 

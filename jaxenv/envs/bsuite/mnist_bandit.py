@@ -37,22 +37,23 @@ class State:
 
 
 class MNISTBandit(Task):
-    """Classification of digits as a bandit; the module docstring is the specification.
+    """Classification of digits as a bandit; the module docstring is the specification."""
 
-    Attributes:
-        path: the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. Nothing is
-            downloaded.
-        fraction: the fraction of the images to use, in (0, 1], starting with the first.
-        signed_pixels: whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than
-            127 become negative; ``False`` gives the documented range, 0 to 1. The digits of scikit-learn range from 0
-            to 1 either way.
-        files: the files found at ``path``; not an argument.
-    """
-
-    path: str = tree.static(default="")
-    fraction: float = tree.static(default=1.0, above=0, high=1)
-    signed_pixels: bool = tree.static(default=True)
-    files: Any = tree.static(default=None, init=False)
+    path: str = tree.static(
+        default="",
+        doc='the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. '
+        "Nothing is downloaded.",
+    )
+    fraction: float = tree.static(
+        default=1.0, above=0, high=1, doc="the fraction of the images to use, in (0, 1], starting with the first"
+    )
+    signed_pixels: bool = tree.static(
+        default=True,
+        doc="whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than "
+        "127 become negative; ``False`` gives the documented range, 0 to 1. The digits of scikit-learn "
+        "range from 0 to 1 either way.",
+    )
+    files: Any = tree.static(default=None, init=False, doc="the files found at ``path``; not an argument")
     action_names = tuple(f"digit {digit}" for digit in range(10))
 
     def convert(self):

@@ -28,8 +28,8 @@ from jaxenv.envs.classic_control import mountain_car
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # gain in velocity from one push
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    force: float = tree.leaf(default=0.001, doc="gain in velocity from one push")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.5
     start_low: float = -0.6
     start_high: float = -0.4
@@ -45,20 +45,13 @@ class State:
 
 
 class MountainCar(Task):
-    """bsuite's car in the valley; the module docstring is the specification.
-
-    Attributes:
-        min_position: position of the left wall.
-        max_position: position of the right end of the road.
-        max_speed: bound on the velocity.
-        max_steps: number of steps after which an episode terminates.
-    """
+    """bsuite's car in the valley; the module docstring is the specification."""
 
     params: Params = Params()
-    min_position: float = tree.static(default=-1.2)
-    max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07, above=0)
-    max_steps: int = tree.static(default=1000, low=1)
+    min_position: float = tree.static(default=-1.2, doc="position of the left wall")
+    max_position: float = tree.static(default=0.6, doc="position of the right end of the road")
+    max_speed: float = tree.static(default=0.07, above=0, doc="bound on the velocity")
+    max_steps: int = tree.static(default=1000, low=1, doc="number of steps after which an episode terminates")
     action_names = ("left", "coast", "right")
     play_fps = 30
 

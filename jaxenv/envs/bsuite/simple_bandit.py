@@ -32,19 +32,18 @@ class State:
 
 
 class SimpleBandit(Task):
-    """A deterministic bandit; the module docstring is the specification.
+    """A deterministic bandit; the module docstring is the specification."""
 
-    Attributes:
-        num_actions: number of arms, at least 2.
-        mapping_seed: gives all lanes the permutation that bsuite draws from this seed; with ``None`` each lane draws
-            its own.
-        compat: ``"gymnax"`` redraws the arms and clears the regret at the start of every episode, as gymnax 1.0.1
-            does. Nothing learned in one episode then helps in the next.
-    """
-
-    num_actions: int = tree.static(default=11, low=2)
-    mapping_seed: int | None = tree.static(default=None)
-    compat: str = tree.static(default="")
+    num_actions: int = tree.static(default=11, low=2, doc="number of arms, at least 2")
+    mapping_seed: int | None = tree.static(
+        default=None,
+        doc="gives all lanes the permutation that bsuite draws from this seed; with ``None`` each lane draws its own",
+    )
+    compat: str = tree.static(
+        default="",
+        doc='``"gymnax"`` redraws the arms and clears the regret at the start of every episode, as gymnax '
+        "1.0.1 does. Nothing learned in one episode then helps in the next.",
+    )
 
     def check(self):
         if self.mapping_seed is not None:

@@ -41,14 +41,12 @@ class State:
 
 
 class UmbrellaChain(Task):
-    """Umbrella chain; the module docstring is the specification.
-
-    Attributes:
-        n_distractor: number of coins in the observation that carry no information.
-    """
+    """Umbrella chain; the module docstring is the specification."""
 
     params: Params = Params()
-    n_distractor: int = tree.static(default=0, low=0)
+    n_distractor: int = tree.static(
+        default=0, low=0, doc="number of coins in the observation that carry no information"
+    )
     finite_observation = True
     action_names = ("leave", "take")
 

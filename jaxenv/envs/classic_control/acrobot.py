@@ -32,15 +32,15 @@ class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
-    length_1: float = tree.leaf(default=1.0, unit="m", above=0)  # the upper link
+    length_1: float = tree.leaf(default=1.0, unit="m", above=0, doc="the upper link")
     mass_1: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_2: float = tree.leaf(default=1.0, unit="kg", above=0)
-    com_1: float = tree.leaf(default=0.5, unit="m", low=0)  # from the joint to the centre of mass
+    com_1: float = tree.leaf(default=0.5, unit="m", low=0, doc="from the joint to the centre of mass")
     com_2: float = tree.leaf(default=0.5, unit="m", low=0)
-    inertia: float = tree.leaf(default=1.0, unit="kg m^2", above=0)  # of each link
+    inertia: float = tree.leaf(default=1.0, unit="kg m^2", above=0, doc="of each link")
     torque: float = tree.leaf(default=1.0, unit="N m")
-    dt: float = tree.leaf(default=0.2, unit="s", above=0)  # duration of a step
-    start_range: float = tree.leaf(default=0.1, low=0, high=math.pi)  # of angles and rates
+    dt: float = tree.leaf(default=0.2, unit="s", above=0, doc="duration of a step")
+    start_range: float = tree.leaf(default=0.1, low=0, high=math.pi, doc="of angles and rates")
 
 
 @tree.struct
@@ -54,18 +54,15 @@ class State:
 
 
 class Acrobot(Task):
-    """Two-link swing-up; the module docstring is the specification.
-
-    Attributes:
-        max_rate_1: bound on the rate of the upper link, in rad/s.
-        max_rate_2: bound on the rate of the lower link, in rad/s.
-        dynamics: ``"book"`` for the equations of Sutton and Barto's book, ``"nips"`` for those of the paper.
-    """
+    """Two-link swing-up; the module docstring is the specification."""
 
     params: Params = Params()
-    max_rate_1: float = tree.static(default=4 * math.pi, above=0)
-    max_rate_2: float = tree.static(default=9 * math.pi, above=0)
-    dynamics: str = tree.static(default="book")
+    max_rate_1: float = tree.static(default=4 * math.pi, above=0, doc="bound on the rate of the upper link, in rad/s")
+    max_rate_2: float = tree.static(default=9 * math.pi, above=0, doc="bound on the rate of the lower link, in rad/s")
+    dynamics: str = tree.static(
+        default="book",
+        doc='``"book"`` for the equations of Sutton and Barto\'s book, ``"nips"`` for those of the paper',
+    )
     action_names = ("torque -1", "torque 0", "torque 1")
     play_fps = 10
 

@@ -35,10 +35,10 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     masscart: float = tree.leaf(default=1.0, unit="kg", above=0)
     masspole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    tau: float = tree.leaf(default=0.02, unit="s", above=0)  # duration of a step
-    start_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    tau: float = tree.leaf(default=0.02, unit="s", above=0, doc="duration of a step")
+    start_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
     @property
     def total_mass(self):
@@ -60,18 +60,18 @@ class State:
 
 
 class CartPole(Task):
-    """Pole balancing; the module docstring is the specification.
-
-    Attributes:
-        position_limit: distance from the centre at which the task terminates, in m.
-        angle_limit: angle from upright at which the task terminates, in rad.
-        sutton_barto_reward: whether the reward is 0, and -1 on terminating, instead of 1.
-    """
+    """Pole balancing; the module docstring is the specification."""
 
     params: Params = Params()
-    position_limit: float = tree.static(default=2.4, above=0)
-    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360, above=0)
-    sutton_barto_reward: bool = tree.static(default=False)
+    position_limit: float = tree.static(
+        default=2.4, above=0, doc="distance from the centre at which the task terminates, in m"
+    )
+    angle_limit: float = tree.static(
+        default=12 * 2 * math.pi / 360, above=0, doc="angle from upright at which the task terminates, in rad"
+    )
+    sutton_barto_reward: bool = tree.static(
+        default=False, doc="whether the reward is 0, and -1 on terminating, instead of 1"
+    )
     action_names = ("left", "right")
     play_fps = 20
 

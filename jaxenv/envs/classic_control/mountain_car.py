@@ -27,8 +27,8 @@ from jaxenv.core.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # gain in velocity from one push
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    force: float = tree.leaf(default=0.001, doc="gain in velocity from one push")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.5
     goal_velocity: float = 0.0
     start_low: float = -0.6

@@ -29,8 +29,8 @@ from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road,
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    power: float = 0.0015  # gain in velocity from one step at full throttle
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    power: float = tree.leaf(default=0.0015, doc="gain in velocity from one step at full throttle")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.45
     goal_velocity: float = 0.0
     start_low: float = -0.6

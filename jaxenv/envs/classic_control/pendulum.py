@@ -31,7 +31,7 @@ class Params:
     gravity: float = tree.leaf(default=10.0, unit="m/s^2")
     mass: float = tree.leaf(default=1.0, unit="kg", above=0)
     length: float = tree.leaf(default=1.0, unit="m", above=0)
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
     start_angle: float = tree.leaf(default=math.pi, unit="rad", low=0, high=math.pi)
     start_rate: float = tree.leaf(default=1.0, unit="rad/s", low=0)
 
@@ -45,18 +45,13 @@ class State:
 
 
 class Pendulum(Task):
-    """Pendulum swing-up; the module docstring is the specification.
-
-    Attributes:
-        max_speed: bound on the angular rate, in rad/s.
-        max_torque: bound on the torque, in N m.
-    """
+    """Pendulum swing-up; the module docstring is the specification."""
 
     finite_observation = True
     smooth = True
     params: Params = Params()
-    max_speed: float = tree.static(default=8.0, above=0)
-    max_torque: float = tree.static(default=2.0, above=0)
+    max_speed: float = tree.static(default=8.0, above=0, doc="bound on the angular rate, in rad/s")
+    max_torque: float = tree.static(default=2.0, above=0, doc="bound on the torque, in N m")
     action_names = ("torque",)
     play_fps = 20
 

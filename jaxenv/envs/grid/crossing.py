@@ -26,17 +26,13 @@ from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class Crossing(GridWorld):
-    """Base class of the two kinds of crossings; sizes are odd.
-
-    Attributes:
-        num_crossings: number of rivers.
-    """
+    """Base class of the two kinds of crossings; sizes are odd."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=9)
-    num_crossings: int = tree.static(default=1, low=1)
+    num_crossings: int = tree.static(default=1, low=1, doc="number of rivers")
 
     odd: ClassVar[bool] = True
     sized_by: ClassVar[str] = "num_crossings"

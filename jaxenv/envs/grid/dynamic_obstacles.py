@@ -49,24 +49,19 @@ _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 class DynamicObstaclesParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    collision_reward: float = -1.0  # reward for moving forward into a ball or a wall
+    collision_reward: float = tree.leaf(default=-1.0, doc="reward for moving forward into a ball or a wall")
 
 
 class DynamicObstacles(ObjectWorld):
-    """A room with balls that move; see the module docstring.
-
-    Attributes:
-        num_obstacles: number of balls.
-        random_start: whether the agent starts in a random cell.
-    """
+    """A room with balls that move; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     params: DynamicObstaclesParams = DynamicObstaclesParams()
     see_through_walls: bool = tree.static(default=True)
-    num_obstacles: int = tree.static(default=4, low=1, high=16)
-    random_start: bool = tree.static(default=False)
+    num_obstacles: int = tree.static(default=4, low=1, high=16, doc="number of balls")
+    random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
     action_names = ACTIONS[:3]
     sized_by: ClassVar[str] = "num_obstacles"

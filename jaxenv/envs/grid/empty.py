@@ -19,14 +19,10 @@ from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
 
 
 class Empty(GridWorld):
-    """An empty room; see the module docstring.
-
-    Attributes:
-        random_start: whether the agent starts in a random cell.
-    """
+    """An empty room; see the module docstring."""
 
     see_through_walls: bool = tree.static(default=True)
-    random_start: bool = tree.static(default=False)
+    random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
     def initial(self, stream):
         size = self.sizes(stream.shape)

@@ -26,18 +26,14 @@ _REQUESTS = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
 
 class Fetch(ObjectWorld):
-    """A room with keys and balls; see the module docstring.
-
-    Attributes:
-        num_objects: number of keys and balls.
-    """
+    """A room with keys and balls; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
-    num_objects: int = tree.static(default=3, low=1, high=8)
+    num_objects: int = tree.static(default=3, low=1, high=8, doc="number of keys and balls")
 
     mission: ClassVar[str] = "fetch a"
     smallest: ClassVar[int] = 5

@@ -31,18 +31,14 @@ from jaxenv.envs.grid.object_world import (
 
 
 class GoToObject(ObjectWorld):
-    """A room with objects; see the module docstring.
-
-    Attributes:
-        num_objects: number of objects.
-    """
+    """A room with objects; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
-    num_objects: int = tree.static(default=2, low=1, high=8)
+    num_objects: int = tree.static(default=2, low=1, high=8, doc="number of objects")
 
     mission: ClassVar[str] = "go to the object"
     smallest: ClassVar[int] = 5

@@ -55,12 +55,17 @@ _DOOR, _KEY = _code(4, 4), _code(5, 4)
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    # Cells per side, including the outer walls; 0 stands for max_size.
-    size: int = tree.leaf(default=0, unit="cells", low=0)
-    # Time limit, over which the reward decreases; 0 stands for the level's default for its size.
-    max_steps: int = tree.leaf(default=0, unit="steps", low=0)
-    success_reward: float = 1.0  # reward for reaching the goal, before the penalty
-    time_penalty: float = 0.9  # fraction of the reward that is lost by max_steps
+    size: int = tree.leaf(
+        default=0, unit="cells", low=0, doc="cells per side, including the outer walls; 0 stands for max_size"
+    )
+    max_steps: int = tree.leaf(
+        default=0,
+        unit="steps",
+        low=0,
+        doc="time limit, over which the reward decreases; 0 stands for the level's default for its size",
+    )
+    success_reward: float = tree.leaf(default=1.0, doc="reward for reaching the goal, before the penalty")
+    time_penalty: float = tree.leaf(default=0.9, doc="fraction of the reward that is lost by max_steps")
 
 
 @tree.struct
@@ -92,17 +97,16 @@ class GridWorld(Task):
 
     Attributes:
         params: parameters of the task, among them the size of each lane's grid.
-        max_size: largest size of a grid; sets the size of the state.
-        see_through_walls: whether the agent sees through walls and doors.
-        fully_observable: whether the image shows the whole grid and the agent in it, not the cells ahead of the agent.
-        observe_mission: whether the observation contains the mission.
     """
 
     params: Params = Params()
-    max_size: int = tree.static(default=8)
-    see_through_walls: bool = tree.static(default=False)
-    fully_observable: bool = tree.static(default=False)
-    observe_mission: bool = tree.static(default=False)
+    max_size: int = tree.static(default=8, doc="largest size of a grid; sets the size of the state")
+    see_through_walls: bool = tree.static(default=False, doc="whether the agent sees through walls and doors")
+    fully_observable: bool = tree.static(
+        default=False,
+        doc="whether the image shows the whole grid and the agent in it, not the cells ahead of the agent",
+    )
+    observe_mission: bool = tree.static(default=False, doc="whether the observation contains the mission")
 
     mission: ClassVar[str] = "get to the green goal square"
     largest: ClassVar[int] = LARGEST  # largest size of the level

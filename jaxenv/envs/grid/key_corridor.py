@@ -42,14 +42,10 @@ _NO_DOOR = np.uint32(2**32 - 1)  # weight of a door that must not be built
 
 
 class KeyCorridor(RoomGrid):
-    """A corridor with rooms on both sides; see the module docstring.
-
-    Attributes:
-        num_rows: number of rows of rooms.
-    """
+    """A corridor with rooms on both sides; see the module docstring."""
 
     max_size: int = tree.static(default=3)
-    num_rows: int = tree.static(default=1, low=1, high=3)
+    num_rows: int = tree.static(default=1, low=1, high=3, doc="number of rows of rooms")
     observe_mission: bool = tree.static(default=True)
 
     mission: ClassVar[str] = "pick up the ball"

@@ -35,8 +35,12 @@ _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 class MazeParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    # The probability that a wall between two rooms is opened after the tree is generated.
-    loops: float = tree.leaf(default=0.0, low=0, high=1)
+    loops: float = tree.leaf(
+        default=0.0,
+        low=0,
+        high=1,
+        doc="the probability that a wall between two rooms is opened after the tree is generated",
+    )
 
 
 class Maze(GridWorld):

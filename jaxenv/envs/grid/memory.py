@@ -25,17 +25,13 @@ from jaxenv.envs.grid.object_world import BALL, GREEN, KEY, Objects, ObjectWorld
 
 
 class Memory(ObjectWorld):
-    """A room, a hallway and a fork; see the module docstring.
-
-    Attributes:
-        random_length: whether the hallway has a random length.
-    """
+    """A room, a hallway and a fork; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=7)
-    random_length: bool = tree.static(default=False)
+    random_length: bool = tree.static(default=False, doc="whether the hallway has a random length")
 
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
     smallest: ClassVar[int] = 7

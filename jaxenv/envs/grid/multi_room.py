@@ -62,19 +62,16 @@ class _Room:
 
 
 class MultiRoom(ObjectWorld):
-    """A chain of rooms; see the module docstring.
-
-    Attributes:
-        num_rooms: number of rooms.
-        max_room_size: largest number of cells along a room, walls included.
-    """
+    """A chain of rooms; see the module docstring."""
 
     # Generating a level for every lane at every step would take longer than the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=25)
-    num_rooms: int = tree.static(default=6, low=2, high=6)
-    max_room_size: int = tree.static(default=10, low=_SMALLEST_ROOM, high=10)
+    num_rooms: int = tree.static(default=6, low=2, high=6, doc="number of rooms")
+    max_room_size: int = tree.static(
+        default=10, low=_SMALLEST_ROOM, high=10, doc="largest number of cells along a room, walls included"
+    )
 
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
     # In smaller grids most attempts at a chain of rooms would fail.

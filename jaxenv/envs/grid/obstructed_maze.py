@@ -41,15 +41,10 @@ _BLUE_BALL, _GREEN_BALL = encode(BALL, BLUE), encode(BALL, GREEN)
 
 
 class ObstructedMaze1D(TwoRooms):
-    """Two rooms with one locked door between them; see the module docstring.
+    """Two rooms with one locked door between them; see the module docstring."""
 
-    Attributes:
-        key_in_box: whether the key is hidden in a box.
-        blocked: whether a ball blocks the door.
-    """
-
-    key_in_box: bool = tree.static(default=True)
-    blocked: bool = tree.static(default=True)
+    key_in_box: bool = tree.static(default=True, doc="whether the key is hidden in a box")
+    blocked: bool = tree.static(default=True, doc="whether a ball blocks the door")
 
     mission: ClassVar[str] = "pick up the blue ball"
     steps_per_cell: ClassVar[int] = 8
@@ -66,13 +61,9 @@ class ObstructedMaze1D(TwoRooms):
 
 
 class ObstructedMaze2D(RoomGrid):
-    """Nine rooms, two of which are behind locked doors; see the module docstring.
+    """Nine rooms, two of which are behind locked doors; see the module docstring."""
 
-    Attributes:
-        key_in_box: whether the keys are hidden in boxes.
-    """
-
-    key_in_box: bool = tree.static(default=True)
+    key_in_box: bool = tree.static(default=True, doc="whether the keys are hidden in boxes")
 
     mission: ClassVar[str] = "pick up the blue ball"
     steps_per_cell: ClassVar[int] = 16

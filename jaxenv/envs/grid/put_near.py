@@ -31,11 +31,7 @@ from jaxenv.envs.grid.object_world import (
 
 
 class PutNear(ObjectWorld):
-    """A room with objects; see the module docstring.
-
-    Attributes:
-        num_objects: number of objects.
-    """
+    """A room with objects; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
@@ -44,7 +40,7 @@ class PutNear(ObjectWorld):
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
     # Three objects in a room of 6 by 6 cells could leave no cell for the last one.
-    num_objects: int = tree.static(default=2, low=2, high=3)
+    num_objects: int = tree.static(default=2, low=2, high=3, doc="number of objects")
 
     mission: ClassVar[str] = "put the object near the object"
     sized_by: ClassVar[str] = "num_objects"

@@ -46,19 +46,17 @@ class MinAtar(Task):
     With probability ``sticky_action_prob`` the environment executes the last executed action again instead of the
     agent's. The last action is "nothing" at first. It outlives the episode, as in the original: the first action of
     an episode may repeat the last one of the episode before.
-
-    Attributes:
-        sticky_action_prob: a number in [0, 1], or one per lane.
-        difficulty_ramping: whether the game becomes harder over time, if it has levels.
-        minimal_actions: whether the action space has only the actions with an effect in this game, or all six of
-            ``LETTERS``.
-        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
     """
 
-    sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1)
-    difficulty_ramping: bool = tree.static(default=True)
-    minimal_actions: bool = tree.static(default=True)
-    dtype: str = tree.static(default="bool")
+    sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1, doc="a number in [0, 1], or one per lane")
+    difficulty_ramping: bool = tree.static(
+        default=True, doc="whether the game becomes harder over time, if it has levels"
+    )
+    minimal_actions: bool = tree.static(
+        default=True,
+        doc="whether the action space has only the actions with an effect in this game, or all six of ``LETTERS``",
+    )
+    dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')
 
     channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
     minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order

@@ -28,7 +28,7 @@ from jaxenv.random import Stream
 class Params:
     """Scalars, or ``[B]`` for one value per lane. Every bandit's params have this field."""
 
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -42,16 +42,14 @@ class State:
 
 
 class Bandit(Task):
-    """A bandit with random rewards; the module docstring is the specification.
-
-    Attributes:
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-    """
+    """A bandit with random rewards; the module docstring is the specification."""
 
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Any = Params()
-    normalize_time: bool = tree.static(default=True)
+    normalize_time: bool = tree.static(
+        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
 
     # --- what a bandit writes ----------------------------------------------------------------------------------------
 

@@ -28,24 +28,26 @@ from jaxenv.envs.misc.bandit import Bandit
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    # The probability of one of two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard.
-    reward_prob: float = tree.leaf(default=0.1, low=0, high=1)
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    reward_prob: float = tree.leaf(
+        default=0.1,
+        low=0,
+        high=1,
+        doc="the probability of one of two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard",
+    )
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 class BernoulliBandit(Bandit):
-    """A bandit whose arms pay 1 or 0; the module docstring is the specification.
-
-    Attributes:
-        arms_from: the distribution of the arms' probabilities. ``"two_point"``: one of two arms, drawn at random, has
-            ``reward_prob``, the other ``1 - reward_prob``. ``"dependent"``: the first is uniform in [0, 1), and both
-            sum to 1. ``"independent"``: all are uniform in [0, 1).
-        num_arms: number of arms, 2 unless the arms are independent.
-    """
+    """A bandit whose arms pay 1 or 0; the module docstring is the specification."""
 
     params: Any = Params()
-    arms_from: str = tree.static(default="two_point")
-    num_arms: int = tree.static(default=2, low=2)
+    arms_from: str = tree.static(
+        default="two_point",
+        doc='the distribution of the arms\' probabilities. ``"two_point"``: one of two arms, drawn at random, '
+        'has ``reward_prob``, the other ``1 - reward_prob``. ``"dependent"``: the first is uniform in '
+        '[0, 1), and both sum to 1. ``"independent"``: all are uniform in [0, 1).',
+    )
+    num_arms: int = tree.static(default=2, low=2, doc="number of arms, 2 unless the arms are independent")
 
     def check(self):
         check_choice(f"{self}", "arms_from", self.arms_from, ("two_point", "dependent", "independent"))

@@ -58,8 +58,8 @@ _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)),
 class Params:
     """A scalar and two cells, or with one more axis one value per lane."""
 
-    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1)  # of moving in another direction
-    goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9))  # row and column
+    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="of moving in another direction")
+    goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9), doc="row and column")
     pos_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(4, 1))
 
 
@@ -74,18 +74,16 @@ class State:
 
 
 class FourRooms(Task):
-    """The four rooms; the module docstring is the specification.
-
-    Attributes:
-        use_visual_obs: whether the observation is a map.
-        resample_init_pos: whether each episode starts at a random cell instead of ``pos_fixed``.
-        resample_goal_pos: whether each episode has a random goal instead of ``goal_fixed``.
-    """
+    """The four rooms; the module docstring is the specification."""
 
     params: Params = Params()
-    use_visual_obs: bool = tree.static(default=False)
-    resample_init_pos: bool = tree.static(default=False)
-    resample_goal_pos: bool = tree.static(default=False)
+    use_visual_obs: bool = tree.static(default=False, doc="whether the observation is a map")
+    resample_init_pos: bool = tree.static(
+        default=False, doc="whether each episode starts at a random cell instead of ``pos_fixed``"
+    )
+    resample_goal_pos: bool = tree.static(
+        default=False, doc="whether each episode has a random goal instead of ``goal_fixed``"
+    )
     action_names = ("up", "right", "down", "left")
 
     def check(self):

@@ -27,10 +27,10 @@ from jaxenv.envs.misc.bandit import Bandit
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    mean_mu: float = -1.0  # mean of the risky arm's mean
-    sigma_p: float = tree.leaf(default=1.0, low=0)  # standard deviation of the risky arm's mean
-    sigma_l: float = tree.leaf(default=0.1, low=0)  # standard deviation of a reward
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    mean_mu: float = tree.leaf(default=-1.0, doc="mean of the risky arm's mean")
+    sigma_p: float = tree.leaf(default=1.0, low=0, doc="standard deviation of the risky arm's mean")
+    sigma_l: float = tree.leaf(default=0.1, low=0, doc="standard deviation of a reward")
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 class GaussianBandit(Bandit):

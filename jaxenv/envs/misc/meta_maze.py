@@ -36,9 +36,9 @@ from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    reward: float = 10.0  # for reaching the goal
-    punishment: float = 0.0  # added for walking into a wall; negative to punish
-    t_max: float = tree.leaf(default=200.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    reward: float = tree.leaf(default=10.0, doc="for reaching the goal")
+    punishment: float = tree.leaf(default=0.0, doc="added for walking into a wall; negative to punish")
+    t_max: float = tree.leaf(default=200.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -55,20 +55,16 @@ class State:
 
 
 class MetaMaze(Task):
-    """The maze with pillars; the module docstring is the specification.
-
-    Attributes:
-        maze_size: number of cells along each side of the maze, odd.
-        rf_size: number of cells along each side of the agent's field of view, odd.
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-    """
+    """The maze with pillars; the module docstring is the specification."""
 
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    maze_size: int = tree.static(default=9)
-    rf_size: int = tree.static(default=3)
-    normalize_time: bool = tree.static(default=False)
+    maze_size: int = tree.static(default=9, doc="number of cells along each side of the maze, odd")
+    rf_size: int = tree.static(default=3, doc="number of cells along each side of the agent's field of view, odd")
+    normalize_time: bool = tree.static(
+        default=False, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
     action_names = ("up", "right", "down", "left")
 
     def check(self):

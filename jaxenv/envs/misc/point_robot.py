@@ -43,7 +43,7 @@ class Params:
 
     circle_radius: float = tree.leaf(default=1.0, low=0)
     goal_radius: float = tree.leaf(default=0.2, low=0)
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -60,27 +60,22 @@ class State:
 
 
 class PointRobot(Task):
-    """The point on the plane; the module docstring is the specification.
-
-    Attributes:
-        max_force: the largest displacement of a step along either axis.
-        dense_reward: whether the reward is minus the distance to the goal.
-        center_init: whether the agent starts at the origin, as in the papers.
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-        respawn: whether an agent that has reached the goal is moved to a new start.
-        compat: ``"gymnax"`` for the rules of gymnax 1.0.1, or empty.
-    """
+    """The point on the plane; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    max_force: float = tree.static(default=0.1, above=0, below=math.inf)
-    dense_reward: bool = tree.static(default=False)
-    center_init: bool = tree.static(default=False)
-    normalize_time: bool = tree.static(default=True)
-    respawn: bool = tree.static(default=False)
-    compat: str = tree.static(default="")
+    max_force: float = tree.static(
+        default=0.1, above=0, below=math.inf, doc="the largest displacement of a step along either axis"
+    )
+    dense_reward: bool = tree.static(default=False, doc="whether the reward is minus the distance to the goal")
+    center_init: bool = tree.static(default=False, doc="whether the agent starts at the origin, as in the papers")
+    normalize_time: bool = tree.static(
+        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
+    respawn: bool = tree.static(default=False, doc="whether an agent that has reached the goal is moved to a new start")
+    compat: str = tree.static(default="", doc='``"gymnax"`` for the rules of gymnax 1.0.1, or empty')
     action_names = ("x", "y")
     play_fps = 10
 

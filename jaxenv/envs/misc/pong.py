@@ -54,26 +54,20 @@ class State:
 
 
 class Pong(Task):
-    """Pong for one player; the module docstring is the specification.
-
-    Attributes:
-        width: width of the image, at least 4.
-        height: height of the image, at least that of a paddle plus one.
-        paddle_half_height: number of cells of a paddle above and below its centre.
-        use_ai_policy: whether the opponent follows the ball; otherwise it repeats the player's moves.
-        random_serve: whether direction and speed of the serve are random.
-        reward: ``"rally"`` or ``"score"``.
-        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
-    """
+    """Pong for one player; the module docstring is the specification."""
 
     params: Params = Params()
-    width: int = tree.static(default=40, low=4)
-    height: int = tree.static(default=30)
-    paddle_half_height: int = tree.static(default=2, low=1)
-    use_ai_policy: bool = tree.static(default=True)
-    random_serve: bool = tree.static(default=True)
-    reward: str = tree.static(default="rally")
-    dtype: str = tree.static(default="bool")
+    width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
+    height: int = tree.static(default=30, doc="height of the image, at least that of a paddle plus one")
+    paddle_half_height: int = tree.static(
+        default=2, low=1, doc="number of cells of a paddle above and below its centre"
+    )
+    use_ai_policy: bool = tree.static(
+        default=True, doc="whether the opponent follows the ball; otherwise it repeats the player's moves"
+    )
+    random_serve: bool = tree.static(default=True, doc="whether direction and speed of the serve are random")
+    reward: str = tree.static(default="rally", doc='``"rally"`` or ``"score"``')
+    dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')
     action_names = ("stay", "up", "down")
     play_fps = 15
 

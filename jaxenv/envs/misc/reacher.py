@@ -31,8 +31,8 @@ from jaxenv.core.task import Task, Transition
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    torque_scale: float = tree.leaf(default=1.0, unit="rad/s^2")  # for an action of 1
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    torque_scale: float = tree.leaf(default=1.0, unit="rad/s^2", doc="for an action of 1")
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
 
 
 @tree.struct
@@ -45,18 +45,14 @@ class State:
 
 
 class Reacher(Task):
-    """An arm that reaches for a goal; the module docstring is the specification.
-
-    Attributes:
-        num_joints: number of joints and segments.
-    """
+    """An arm that reaches for a goal; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_joints: int = tree.static(default=2, low=1)
+    num_joints: int = tree.static(default=2, low=1, doc="number of joints and segments")
     play_fps = 15
 
     @property

@@ -32,7 +32,7 @@ Point: TypeAlias = tuple[jax.Array, jax.Array]
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
 
 
 @tree.struct
@@ -46,18 +46,14 @@ class State:
 
 
 class Swimmer(Task):
-    """A swimmer among urchins; the module docstring is the specification.
-
-    Attributes:
-        num_urchins: number of urchins.
-    """
+    """A swimmer among urchins; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_urchins: int = tree.static(default=5, low=0)
+    num_urchins: int = tree.static(default=5, low=0, doc="number of urchins")
     action_names = ("x", "y")
     play_fps = 15
 

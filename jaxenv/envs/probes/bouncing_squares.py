@@ -67,19 +67,14 @@ class State:
 
 
 class BouncingSquares(Task):
-    """Two bouncing rectangles; see the module docstring.
+    """Two bouncing rectangles; see the module docstring."""
 
-    Attributes:
-        size: side length of the image in cells, at least 5.
-        pixels_per_cell: side length of a cell in pixels.
-        noise_level: standard deviation of the noise, as a fraction of 255; 0 for no noise.
-        color: whether the image has colours.
-    """
-
-    size: int = tree.static(default=64, low=5)
-    pixels_per_cell: int = tree.static(default=1, low=1)
-    noise_level: float = tree.static(default=0.0, low=0, below=np.inf)
-    color: bool = tree.static(default=False)
+    size: int = tree.static(default=64, low=5, doc="side length of the image in cells, at least 5")
+    pixels_per_cell: int = tree.static(default=1, low=1, doc="side length of a cell in pixels")
+    noise_level: float = tree.static(
+        default=0.0, low=0, below=np.inf, doc="standard deviation of the noise, as a fraction of 255; 0 for no noise"
+    )
+    color: bool = tree.static(default=False, doc="whether the image has colours")
 
     def initial(self, stream):
         flags, speeds, row, column, position = random.separate_bits(stream, 5)

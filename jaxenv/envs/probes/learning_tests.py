@@ -44,17 +44,16 @@ class State:
 
 
 class Unittest(Task):
-    """Base class of the tasks: episodes of fixed length.
+    """Base class of the tasks: episodes of fixed length."""
 
-    Attributes:
-        episode_length: number of rows of an episode from FIRST to LAST, at least 2; a number, or one per lane.
-        obs_dim: length of the observation.
-        action_type: ``"discrete"`` or ``"continuous"``.
-    """
-
-    episode_length: Any = tree.leaf(default=13, unit="rows", low=2)
-    obs_dim: int = tree.static(default=1, low=1)
-    action_type: str = tree.static(default="discrete")
+    episode_length: Any = tree.leaf(
+        default=13,
+        unit="rows",
+        low=2,
+        doc="number of rows of an episode from FIRST to LAST, at least 2; a number, or one per lane",
+    )
+    obs_dim: int = tree.static(default=1, low=1, doc="length of the observation")
+    action_type: str = tree.static(default="discrete", doc='``"discrete"`` or ``"continuous"``')
 
     def check(self):
         check_choice(str(self), "action_type", self.action_type, ("discrete", "continuous"))
@@ -127,13 +126,11 @@ class ValueUnittest(Unittest):
 
 
 class PolicyUnittest(Unittest):
-    """The best action is the observed number.
+    """The best action is the observed number."""
 
-    Attributes:
-        reward_dim: length of the reward; above 1 the reward is a vector of equal entries.
-    """
-
-    reward_dim: int = tree.static(default=1, low=1)
+    reward_dim: int = tree.static(
+        default=1, low=1, doc="length of the reward; above 1 the reward is a vector of equal entries"
+    )
 
     def check(self):
         super().check()
@@ -174,13 +171,14 @@ class MixedPolicyUnittest(Unittest):
 
 
 class RNNPolicyUnittest(Unittest):
-    """The first observation determines the best action after a gap.
+    """The first observation determines the best action after a gap."""
 
-    Attributes:
-        gap: number of steps without reward at the start of an episode; a number, or one per lane.
-    """
-
-    gap: Any = tree.leaf(default=3, unit="steps", low=0)
+    gap: Any = tree.leaf(
+        default=3,
+        unit="steps",
+        low=0,
+        doc="number of steps without reward at the start of an episode; a number, or one per lane",
+    )
 
     def check(self):
         super().check()

@@ -71,15 +71,13 @@ class State:
 
 
 class Blackjack(Task):
-    """Blackjack; the module docstring is the specification.
+    """Blackjack; the module docstring is the specification."""
 
-    Attributes:
-        natural: whether winning with an initial ace and ten pays 1.5.
-        sab: whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``.
-    """
-
-    natural: bool = tree.static(default=False)
-    sab: bool = tree.static(default=False)
+    natural: bool = tree.static(default=False, doc="whether winning with an initial ace and ten pays 1.5")
+    sab: bool = tree.static(
+        default=False,
+        doc="whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``",
+    )
     action_names = ("stick", "hit")
 
     def initial(self, stream):

@@ -29,13 +29,9 @@ _ROWS, _COLUMNS = 4, 12
 
 
 class CliffWalking(Tabular):
-    """Cliff walking; the module docstring is the specification.
+    """Cliff walking; the module docstring is the specification."""
 
-    Attributes:
-        is_slippery: whether the agent may move to the side.
-    """
-
-    is_slippery: bool = tree.static(default=False)
+    is_slippery: bool = tree.static(default=False, doc="whether the agent may move to the side")
     action_names = ("up", "right", "down", "left")
 
     def outcome(self, index, action, choice):

@@ -38,24 +38,23 @@ MAPS = {
 class Params:
     """Probabilities and rewards: one value for all lanes, or one per lane."""
 
-    success_rate: float = tree.leaf(default=1 / 3, low=0, high=1)  # probability of moving as intended on slippery ice
-    reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1)  # [3]: goal, hole, any other tile
+    success_rate: float = tree.leaf(
+        default=1 / 3, low=0, high=1, doc="probability of moving as intended on slippery ice"
+    )
+    reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1, doc="[3]: goal, hole, any other tile")
 
 
 class FrozenLake(Tabular):
-    """The frozen lake; the module docstring is the specification.
-
-    Attributes:
-        desc: the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single bytes;
-            ``None`` for the map called ``map_name``.
-        map_name: ``"4x4"`` or ``"8x8"``.
-        is_slippery: whether the agent may move to the side.
-    """
+    """The frozen lake; the module docstring is the specification."""
 
     params: Params = Params()
-    desc: Any = tree.static(default=None)
-    map_name: str = tree.static(default="4x4")
-    is_slippery: bool = tree.static(default=True)
+    desc: Any = tree.static(
+        default=None,
+        doc="the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single "
+        "bytes; ``None`` for the map called ``map_name``",
+    )
+    map_name: str = tree.static(default="4x4", doc='``"4x4"`` or ``"8x8"``')
+    is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
     reset_strategy = {"cpu": "cond", "default": "select"}

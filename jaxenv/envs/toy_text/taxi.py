@@ -54,8 +54,10 @@ _LEFT_OF, _RIGHT_OF = (
 class Params:
     """Probabilities: one value for all lanes, or ``[B]`` for one per lane."""
 
-    rainy_probability: float = tree.leaf(default=0.8, low=0, high=1)  # of moving as intended in rain
-    fickle_probability: float = tree.leaf(default=0.3, low=0, high=1)  # that a fickle passenger changes the destination
+    rainy_probability: float = tree.leaf(default=0.8, low=0, high=1, doc="of moving as intended in rain")
+    fickle_probability: float = tree.leaf(
+        default=0.3, low=0, high=1, doc="that a fickle passenger changes the destination"
+    )
 
 
 @tree.struct
@@ -66,16 +68,11 @@ class State(tabular.State):
 
 
 class Taxi(Tabular):
-    """The taxi; the module docstring is the specification.
-
-    Attributes:
-        is_rainy: whether the taxi may move to the side.
-        fickle_passenger: whether passengers may change their destination.
-    """
+    """The taxi; the module docstring is the specification."""
 
     params: Params = Params()
-    is_rainy: bool = tree.static(default=False)
-    fickle_passenger: bool = tree.static(default=False)
+    is_rainy: bool = tree.static(default=False, doc="whether the taxi may move to the side")
+    fickle_passenger: bool = tree.static(default=False, doc="whether passengers may change their destination")
     action_names = ("south", "north", "east", "west", "pick up", "drop off")
 
     def initial(self, stream):

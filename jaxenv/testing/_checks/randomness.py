@@ -155,7 +155,7 @@ def _without_multi_steps(env: Environment) -> Environment:
     if not isinstance(env, Wrapper):
         return env
     inner = _without_multi_steps(env.env)
-    return inner if env.multi_step else tree.rebuild(env, env=inner)
+    return inner if env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def owned_fields_only(subject: Subject) -> str:
 def _is_comparable(layer: Wrapper) -> bool:
     """Whether the start and the action of the wrapped environment follow from those of the wrapper."""
     excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
-    return not (excluded or layer.multi_step or _chooses_actions(layer))
+    return not (excluded or layer.place == "several_steps" or _chooses_actions(layer))
 
 
 def _chooses_actions(layer: Wrapper) -> bool:
@@ -226,7 +226,11 @@ def repeat_stops_at_end(subject: Subject) -> str:
     Its state is the state after the last of these steps, and no later reward enters its row. If
     ``env_info["num_env_frames"]`` counts the steps, its reward is the sum of theirs.
     """
-    repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.multi_step and not _chooses_actions(x)]
+    repeating = [
+        layer
+        for layer in layers(subject.env)
+        if isinstance(layer, Wrapper) and layer.place == "several_steps" and not _chooses_actions(layer)
+    ]
     checked = [text for layer in repeating if (text := _require_stops(subject, layer))]
     if not checked:
         raise NotApplicable("no wrapper in the stack takes several steps at once")
@@ -300,8 +304,7 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     _, paid = replay(generous, states, rollout.actions)
     require_equal(rows, paid, labels, context=name, tolerance=subject.rounding, where=stepped, first_step=1)
     require(final, level.inner(after), "state", stepped)
-    if not level.removes_ends:
-        require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
+    require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
     if "num_env_frames" in rows.env_info:
         require(reward, rows.reward, "reward", stepped)
         require(frames, rows.env_info["num_env_frames"], "num_env_frames", stepped)

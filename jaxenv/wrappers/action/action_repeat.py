@@ -41,7 +41,7 @@ class ActionRepeat(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
-    multi_step: ClassVar[bool] = True
+    place = "several_steps"
     noop_kwargs = {"num": 1}
 
     def check(self):

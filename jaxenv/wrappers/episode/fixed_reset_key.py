@@ -32,6 +32,7 @@ class FixedResetKey(Wrapper):
     key: Any = tree.key_leaf()
 
     in_evaluation = "kept"
+    place = "task"
 
     def check(self):
         if self.env is not self.env.unwrapped:

@@ -38,6 +38,7 @@ class GuardNonFinite(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     in_evaluation = "kept"
+    place = "task"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
     def check(self):

@@ -34,7 +34,7 @@ class NonEpisodic(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
     in_evaluation = "kept"
-    removes_ends: ClassVar[bool] = True
+    place = "hides_ends"
 
     def check(self):
         if self.autoreset is not None:

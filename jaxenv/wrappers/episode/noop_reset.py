@@ -44,7 +44,7 @@ class NoopReset(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "env_info"})
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
-    multi_step: ClassVar[bool] = True
+    place = "several_steps"
     reset_strategy = "compact"
 
     def check(self):

@@ -74,7 +74,7 @@ class TimeLimit(Wrapper):
     @property
     def _own_count(self) -> bool:
         # The clock counts inner steps, one per step unless a wrapper inside takes several. Then this wrapper counts.
-        return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(self.env))
+        return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(self.env))
 
     @staticmethod
     def _reached_inside(timestep):

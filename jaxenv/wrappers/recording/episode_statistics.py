@@ -41,7 +41,7 @@ class EpisodeStatistics(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
     in_evaluation = "kept"
-    sees_ends: ClassVar[bool] = True
+    place = "sees_ends"
 
     def check(self):
         if "episode" in self.env.env_info_spec():

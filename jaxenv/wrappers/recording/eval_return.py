@@ -28,7 +28,7 @@ class EvalReturn(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
     in_evaluation = "kept"
-    sees_ends: ClassVar[bool] = True
+    place = "sees_ends"
 
     def init(self, timestep, stream):
         return Sum.zeros(timestep.reward.shape)

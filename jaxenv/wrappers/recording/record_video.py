@@ -80,7 +80,7 @@ class RecordVideo(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "left_out"
-    sees_ends: ClassVar[bool] = True
+    place = "sees_ends"
     opt_outs = {
         "no_callback": "pictures leave the compiled code by a callback",
         "sharding_invariant": "the picture of one lane is drawn of a batch that may be on several devices",

@@ -92,7 +92,7 @@ class RunStats(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "kept"
-    sees_ends: ClassVar[bool] = True
+    place = "sees_ends"
 
     def check(self):
         check_integer("RunStats", "num_recent", self.num_recent, 0)

@@ -48,7 +48,7 @@ class DelayReward(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
     in_evaluation = "left_out"
-    sees_ends: ClassVar[bool] = True
+    place = "sees_ends"
     noop_kwargs: ClassVar = {"num": 1}
 
     def reward_spec(self):

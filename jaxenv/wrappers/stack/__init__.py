@@ -29,7 +29,6 @@ from jaxenv.core.task import Task
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.wrappers.action.clip_action import ClipAction
 from jaxenv.wrappers.episode.autoreset import AutoReset
-from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 from jaxenv.wrappers.episode.guard_non_finite import GuardNonFinite
 from jaxenv.wrappers.episode.time_limit import TimeLimit
 from jaxenv.wrappers.observation.previous_action_and_reward import PreviousActionAndReward
@@ -105,7 +104,7 @@ def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mappin
     A wrapper that changes the shape of the reward is never left out: what is outside was built for that shape.
     """
     role = wrapper.in_evaluation
-    if role is None and wrapper.owns == {"reward"} and not wrapper.multi_step:
+    if role is None and wrapper.owns == {"reward"} and wrapper.place != "several_steps":
         role = "left_out"
     if role == "left_out" and "reward" in wrapper.owns:
         role = role if wrapper.reward_spec().shape == wrapper.env.reward_spec().shape else None
@@ -180,15 +179,13 @@ def limit_place(added: Sequence[Wrapper]) -> int:
 
 def restart_place(added: Sequence[Wrapper]) -> int:
     """The number of wrappers, innermost first, that stand inside ``AutoReset``."""
-    places = [place for place, wrapper in enumerate(added) if isinstance(wrapper, BatchWrapper)]
+    places = [place for place, wrapper in enumerate(added) if wrapper.place == "batch"]
     return places[0] if places else len(added)
 
 
 def stands_inside_limit(level: Environment) -> bool:
     """Whether a time limit must stand outside a level, so that it counts the agent's steps and its end is kept."""
-    if isinstance(level, GuardNonFinite | FixedResetKey):
-        return True
-    return isinstance(level, Wrapper) and (level.multi_step or level.removes_ends)
+    return isinstance(level, Wrapper) and level.place in ("task", "several_steps", "hides_ends")
 
 
 def _moves_ends(wrapper: Wrapper) -> bool:
@@ -202,7 +199,7 @@ def _check_order(added: Sequence[Wrapper], autoreset: AutoResetMode) -> None:
         name = type(wrapper).__name__
         if isinstance(wrapper, AutoReset):
             raise ValueError("make: AutoReset is added by make, choose its mode with autoreset=")
-        if wrapper.sees_ends and (mover := next(filter(_moves_ends, added[place + 1 : outside]), None)):
+        if wrapper.place == "sees_ends" and (mover := next(filter(_moves_ends, added[place + 1 : outside]), None)):
             moving = type(mover).__name__
             raise ValueError(f"make: {name} must see where episodes end: put {moving} before {name} in wrappers")
         rewrites = autoreset == "same_step" and isinstance(wrapper, LaneWrapper) and bool(wrapper.rewrites)

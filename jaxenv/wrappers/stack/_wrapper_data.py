@@ -11,34 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jaxenv._util.checks import is_concrete
-from jaxenv._util.names import did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._util.names import WORDS, did_you_mean, is_redefinition, unknown_keyword
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.tree._typed_keys import is_key
 
 W = TypeVar("W", bound=type[Wrapper])
-
-# What other libraries call the wrappers of this one: the error says what to write here.
-_WORDS = {
-    "FrameStackObservation": "FrameStack",
-    "FrameStack4": "FrameStack",
-    "LogWrapper": "EpisodeStatistics",
-    "RecordEpisodeStatistics": "EpisodeStatistics",
-    "RepeatAction": "ActionRepeat",
-    "FrameSkip": "ActionRepeat",
-    "MaxAndSkipObservation": "MaxAndSkip",
-    "Autoreset": "AutoReset",
-    "ActionClipWrapper": "ClipAction",
-    "ActionDiscretizeWrapper": "DiscretizeAction",
-    "ActionOffsetWrapper": "ActionOffset",
-    "OneHotActionWrapper": "OneHotAction",
-    "FlattenActionWrapper": "FlattenAction",
-    "ObservationFilterWrapper": "FilterObservation",
-    "FlattenObservationWrapper": "FlattenObservation",
-    "FlattenObservationsWrapper": "FlattenObservation",
-    "GrayScaleObservation": "GrayscaleObservation",
-    "HistoryWrapper": "History",
-}
 
 _library: dict[str, type[Wrapper]] = {}
 _registered: dict[str, type[Wrapper]] = {}
@@ -146,8 +124,8 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     known = _known()
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
-    if name in _WORDS and name not in known:
-        raise ValueError(f"{owner}: no wrapper {name!r}, it is called {_WORDS[name]!r} here")
+    if name not in known and WORDS.get(name) in known:
+        raise ValueError(f"{owner}: no wrapper {name!r}, use {WORDS[name]!r}")
     if name not in known:
         hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))}")
         raise ValueError(f"{owner}: no wrapper {name!r}, {hint} jaxenv.wrappers.register adds one of your own")

@@ -246,7 +246,7 @@ class Twice(Wrapper):
     """Takes two steps at once but none past the end."""
 
     owns = frozenset({"reward", "discount", "step_type", "observation", "env_info"})
-    multi_step = True
+    place = "several_steps"
 
     def begin(self, *args, **kwargs):
         state, timestep = self.env.begin(*args, **kwargs)

@@ -261,8 +261,8 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     ("wrapper", "message"),
     [
         ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak', did you mean 'FrameStack'"),
-        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', it is called 'FrameStack' here$"),
-        ("LogWrapper", r"no wrapper 'LogWrapper', it is called 'EpisodeStatistics' here$"),
+        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use 'FrameStack'$"),
+        ("LogWrapper", r"no wrapper 'LogWrapper', use 'EpisodeStatistics'$"),
         ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay, "),
         (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num, axis"),
         (("FrameStack", {"paddin": 4}), "unknown keyword 'paddin', did you mean 'padding'"),
