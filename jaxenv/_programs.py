@@ -84,7 +84,7 @@ class Programs:
     def _jitted(self, function: Callable, options: dict[str, Any]) -> Callable:
         structure, own = self.structure, weakref.ref(self)
 
-        def on_leaves(leaves, *args, **kwargs):
+        def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
             with owning(own()):
                 return function(structure.unflatten(leaves), *args, **kwargs)
 
@@ -162,7 +162,7 @@ def jitted(function: Callable, **options: Any) -> Callable:
     """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
 
     @functools.wraps(function)
-    def call(env, *args, **kwargs):
+    def call(env: Any, *args: Any, **kwargs: Any) -> Any:
         return programs_of(env).jitted(function, **options)(tree.flatten(env)[0], *args, **kwargs)
 
     return call

@@ -87,7 +87,7 @@ def require_equal(
             raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]} {labels[0]} and {y[at]} {labels[1]}")
 
 
-def require_nowhere(wrong: np.ndarray, rule: str, values: Any, first_step: int = 0) -> None:
+def require_nowhere(wrong: Any, rule: str, values: Any, first_step: int = 0) -> None:
     """Raises a `Failure` with the location and the value of the first true element of ``wrong`` (``[T, B, ...]``)."""
     if np.any(wrong):
         at = first(wrong)

@@ -65,7 +65,8 @@ class TimeLimit(Wrapper):
 
     def with_params(self, **values):
         changed = super().with_params(**values)
-        return tree.rebuild(changed, duration=changed.unwrapped.time_limit) if self.follows_params else changed
+        task: Any = changed.unwrapped
+        return tree.rebuild(changed, duration=task.time_limit) if self.follows_params else changed
 
     @property
     def _longest_episode(self):

@@ -29,7 +29,8 @@ from jaxenv import _moments, random, specs, tree
 from jaxenv._numeric import sin_cos
 from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import GREEN, ORANGE
-from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
+from jaxenv.envs.bsuite._pole_task import PoleTask
+from jaxenv.envs.classic_control.cart_pole import State as Pole
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
 from jaxenv.task import Transition
 
