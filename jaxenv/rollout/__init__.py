@@ -1,6 +1,7 @@
 """Rollouts: a policy in an environment for many steps, in one compiled loop."""
 
 from jaxenv._count import Count as Count
+from jaxenv.rollout._policy import Policy as Policy
 from jaxenv.rollout._policy import PolicyStep as PolicyStep
 from jaxenv.rollout._policy import policy_stream as policy_stream
 from jaxenv.rollout._policy import random_policy as random_policy

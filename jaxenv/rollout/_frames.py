@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from jaxenv import tree
 from jaxenv._checks import check_bool, check_integer
 from jaxenv.canvas import INK, PAPER, check_size, text_width, write
 from jaxenv.environment import Environment, check_environment
-from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 
 GAP = 6  # pixels between lanes
@@ -25,7 +25,7 @@ _CHUNK = 32  # steps per call of the compiled function
 def frames(
     owner: str,
     env: Environment,
-    policy: Callable | None,
+    policy: Policy | None,
     *,
     key: jax.Array | None,
     num_steps: int | None,
@@ -77,7 +77,7 @@ class Moment:
 def moments(
     owner: str,
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     key: jax.Array | None,
     num_steps: int | None,
     max_steps: int | None,

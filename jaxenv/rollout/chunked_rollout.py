@@ -19,7 +19,7 @@ from jaxenv._wrapper_bases.batch_wrapper import summed_over
 from jaxenv.environment import Environment, check_devices, check_environment
 from jaxenv.partition_specs import partition_specs
 from jaxenv.random import check_typed
-from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
@@ -89,7 +89,7 @@ class ChunkedRollout:
         num_steps: int,
         key: jax.Array,
         *,
-        policy: Callable | None = None,
+        policy: Policy | None = None,
         metrics: Metrics | None = None,
         chunk_steps: int | None = None,
         initial_memory: Any = (),
@@ -239,7 +239,7 @@ def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 class _Program:
     """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
 
-    policy: Callable
+    policy: Policy
     metrics: Metrics
     axis_name: str | None
 

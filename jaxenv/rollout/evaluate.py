@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from jaxenv._checks import INT32_MAX, check_integer, is_integer, is_known_array,
 from jaxenv._state_checks import lane_numbers
 from jaxenv._sum import Sum
 from jaxenv.environment import Environment, check_environment
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.metrics._sums import LARGEST
 from jaxenv.rollout.statistic import Statistic
@@ -119,7 +119,7 @@ class Evaluation:
 
 def evaluate(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     key: jax.Array,
     num_episodes: int | None = None,
     *,

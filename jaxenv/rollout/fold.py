@@ -12,6 +12,7 @@ from jaxenv._checks import check_arrays, check_callable, check_integer
 from jaxenv._count import Count
 from jaxenv._structure import mismatch
 from jaxenv.environment import Environment
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.timestep import TimeStep
 
@@ -41,7 +42,7 @@ class Fold:
 
 def fold(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     fn: Callable,
     value: Any,
     state: Any,
@@ -92,7 +93,7 @@ def fold(
 
 def fold_steps(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     fn: Callable,
     value: Any,
     state: Any,
@@ -130,7 +131,7 @@ def fold_steps(
 
 def fold_episodes(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     fn: Callable,
     value: Any,
     state: Any,

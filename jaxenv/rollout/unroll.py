@@ -1,7 +1,7 @@
 """Rollouts that keep their trajectory."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ from jaxenv import tree
 from jaxenv._checks import check_integer, check_names
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.experience import Experience
 from jaxenv.timestep import TimeStep
@@ -17,7 +18,7 @@ from jaxenv.timestep import TimeStep
 
 def unroll(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     state: Any,
     timestep: TimeStep,
     num_steps: int,

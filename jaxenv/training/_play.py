@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import jaxenv
 from jaxenv import tree
 from jaxenv.environment import Environment
+from jaxenv.rollout import Policy
 
 
 @tree.struct
@@ -29,7 +30,7 @@ class Player:
     The weights are an argument of the compiled functions, so newer ones do not compile again.
     """
 
-    def __init__(self, env: Environment, policy: Callable, max_steps: int | None):
+    def __init__(self, env: Environment, policy: Policy, max_steps: int | None):
         self._env, self._max_steps = env, max_steps
 
         def moment(state, size: int, reward, total, over) -> Moment:

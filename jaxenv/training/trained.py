@@ -14,6 +14,7 @@ import jaxenv
 from jaxenv import data, registry, specs, tree
 from jaxenv._checks import check_integer, check_path, is_integer
 from jaxenv.environment import Environment
+from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
 
 _CONFIG = "config.json"
@@ -61,7 +62,7 @@ class Trained:
         return self.config.make_env(num_envs, "eval", **options)
 
     @property
-    def policy(self) -> Callable:
+    def policy(self) -> Policy:
         """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``.
 
         It raises a ``ValueError`` for observations of another environment.
@@ -69,7 +70,7 @@ class Trained:
         return self._policies[0]
 
     @property
-    def explore(self) -> Callable:
+    def explore(self) -> Policy:
         """``policy(timestep, stream, memory)`` with exploration, as in training."""
         return self._policies[1]
 
@@ -99,7 +100,7 @@ class Trained:
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
 
     @functools.cached_property
-    def _policies(self) -> tuple[Callable, Callable, Any]:
+    def _policies(self) -> tuple[Policy, Policy, Any]:
         """Both policies, and their memory for one lane."""
         env = self.make_env()
         make = functools.partial(
@@ -109,7 +110,7 @@ class Trained:
         policy, memory = make()
         return checked(policy), checked(make(explore=True)[0]), memory
 
-    def _checked(self, spec: Any, policy: Callable) -> Callable:
+    def _checked(self, spec: Any, policy: Policy) -> Policy:
         """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
         def checked(timestep, stream, memory):

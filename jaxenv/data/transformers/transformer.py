@@ -14,7 +14,7 @@ from jaxenv._checks import check_kind
 from jaxenv._declared import hashable
 from jaxenv._structure import mismatch
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout._policy import act, check_policy
+from jaxenv.rollout._policy import Policy, act, check_policy
 from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 
@@ -139,7 +139,7 @@ class Transformer(abc.ABC):
 
     def wrap_policy(
         self,
-        policy: Callable,
+        policy: Policy,
         timestep: TimeStep,
         initial_memory: Tree = (),
         *,
