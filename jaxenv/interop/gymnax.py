@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -56,8 +56,10 @@ _RESERVED = (
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def _compiled(method: Callable) -> Callable:
+
+def _compiled(method: F) -> F:
     """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share.
 
     Errors about arguments name them.
@@ -65,12 +67,12 @@ def _compiled(method: Callable) -> Callable:
     names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         programs, settings = programs_of(self._env), (self._api, self._gradients)
         cls, structure = type(self), programs.structure
 
-        def jitted():
-            def on_leaves(leaves, *args, **kwargs):
+        def jitted() -> Callable[..., Any]:
+            def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
                 return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
@@ -83,7 +85,7 @@ def _compiled(method: Callable) -> Callable:
                 check_arrays(str(self), name, value)
             raise
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
@@ -325,19 +327,21 @@ def _spaces() -> ModuleType:
 
 
 @for_one_lane
-def _begin(env, env_id, words):
+def _begin(env: Environment, env_id: jax.Array, words: Words) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step(env, env_id, words, state, action):
+def _step(env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.step(_with_words(state, words), action)
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step_and_restart(env, env_id, words, state, action):
+def _step_and_restart(
+    env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree
+) -> tuple[Tree, tuple[Any, ...]]:
     restarting = AutoReset(env, "same_step")
     state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
     return state.inner, _fields(timestep)
