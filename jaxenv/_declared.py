@@ -71,7 +71,7 @@ def declared_leaves(obj: Any) -> list[Declared]:
     """Every declared numeric leaf of an environment, inner ones included."""
     collected: list[Declared] = []
 
-    def collect(d: Declared):
+    def collect(d: Declared) -> jax.Array:
         collected.append(d)
         return d.value
 

@@ -23,7 +23,7 @@ class _Name(str):
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return self is other
 
 

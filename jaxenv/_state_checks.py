@@ -44,7 +44,7 @@ class explained:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, _: type[Any] | None, error: BaseException | None, traceback: Any) -> None:
         if isinstance(error, Exception):
             if self._start and (fault := start_fault(self._env, *self._start)) is not None:
                 raise ValueError(f"{self._call}: {fault}") from None

@@ -79,7 +79,7 @@ def cast_observation(task: "Task", spec: Tree, observation: Tree, num_lanes: int
     if (fault := mismatch(spec, observation, "observation")) is not None:
         raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
 
-    def cast(path, s, x):
+    def cast(path: tuple[Any, ...], s: specs.Array, x: jax.Array) -> jax.Array:
         if jnp.shape(x) != (num_lanes, *s.shape):
             raise ValueError(
                 f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
@@ -116,7 +116,7 @@ def _transition_shapes(structure: Any, leaves: list, state: Tree, batch: tuple[i
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(leaves, state, action, stream):
+    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Transition:
         task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):

@@ -213,7 +213,7 @@ class Screen:
         self.open()
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)

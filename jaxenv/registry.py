@@ -38,7 +38,7 @@ class EnvSpec:
     terminal_limit: bool = False
     limit_follows_params: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise ValueError(f"EnvSpec: id must be a name, got {self.id!r}")
         entry_point = self.entry_point
@@ -81,7 +81,7 @@ class EnvSpec:
         entry_point = self.entry_point
         return entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
 
-    def make(self, num_envs: int = 1, **params) -> Environment:
+    def make(self, num_envs: int = 1, **params: Any) -> Environment:
         """The bare environment: no time limit, no restarts, no clipping.
 
         Args:

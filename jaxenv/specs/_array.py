@@ -195,7 +195,7 @@ class Bounded(Array):
         return counts.pop()
 
     def replace(  # type: ignore[override]
-        self, shape=_UNSET, dtype=_UNSET, minimum=_UNSET, maximum=_UNSET, name=_UNSET
+        self, shape: Any = _UNSET, dtype: Any = _UNSET, minimum: Any = _UNSET, maximum: Any = _UNSET, name: Any = _UNSET
     ) -> "Bounded":
         """A copy with other attributes; those not given stay the same.
 

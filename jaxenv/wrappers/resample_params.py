@@ -13,7 +13,9 @@ from jaxenv._declared import Declared, declared_leaves
 from jaxenv._names import did_you_mean
 from jaxenv._wrapper_bases import LaneState
 from jaxenv.environment import Environment
-from jaxenv.random import Clock
+from jaxenv.random import Clock, Words
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper
 
 
@@ -50,7 +52,7 @@ class ResampleParams(Wrapper):
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         given = self.distributions
         if isinstance(given, Mapping):
             return {"distributions": tuple(given.items())}
@@ -59,7 +61,7 @@ class ResampleParams(Wrapper):
             raise ValueError(f"ResampleParams: distributions must be a dict of names to distributions, got {given!r}")
         return {}
 
-    def check(self):
+    def check(self) -> None:
         known = self._params()
         extremes: tuple[dict, dict] = ({}, {})
         for name, given in self.distributions:
@@ -111,25 +113,27 @@ class ResampleParams(Wrapper):
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state
 
-    def inner(self, state):
+    def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    def observation_of(self, state):
+    def observation_of(self, state: LaneState) -> Tree:
         return self._of(state).observation_of(state.inner)
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: LaneState) -> dict[str, Tree]:
         return _shown(self._of(state).info_of_state(state.inner), state.own)
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
+    ) -> tuple[Tree, TimeStep]:
         own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
         env = self._with(own, env_id.shape[0])
         state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
-    def proceed(self, state, action):
+    def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self._of(state).proceed(state.inner, action)
         return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
 

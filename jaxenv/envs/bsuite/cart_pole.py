@@ -65,7 +65,7 @@ class CartPole(PoleTask):
         reach, zero = self.params.init_range, jnp.zeros(stream.shape, jnp.int32)
         return State(Pole(*random.separate_uniforms(stream, 4, -reach, reach)), zero, zero, zero)
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.init_range
         return (*(-reach,) * 4, 0, 0, 0), (*(reach,) * 4, 0, 0, 0)
 

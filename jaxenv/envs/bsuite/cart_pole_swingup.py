@@ -95,7 +95,7 @@ class CartPoleSwingup(PoleTask):
         none = jnp.zeros(stream.shape, jnp.float32)
         return State(pole, zero, zero, Cost(none, none), zero, Cost(none, none), none)
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach, rest = self.params.init_range, (0,) * 8
         return (-reach, -reach, np.pi - reach, -reach, *rest), (reach, reach, np.pi + reach, reach, *rest)
 

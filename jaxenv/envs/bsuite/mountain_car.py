@@ -73,7 +73,7 @@ class MountainCar(Task):
         zero = jnp.zeros(stream.shape, jnp.int32)
         return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0, 0, 0), (self.params.start_high, 0, 0, 0)
 
     def carry(self, old: Tree, new: Tree) -> Tree:

@@ -59,7 +59,7 @@ class MountainCarContinuous(Task):
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:

@@ -68,7 +68,7 @@ class Pendulum(Task):
         angle, rate = random.separate_uniforms(stream, 2, -1, 1)
         return State(wrap_angle(angle * self.params.start_angle), rate * self.params.start_rate)
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         angle, rate = self.params.start_angle, self.params.start_rate
         return (-angle, -rate), (angle, rate)
 

@@ -73,7 +73,7 @@ class Reacher(Task):
             goal=(start[-2] * np.float32(n), start[-1] * np.float32(n)),
         )
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         n = self.num_joints
         reach = (math.pi,) * n + (1.0,) * n + (float(n),) * 2
         return tuple(-x for x in reach), reach

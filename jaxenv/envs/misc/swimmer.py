@@ -67,7 +67,7 @@ class Swimmer(Task):
         at_rest = jnp.zeros(stream.shape, jnp.float32)
         return State(places[:, :n], _point(places, n), (at_rest, at_rest), _point(places, n + 1))
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = (1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)
         return tuple(-x for x in reach), reach
 
