@@ -32,7 +32,7 @@ class Declared:
         return np.ndim(self.value) == self.rank + 1
 
 
-def _declaration(field: dataclasses.Field) -> Mapping[str, Any] | None:
+def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
     """Rank, dtype, range and unit of a numeric field: as declared by ``leaf``, else rank and dtype of its default."""
     if "rank" in field.metadata:
         return field.metadata
@@ -91,7 +91,7 @@ _OF_TYPE: dict[Any, Any] = {bool: False, int: 0, float: 0.0, str: ""}
 _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}
 
 
-def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
+def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared."""
     required = field.default is dataclasses.MISSING
     default = _OF_TYPE.get(field.type) if required else field.default

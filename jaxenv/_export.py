@@ -15,7 +15,7 @@ C = TypeVar("C", bound=type)
 
 # How to build the newest class of each name: a notebook cell that runs again, or a reloaded module, defines its classes
 # again.
-_builders: dict[str, Callable[[tuple, Sequence], Any]] = {}
+_builders: dict[str, Callable[[tuple[Any, ...], Sequence[Any]], Any]] = {}
 
 
 class _Name(str):
@@ -27,7 +27,7 @@ class _Name(str):
         return self is other
 
 
-def register(cls: C, statics: tuple[str, ...], build: Callable[[tuple, Sequence], Any]) -> C:
+def register(cls: C, statics: tuple[str, ...], build: Callable[[tuple[Any, ...], Sequence[Any]], Any]) -> C:
     """Lets ``jax.export`` write and read trees with nodes of a class.
 
     Args:

@@ -24,7 +24,7 @@ from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
-class PerPlatform(dict):
+class PerPlatform(dict[str, Any]):
     """A strategy per platform, hashable, so that it can be part of a tree's structure."""
 
     def __hash__(self) -> int:  # type: ignore[override]

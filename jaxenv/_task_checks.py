@@ -110,7 +110,7 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
     return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
 
 
-def _transition_shapes(structure: Any, leaves: list, state: Tree, batch: tuple[int, ...]) -> "Transition":
+def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> "Transition":
     task = structure.unflatten(leaves)
     check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)

@@ -77,7 +77,7 @@ def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> j
     return jnp.asarray(table).at[index].get(mode=mode, out_sharding=lanes)
 
 
-def in_sequence(function: Callable) -> Callable:
+def in_sequence(function: Callable[..., Any]) -> Callable:
     """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
 
     jaxlib 0.10 splits a *batch* of matrices over the threads of XLA:CPU and waits for them on one of these threads. As
@@ -222,7 +222,7 @@ def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[An
     return elementwise
 
 
-def _cache_of(function: Any) -> Callable:
+def _cache_of(function: Any) -> Callable[..., Any]:
     """`_traced` with a cache: one for all functions of modules, and one on each other function, which goes with it."""
     if "<locals>" not in getattr(function, "__qualname__", "") or not hasattr(function, "__dict__"):
         return _of_modules
@@ -232,7 +232,7 @@ def _cache_of(function: Any) -> Callable:
 
 
 def _traced(
-    function: Callable, structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any
+    function: Callable[..., Any], structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any
 ) -> tuple[Callable[..., Any], Any, Any]:
     """The function from arrays to a list of results, its program for scalars, and the structure of its results.
 
@@ -252,7 +252,7 @@ def _traced(
 _of_modules = functools.lru_cache(maxsize=512)(_traced)
 
 
-def _reduced(*arrays: Any, function: Callable, on_scalars: Any) -> list[jax.Array]:
+def _reduced(*arrays: Any, function: Callable[..., Any], on_scalars: Any) -> list[jax.Array]:
     """The results of ``function``, as a reduction."""
     # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
     operands, free, places = list(arrays), list(range(len(arrays))), []
@@ -272,7 +272,7 @@ def _reduced(*arrays: Any, function: Callable, on_scalars: Any) -> list[jax.Arra
     return [out[place] for place in places]
 
 
-def _shapes(x: Any, *_: Any, function: Callable, on_scalars: Any) -> list[Any]:
+def _shapes(x: Any, *_: Any, function: Callable[..., Any], on_scalars: Any) -> list[Any]:
     return [x.update(dtype=aval.dtype, weak_type=False) for aval in on_scalars.out_avals]
 
 
@@ -286,11 +286,11 @@ def _batched(arrays: Any, axes: Any, **program: Any) -> tuple[list[jax.Array], l
     return out, [0] * len(out)
 
 
-def _differentiated(arrays: Any, tangents: Any, function: Callable, on_scalars: Any) -> Any:
+def _differentiated(arrays: Any, tangents: Any, function: Callable[..., Any], on_scalars: Any) -> Any:
     return jax.jvp(function, tuple(arrays), tuple(ad.instantiate_zeros(x) for x in tangents))
 
 
-def _compiled(function: Any, on_scalars: Any) -> Callable:
+def _compiled(function: Any, on_scalars: Any) -> Callable[..., Any]:
     if not hasattr(function, "compiled"):
         function.compiled = jax.jit(functools.partial(_one_kernel.bind, function=function, on_scalars=on_scalars))
     return function.compiled
@@ -308,7 +308,7 @@ mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_
 
 
 @functools.lru_cache(maxsize=256)
-def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable:
+def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable[..., Any]:
     """Replaces what is reduced by the results of a program of the first element."""
 
     def reducer(row: tuple[jax.Array, ...], element: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:

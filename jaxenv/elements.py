@@ -285,7 +285,7 @@ class Composed(Task):
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"
 
 
-def _element(group: str, name: str, spec: Tree, fn: Callable | str, weight: Any = None) -> Element:
+def _element(group: str, name: str, spec: Tree, fn: Callable[..., Any] | str, weight: Any = None) -> Element:
     details = f"env_info[{fn!r}]" if isinstance(fn, str) else (inspect.getdoc(fn) or "").partition("\n")[0]
     return Element(f"{group}.{name}", spec, weight, details)
 
@@ -313,26 +313,26 @@ def _check_spec(what: str, spec: Tree) -> None:
         raise ValueError(f"Composed: {what} must have a spec or a tree of specs, got {spec!r}")
 
 
-def _pair(what: str, given: Any) -> tuple[Any, Callable]:
+def _pair(what: str, given: Any) -> tuple[Any, Callable[..., Any]]:
     if not isinstance(given, tuple) or len(given) != 2 or not callable(given[1]):
         raise ValueError(f"Composed: {what} must be a pair (spec, function), got {given!r}")
     return given
 
 
-def _observations(given: Any) -> dict[str, tuple[Tree, Callable]]:
+def _observations(given: Any) -> dict[str, tuple[Tree, Callable[..., Any]]]:
     for name, element in _by_name("observations", given).items():
         _check_spec(f"observation {name!r}", _pair(f"observation {name!r}", element)[0])
     return dict(given)
 
 
-def _actions(given: Any) -> tuple[dict[str, Tree], Callable]:
+def _actions(given: Any) -> tuple[dict[str, Tree], Callable[..., Any]]:
     parts, fn = _pair("actions", given)
     for name, spec in _by_name("actions", parts).items():
         _check_spec(f"action {name!r}", spec)
     return dict(parts), fn
 
 
-def _of_step(group: str, given: Any) -> dict[str, Callable | str]:
+def _of_step(group: str, given: Any) -> dict[str, Callable[..., Any] | str]:
     for name, element in _by_name(group, given).items():
         if not (callable(element) or isinstance(element, str)):
             raise ValueError(

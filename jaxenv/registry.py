@@ -289,7 +289,7 @@ def _check_entry_point(owner: str, entry_point: Any) -> None:
         raise ValueError(f"{owner}: entry_point {rule}, got {kind} {entry_point.__name__}")
 
 
-def _takes_num_envs(function: Callable) -> bool:
+def _takes_num_envs(function: Callable[..., Any]) -> bool:
     parameters = inspect.signature(function).parameters
     return "num_envs" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 

@@ -129,7 +129,7 @@ def flatten(tree: Tree) -> tuple[list[Any], Any]:
     return jax.tree.flatten(tree)
 
 
-def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple, Any]], Any]:
+def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
     """Leaves with their key paths, and the structure."""
     return jax.tree_util.tree_flatten_with_path(tree)
 
@@ -284,7 +284,7 @@ def _child(node: Any, name: str, path: str) -> Any:
     return getattr(node, name)
 
 
-def _key(node: Mapping, name: str) -> Any:
+def _key(node: Mapping[str, Any], name: str) -> Any:
     """The key of a mapping that a path writes as ``name``; keys need not be strings."""
     return name if name in node else next(k for k in node if str(k) == name)
 
@@ -325,7 +325,7 @@ def transform_field(tree: T, path: str, fn: Callable[[Tree], Tree]) -> T:
     return _transform(tree, path.split(".") if path else [], path, fn)
 
 
-def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
+def _transform(node: Any, names: list[str], path: str, fn: Callable[..., Any]) -> Any:
     if not names:
         return fn(node)
     head, *rest = names
@@ -366,6 +366,6 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
     return dataclasses.replace(node, **{**unset, **chosen})
 
 
-def path_name(path: tuple) -> str:
+def path_name(path: tuple[Any, ...]) -> str:
     """A key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
     return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -98,7 +98,7 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     return TimeStep(**fields)
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
 
 
@@ -185,7 +185,7 @@ class DmEnv(Fixed):
             raise ValueError("to_dm_env: the environment is closed, make a new one")
         return self._stepper
 
-    def _row(self, batch: tuple) -> Any:
+    def _row(self, batch: tuple[Any, ...]) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
         self._ended = row.last()
         return row

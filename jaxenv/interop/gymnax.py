@@ -213,7 +213,7 @@ class GymnaxEnv(Fixed):
         return row[0], self._state(state)
 
     @_compiled
-    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
@@ -230,7 +230,7 @@ class GymnaxEnv(Fixed):
         return self.reset(key, params)
 
     @_compiled
-    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
         With ``api="0.x"`` the fourth value includes truncation.
@@ -299,7 +299,9 @@ class GymnaxEnv(Fixed):
         env = self._env.with_params(**values) if values else self._env
         return _with_limit(env, params.max_steps_in_episode)
 
-    def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
+    def _stepped(
+        self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
+    ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
@@ -357,7 +359,7 @@ def _with_words(state: Tree, words: Words) -> Tree:
     return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     """Observation, reward, terminated, truncated and info of a batch of rows."""
     terminated, truncated = timestep.terminated, timestep.truncated
     own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}

@@ -60,7 +60,7 @@ def _same(values: list[jax.Array]) -> list[jax.Array]:
     return values
 
 
-def _packed(values: Any) -> tuple[list[jax.Array], Callable]:
+def _packed(values: Any) -> tuple[list[jax.Array], Callable[..., Any]]:
     """Arrays ``[..., R]`` as one of float32 and one of int32, ``[C, R]``; and the inverse for some columns.
 
     Gathers and scatters of two arrays compile and run faster than of many.

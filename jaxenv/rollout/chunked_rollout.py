@@ -115,7 +115,7 @@ class ChunkedRollout:
         compiled = lowered.compile()
         self._start = functools.partial(compiled, *inputs)
         carry = jax.tree.map(_placed, lowered.out_info, compiled.output_shardings)
-        self._advance: dict[int, Callable] = {}
+        self._advance: dict[int, Callable[..., Any]] = {}
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
             self._advance[length] = functools.partial(chunk.lower(*inputs[:2], carry).compile(), *inputs[:2])
@@ -215,7 +215,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
-) -> tuple[Callable, Callable, Any]:
+) -> tuple[Callable[..., Any], Callable, Any]:
     """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)

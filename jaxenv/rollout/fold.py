@@ -43,7 +43,7 @@ class Fold:
 def fold(
     env: Environment,
     policy: Policy,
-    fn: Callable,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -94,7 +94,7 @@ def fold(
 def fold_steps(
     env: Environment,
     policy: Policy,
-    fn: Callable,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -132,7 +132,7 @@ def fold_steps(
 def fold_episodes(
     env: Environment,
     policy: Policy,
-    fn: Callable,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -179,7 +179,9 @@ def fold_episodes(
     return _as_fold(jax.lax.while_loop(unfinished, body, init))
 
 
-def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
+def _make_loop(
+    owner, env, policy, fn, value, state, timestep, key, initial_memory, memory
+) -> tuple[tuple[Any, ...], Callable[..., Any]]:
     """The initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
     check_callable(owner, "fn", fn, "(value, step, next_timestep)")
@@ -200,7 +202,7 @@ def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memo
     return (state, timestep, loop.memory, value, *counts), body
 
 
-def _as_fold(carry: tuple) -> Fold:
+def _as_fold(carry: tuple[Any, ...]) -> Fold:
     state, timestep, memory, value, rows, steps, episodes = carry
     return Fold(value, state, timestep, memory, rows, steps, episodes)
 

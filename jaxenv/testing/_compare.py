@@ -126,7 +126,7 @@ def location(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_st
     return f" at {', '.join(named)}" if named else ""
 
 
-def leaf_name(values: Tree, path: tuple) -> str:
+def leaf_name(values: Tree, path: tuple[Any, ...]) -> str:
     """The name of a leaf; in a pair of state and TimeStep it starts with ``state`` or ``timestep``."""
     name = tree.path_name(path)
     if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], TimeStep):

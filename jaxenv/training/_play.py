@@ -50,7 +50,7 @@ class Player:
             return (state, timestep), memory, tree.where(shown.over, shown, new)
 
         self._start = jax.jit(start, static_argnums=1)
-        self._advance: Callable = jax.jit(advance, static_argnums=4)
+        self._advance: Callable[..., Any] = jax.jit(advance, static_argnums=4)
 
     def episode(self, key: jax.Array, initial_memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
         """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""

@@ -124,7 +124,7 @@ class Trained:
         return checked
 
 
-def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
+def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
     The run may still be going on: its newest checkpoint is read. The folder cannot cause an import of other code.
@@ -192,7 +192,9 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
     return algorithm, cls(**settings), num_seeds
 
 
-def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num_seeds: int) -> dict[str, Any]:
+def _restored(
+    path: pathlib.Path, info: data.CheckpointInfo, init: Callable[..., Any], num_seeds: int
+) -> dict[str, Any]:
     """Weights, statistics and the curve of all seeds."""
     learner = jax.eval_shape(init, jax.random.key(0))
     weights = {"params": learner.params, "statistics": learner.statistics}

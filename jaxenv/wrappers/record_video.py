@@ -129,7 +129,7 @@ class RecordVideo(Wrapper):
 
     def _film_batches(
         self, lanes: int, env: Environment, is_first: Any, is_last: Any, reward: Any, before: Any, after: Any
-    ) -> tuple:
+    ) -> tuple[Any, ...]:
         """Sends pictures of one or, under ``vmap``, several batches of ``lanes`` lanes, in one branch."""
 
         def is_lane() -> jax.Array:

@@ -31,7 +31,7 @@ class TransformObservation(ObservationWrapper):
     Array((2,), float32, name='observation')
     """
 
-    fn: Callable = tree.static()
+    fn: Callable[..., Any] = tree.static()
     spec: Any = tree.static(default=None)
 
     in_evaluation = "kept"

@@ -32,7 +32,7 @@ _ARGUMENTS = (
 )
 
 
-def _checked(method: Callable, argument: str, check: Callable) -> Callable:
+def _checked(method: Callable[..., Any], argument: str, check: Callable) -> Callable:
     """The method of a transformer, which checks one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
@@ -145,7 +145,7 @@ class Transformer(abc.ABC):
         *,
         state: Tree = None,
         key: jax.Array | None = None,
-    ) -> tuple[Callable, Tree]:
+    ) -> tuple[Callable[..., Any], Tree]:
         """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart

@@ -81,7 +81,7 @@ class MNISTBandit(Task):
             images = images.view(np.int8)
         return images[:count], labels[:count], white
 
-    def _named(self, read: Callable, argument: Any) -> Any:
+    def _named(self, read: Callable[..., Any], argument: Any) -> Any:
         """Returns ``read(argument)``; errors name the environment."""
         try:
             return read(argument)

@@ -116,7 +116,7 @@ class Bitboard:
         return (self & right).to_right() | (self - right).to_left()
 
 
-def _map_words(fn: Callable, *sets: Bitboard) -> Bitboard:
+def _map_words(fn: Callable[..., Any], *sets: Bitboard) -> Bitboard:
     a, b, c = (fn(*words) for words in zip(*(s.words for s in sets), strict=True))
     return Bitboard((a, b, c))
 

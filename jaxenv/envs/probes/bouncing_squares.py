@@ -17,6 +17,8 @@ speeds. As in the original, noise is redrawn for every image and added to the re
 clipped to 0, and bytes overflow: white plus a little noise is black.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -207,7 +209,9 @@ def _within(cell: np.ndarray, start: jax.Array, length: jax.Array) -> jax.Array:
 # rows without overlap are numbered first, (R - r) * C of them, then the C - c free ones of each of the other r rows.
 
 
-def _place_without_overlap(first: Square, height: jax.Array, width: jax.Array, size: int, word: jax.Array) -> tuple:
+def _place_without_overlap(
+    first: Square, height: jax.Array, width: jax.Array, size: int, word: jax.Array
+) -> tuple[Any, ...]:
     """Returns row and column of a rectangle that does not overlap the first, uniform over all free positions."""
     num_rows, num_columns = size - height, size - width
     first_row, taken_rows = _overlapping(first.row, first.height, height, num_rows)
@@ -225,7 +229,9 @@ def _place_without_overlap(first: Square, height: jax.Array, width: jax.Array, s
     )
 
 
-def _overlapping(start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array) -> tuple:
+def _overlapping(
+    start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array
+) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
     Args:
