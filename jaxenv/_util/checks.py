@@ -29,7 +29,7 @@ class Range:
     above: float | None = None
     below: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for end in ("low", "high", "above", "below"):
             if getattr(self, end) is not None:
                 check_numbers("Range", end, getattr(self, end))

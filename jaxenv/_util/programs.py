@@ -55,7 +55,7 @@ class Programs:
     def __reduce__(self) -> Any:
         return _unknown, ()  # a copy in another process finds its own
 
-    def __deepcopy__(self, memo: dict) -> "Programs":
+    def __deepcopy__(self, memo: dict[str, Any]) -> "Programs":
         return self
 
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -70,7 +70,7 @@ class Programs:
                 self._results.popitem(last=False)
         return found
 
-    def jitted(self, function: Callable, **options: Any) -> Callable:
+    def jitted(self, function: Callable[..., Any], **options: Any) -> Callable:
         """``jax.jit`` of ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
 
         Args:
@@ -79,10 +79,10 @@ class Programs:
         """
         return self._results.get(function) or self.compiled(function, lambda: self._jitted(function, options))
 
-    def _jitted(self, function: Callable, options: dict[str, Any]) -> Callable:
+    def _jitted(self, function: Callable[..., Any], options: dict[str, Any]) -> Callable:
         structure, own = self.structure, weakref.ref(self)
 
-        def on_leaves(leaves, *args, **kwargs):
+        def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
             with owning(own()):
                 return function(structure.unflatten(leaves), *args, **kwargs)
 
@@ -156,17 +156,17 @@ def owning(programs: Programs | None) -> Iterator[None]:
         _owner.reset(token)
 
 
-def jitted(function: Callable, **options: Any) -> Callable:
+def jitted(function: Callable[..., Any], **options: Any) -> Callable:
     """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
 
     @functools.wraps(function)
-    def call(env, *args, **kwargs):
+    def call(env: Any, *args: Any, **kwargs: Any) -> Any:
         return programs_of(env).jitted(function, **options)(jax.tree.flatten(env)[0], *args, **kwargs)
 
     return call
 
 
-def eval_shape(function: Callable, env: Any, *args: Any) -> Any:
+def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
     """``jax.eval_shape`` of ``function(env, *args)``, after which JAX does not keep the environment."""
     leaves: list[Any]
     structure: Any

@@ -3,6 +3,7 @@
 import json
 import pathlib
 from importlib import metadata
+from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
@@ -33,7 +34,7 @@ def clone() -> pathlib.Path | None:
     return next((folder for folder in folders if (folder / "pyproject.toml").is_file()), None)
 
 
-def _origin() -> dict:
+def _origin() -> dict[str, Any]:
     """What pip recorded about the source of this installation (``direct_url.json``)."""
     try:
         return json.loads(metadata.distribution("jaxenv").read_text("direct_url.json") or "{}")

@@ -30,7 +30,7 @@ def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], boo
     where ``leaves_alone`` is true.
     """
 
-    def varying(x) -> frozenset:
+    def varying(x: jax.Array) -> frozenset[str]:
         kind: Any = jax.typeof(x)
         return kind.manual_axis_type.varying if hasattr(kind, "manual_axis_type") else kind.vma
 
@@ -38,7 +38,7 @@ def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], boo
     if not axes:
         return values
 
-    def vary(x):
+    def vary(x: Any) -> Any:
         if leaves_alone is not None and leaves_alone(x):
             return x
         missing = tuple(axes - varying(x))
@@ -76,7 +76,7 @@ def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> j
     return jnp.asarray(table).at[index].get(mode=mode, out_sharding=lanes)
 
 
-def in_sequence(function: Callable) -> Callable:
+def in_sequence(function: Callable[..., Any]) -> Callable:
     """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
 
     jaxlib 0.10 splits a *batch* of matrices over the threads of XLA:CPU and waits for them on one of these threads. As
@@ -95,7 +95,7 @@ def unshare(values: T) -> T:
     """
     seen: set[int] = set()
 
-    def distinct(x):
+    def distinct(x: jax.Array) -> jax.Array:
         if id(x) in seen:
             x = jnp.copy(x)
         seen.add(id(x))
@@ -113,7 +113,7 @@ def computed_once(values: T) -> T:
     branch as buffers. A barrier alone is removed before kernels are formed.
     """
 
-    def behind_a_branch(values):
+    def behind_a_branch(values: Any) -> Any:
         return jax.lax.cond(_always(), lambda x: x, lambda x: jax.tree.map(_other, x), values)
 
     return jax.lax.platform_dependent(values, cpu=behind_a_branch, default=lambda values: values)
@@ -141,11 +141,11 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
     if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
         return function(*arrays)
 
-    def zeros(*arrays):
+    def zeros(*arrays: Any) -> jax.Array:
         image = function(*arrays)  # only for its type, sharding included: XLA removes it
         return jnp.zeros_like(image)
 
-    def behind_a_branch(*arrays):
+    def behind_a_branch(*arrays: Any) -> jax.Array:
         return jax.lax.cond(_always(), function, zeros, *arrays)
 
     return jax.lax.platform_dependent(*arrays, cpu=behind_a_branch, default=function)
@@ -214,14 +214,14 @@ def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
 def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[Any, ...]) -> Callable[..., T]:
     """The function without its constants."""
 
-    def elementwise(*arrays):
+    def elementwise(*arrays: Any) -> Any:
         rest = iter(arrays)
         return function(*structure.unflatten([next(rest) if c is None else c[1] for c in constants]))
 
     return elementwise
 
 
-def _cache_of(function: Any) -> Callable:
+def _cache_of(function: Any) -> Callable[..., Any]:
     """`_traced` with a cache: one for all functions of modules, and one on each other function, which goes with it."""
     if "<locals>" not in getattr(function, "__qualname__", "") or not hasattr(function, "__dict__"):
         return _of_modules
@@ -230,7 +230,9 @@ def _cache_of(function: Any) -> Callable:
     return function.traced
 
 
-def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any):
+def _traced(
+    function: Callable[..., Any], structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any
+) -> tuple[Callable[..., Any], Any, Any]:
     """The function from arrays to a list of results, its program for scalars, and the structure of its results.
 
     Cached, because JAX compiles again for another function object. ``_context`` is a part of the cache's key:
@@ -240,7 +242,7 @@ def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kind
     scalars = [jax.ShapeDtypeStruct((), kind) for kind in kinds]
     on_scalars, results = jax.make_jaxpr(elementwise, return_shape=True)(*scalars)
 
-    def on_arrays(*arrays):
+    def on_arrays(*arrays: Any) -> list[jax.Array]:
         return jax.tree.leaves(elementwise(*arrays))
 
     return on_arrays, on_scalars, jax.tree.flatten(results)[1]
@@ -249,7 +251,7 @@ def _traced(function: Callable, structure: Any, constants: tuple[Any, ...], kind
 _of_modules = functools.lru_cache(maxsize=512)(_traced)
 
 
-def _reduced(*arrays, function: Callable, on_scalars: Any) -> list[jax.Array]:
+def _reduced(*arrays: Any, function: Callable[..., Any], on_scalars: Any) -> list[jax.Array]:
     """The results of ``function``, as a reduction."""
     # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
     operands, free, places = list(arrays), list(range(len(arrays))), []
@@ -269,25 +271,25 @@ def _reduced(*arrays, function: Callable, on_scalars: Any) -> list[jax.Array]:
     return [out[place] for place in places]
 
 
-def _shapes(x: Any, *_, function: Callable, on_scalars: Any) -> list[Any]:
+def _shapes(x: Any, *_: Any, function: Callable[..., Any], on_scalars: Any) -> list[Any]:
     return [x.update(dtype=aval.dtype, weak_type=False) for aval in on_scalars.out_avals]
 
 
-def _batched(arrays: Any, axes: Any, **program) -> tuple[list[jax.Array], list[int]]:
+def _batched(arrays: Any, axes: Any, **program: Any) -> tuple[list[jax.Array], list[int]]:
     size = next(x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None)
 
-    def lead(x, axis):
+    def lead(x: Any, axis: Any) -> Any:
         return jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
 
     out = _one_kernel.bind(*map(lead, arrays, axes), **program)
     return out, [0] * len(out)
 
 
-def _differentiated(arrays: Any, tangents: Any, function: Callable, on_scalars: Any) -> Any:
+def _differentiated(arrays: Any, tangents: Any, function: Callable[..., Any], on_scalars: Any) -> Any:
     return jax.jvp(function, tuple(arrays), tuple(ad.instantiate_zeros(x) for x in tangents))
 
 
-def _compiled(function: Any, on_scalars: Any) -> Callable:
+def _compiled(function: Any, on_scalars: Any) -> Callable[..., Any]:
     if not hasattr(function, "compiled"):
         function.compiled = jax.jit(functools.partial(_one_kernel.bind, function=function, on_scalars=on_scalars))
     return function.compiled
@@ -305,10 +307,10 @@ mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_
 
 
 @functools.lru_cache(maxsize=256)
-def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable:
+def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable[..., Any]:
     """Replaces what is reduced by the results of a program of the first element."""
 
-    def reducer(row, element):
+    def reducer(row: tuple[jax.Array, ...], element: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         first = ~row[-1]
         out = list(row)
         results = _without_calls(program.jaxpr, program.consts, element[:num_arguments])
@@ -326,7 +328,7 @@ def _without_calls(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
     """
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
 
-    def read(x):
+    def read(x: Any) -> jax.Array:
         return x.val if hasattr(x, "val") else values[x]
 
     for equation in jaxpr.eqns:

@@ -11,7 +11,7 @@ import pathlib
 import queue
 import threading
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -94,8 +94,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[tuple, _Film] = {}
-        self._done: dict[tuple, float] = {}  # the steps at which the newest films ended
+        self._open: dict[tuple[Any, ...], _Film] = {}
+        self._done: dict[tuple[Any, ...], float] = {}  # the steps at which the newest films ended
         self._queue: queue.Queue[_Film] = queue.Queue()
         self._pending = 0  # bytes in the queue
         self._thread: threading.Thread | None = None
@@ -134,7 +134,7 @@ class Recorder:
             self._thread.start()
             atexit.register(self.flush, unfinished=True)
 
-    def _finish(self, key: tuple) -> None:
+    def _finish(self, key: tuple[Any, ...]) -> None:
         film = self._open.pop(key)
         self._done.pop(key, None)
         self._done[key] = np.inf if film.end is None else film.end

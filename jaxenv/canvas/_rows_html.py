@@ -34,7 +34,7 @@ class _Unquoted(str):
 def short(value: Tree) -> str:
     """The ``repr`` of a tree in which arrays of more than 32 elements are written as ``float32[128, 4]``."""
 
-    def leaf(x):
+    def leaf(x: Any) -> Any:
         large = is_known_array(x) and x.size > _LONGEST_REPR
         return _Unquoted(_kind(x)) if large else x
 
@@ -126,7 +126,7 @@ def _lanes(timestep: Any) -> str:
     count = timestep.step_type.shape[0] if batched else 1
     number = min(count, _MAX_ROWS)
 
-    def lanes(x):
+    def lanes(x: Any) -> Any:
         return np.asarray(x[:number]) if batched else np.asarray(x)[None]
 
     shown = {name: lanes(getattr(timestep, name)) for name in ("step_type", "reward", "discount")}

@@ -111,7 +111,7 @@ def half_blocks(picture: np.ndarray, depth: int = 24) -> str:
     return "\n".join(lines)
 
 
-def _line(upper: list, lower: list) -> str:
+def _line(upper: list[Any], lower: list) -> str:
     """One line: colours are written only where they change."""
     parts, front, back = [], None, None
     for above, below in zip(upper, lower, strict=True):
@@ -213,7 +213,7 @@ class Screen:
         self.open()
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)

@@ -91,7 +91,7 @@ def add_assignments(command: Parser, option: str, help: str) -> None:
     command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
 
 
-def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
+def load_policy(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """The policy of a run's folder, or one that ships with the library: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
     prefix, _, name = str(folder).partition(":")
     if prefix != "baseline":

@@ -57,7 +57,7 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
 def clip_discrete(spec: Tree, action: Tree) -> Tree:
     """Clips discrete actions to their spec; continuous ones pass through (see ``wrappers.ClipAction``)."""
 
-    def clip(s, a):
+    def clip(s: specs.Bounded, a: jax.Array) -> jax.Array:
         if isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind != "b":
             return jnp.clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
         return a

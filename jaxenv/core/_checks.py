@@ -51,7 +51,7 @@ class explained:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, _: type[Any] | None, error: BaseException | None, traceback: Any) -> None:
         if isinstance(error, Exception):
             if self._start and (fault := start_fault(self._env, *self._start)) is not None:
                 raise ValueError(f"{self._call}: {fault}") from None
@@ -180,7 +180,7 @@ def cast_observation(task: "Task", spec: Tree, observation: Tree, num_lanes: int
     if (fault := mismatch(spec, observation, "observation")) is not None:
         raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
 
-    def cast(path, s, x):
+    def cast(path: tuple[Any, ...], s: specs.Array, x: jax.Array) -> jax.Array:
         if jnp.shape(x) != (num_lanes, *s.shape):
             raise ValueError(
                 f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
@@ -211,13 +211,13 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
     return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
 
 
-def _transition_shapes(structure: Any, leaves: list, state: Tree, batch: tuple[int, ...]) -> "Transition":
+def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> "Transition":
     task = structure.unflatten(leaves)
     check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(leaves, state, action, stream):
+    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Transition:
         task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):

@@ -13,7 +13,7 @@ from jaxenv import tree
 from jaxenv._util.checks import is_known_array
 from jaxenv._util.programs import programs_of
 
-F = TypeVar("F", bound=Callable)
+F = TypeVar("F", bound=Callable[..., Any])
 
 _one_by_one = contextvars.ContextVar("one_by_one", default=False)
 
@@ -29,7 +29,7 @@ def self_compiling(function: F) -> F:
     """
 
     @functools.wraps(function)
-    def call(env, *args, **kwargs):
+    def call(env: Any, *args: Any, **kwargs: Any) -> Any:
         if (own := _known_leaves(env)) is not None and not _one_by_one.get():
             leaves = jax.tree.leaves((args, kwargs))
             if all(map(is_known_array, leaves)) and env._compiles_itself:

@@ -72,7 +72,7 @@ class Count:
         """The count as float32, rounded."""
         return self.high.astype(jnp.float32) * np.float32(2**32) + self.low.astype(jnp.float32)
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         high, low = np.asarray(self.high).astype(np.uint64), np.asarray(self.low).astype(np.uint64)
         return np.asarray(high << np.uint64(32) | low, dtype)
 

@@ -33,7 +33,7 @@ class Declared:
         return np.ndim(self.value) == self.rank + 1
 
 
-def _declaration(field: dataclasses.Field) -> Mapping[str, Any] | None:
+def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
     """Rank, dtype, range and unit of a numeric field: as declared by ``leaf``, else rank and dtype of its default."""
     if "rank" in field.metadata:
         return field.metadata
@@ -72,7 +72,7 @@ def declared_leaves(obj: Any) -> list[Declared]:
     """Every declared numeric leaf of an environment, inner ones included."""
     collected: list[Declared] = []
 
-    def collect(d: Declared):
+    def collect(d: Declared) -> jax.Array:
         collected.append(d)
         return d.value
 
@@ -92,7 +92,7 @@ _OF_TYPE: dict[Any, Any] = {bool: False, int: 0, float: 0.0, str: ""}
 _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}
 
 
-def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
+def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared.
 
     A ``Literal`` declares the choices of a field, and the range of a ``tuple[int, ...]`` is that of its entries.

@@ -1,7 +1,7 @@
 """What a stack consists of, and the text that ``Environment.describe`` returns."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -113,7 +113,7 @@ def arguments(env: "Environment") -> str:
     return f"({', '.join(shown)})" if shown else ""
 
 
-def _is_default(value, default) -> bool:
+def _is_default(value: Any, default: Any) -> bool:
     if not isinstance(value, np.ndarray | jax.Array):
         return type(value) is type(default) and bool(value == default)
     if not is_concrete(value) or default is dataclasses.MISSING or value.shape != np.shape(default):
@@ -141,7 +141,7 @@ def _value(declared: Declared) -> str:
     return f"{value.min(axis=0)!s} to {value.max(axis=0)!s}"
 
 
-def _holds_environments(value) -> bool:
+def _holds_environments(value: Any) -> bool:
     return isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(x) for x in value)
 
 

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv._util.programs import programs_of
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 
 
-def merging_batches(function: Callable) -> Callable:
+def merging_batches(function: Callable[..., Any]) -> Callable:
     """``function(env, lanes, *values)`` with a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
 
     ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
@@ -23,7 +25,7 @@ def merging_batches(function: Callable) -> Callable:
     function must be one of a module, so that it does not hold an environment.
     """
 
-    def call(env, *values):
+    def call(env: Environment, *values: Any) -> tuple[Any, TimeStep]:
         programs = programs_of(env)
         merging = programs.result((call, "batches"), lambda: merging_leaves(function, programs.structure))
         return merging(tree.flatten(env)[0], *values)
@@ -31,7 +33,7 @@ def merging_batches(function: Callable) -> Callable:
     return call
 
 
-def merging_leaves(function: Callable, structure: Any) -> Callable:
+def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable:
     """As `merging_batches`, for environments of one structure, whose leaves take their place.
 
     The function is jitted, so that the constants of its program stay inside: JAX (0.10) turns constants of a function
@@ -41,20 +43,20 @@ def merging_leaves(function: Callable, structure: Any) -> Callable:
 
     @jax.custom_batching.custom_vmap
     @jax.jit
-    def on_leaves(leaves, *values):
+    def on_leaves(leaves: list[jax.Array], *values: Any) -> tuple[Any, ...]:
         return function(structure.unflatten(leaves), *values)
 
     @on_leaves.def_vmap
-    def merge(size, batched, leaves, *values):
+    def merge(size: int, batched: Any, leaves: Any, *values: Any) -> Any:
         lanes = values[0].shape[-1]
         env, batched_env = structure.unflatten(leaves), structure.unflatten(batched[0])
         is_batched = {flag.path: flag.value for flag in declared_leaves(batched_env)}
 
-        def merged(x, batched):
+        def merged(x: Any, batched: Any) -> Any:
             x = x if batched else jnp.broadcast_to(x, (size, *x.shape))
             return x.reshape(size * lanes, *x.shape[2:])
 
-        def merged_leaf(d: Declared):
+        def merged_leaf(d: Declared) -> Any:
             batched = is_batched[d.path]
             if not batched and not d.per_lane:
                 return d.value
@@ -69,14 +71,14 @@ def merging_leaves(function: Callable, structure: Any) -> Callable:
     return on_leaves
 
 
-def for_one_lane(function: Callable) -> Callable:
+def for_one_lane(function: Callable[..., Any]) -> Callable:
     """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
 
     The environment holds no value per lane, but ``vmap`` may run over its leaves as well. Derivatives are
     computed lane by lane, under JAX's own rule.
     """
 
-    def call(env, *values):
+    def call(env: Environment, *values: Any) -> Any:
         programs = programs_of(env)
         one_lane = programs.result((call, "lanes"), lambda: _one_lane(function, programs.structure))
         return one_lane(tree.flatten(env)[0], *values)
@@ -84,33 +86,33 @@ def for_one_lane(function: Callable) -> Callable:
     return call
 
 
-def _one_lane(function: Callable, structure: Any) -> Callable:
+def _one_lane(function: Callable[..., Any], structure: Any) -> Callable:
     batch = merging_leaves(function, structure)
 
-    def on_leaves(leaves, *values):
+    def on_leaves(leaves: Any, *values: Any) -> Any:
         return function(structure.unflatten(leaves), *values)
 
-    def alone(function, leaves, *values):
+    def alone(function: Any, leaves: Any, *values: Any) -> Any:
         return jax.tree.map(lambda x: x[0], function(leaves, *jax.tree.map(lambda x: x[None], values)))
 
     @jax.custom_batching.custom_vmap
-    def one(leaves, *values):
+    def one(leaves: Any, *values: Any) -> Any:
         return alone(batch, leaves, *values)
 
     @one.def_vmap
-    def together(size, batched, leaves, *values):
-        def of_all_lanes(x, batched):
+    def together(size: int, batched: Any, leaves: Any, *values: Any) -> Any:
+        def of_all_lanes(x: Any, batched: Any) -> Any:
             return x if batched else jnp.broadcast_to(x, (size, *x.shape))
 
         out = batch(leaves, *jax.tree.map(of_all_lanes, values, tuple(batched[1:])))
         return out, jax.tree.map(lambda _: True, out)
 
     @jax.custom_jvp
-    def differentiable(leaves, *values):
+    def differentiable(leaves: Any, *values: Any) -> Any:
         return one(leaves, *values)
 
     @differentiable.defjvp
-    def tangents_by_own_rules(primals, tangents):
+    def tangents_by_own_rules(primals: Any, tangents: Any) -> Any:
         # JAX has no reverse mode for functions with a rule for vmap, so derivatives are those of one lane's code.
         _, out = jax.jvp(functools.partial(alone, on_leaves), primals, tangents)
         return one(*primals), out

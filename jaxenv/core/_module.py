@@ -19,7 +19,7 @@ class Module:
     rebuilds the object from its leaves without running the constructor.
     """
 
-    def __init_subclass__(cls, **kwargs) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             rule = "declare its arguments as fields, such as size: int = jaxenv.tree.static(default=5)"

@@ -52,7 +52,7 @@ def of(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None =
         axis_name: a mesh axis whose shards together are the batch.
     """
 
-    def total(x):
+    def total(x: jax.Array) -> jax.Array:
         summed = jnp.sum(x, axis=0, dtype=x.dtype)
         return summed if axis_name is None else jax.lax.psum(summed, axis_name)
 

@@ -7,7 +7,7 @@ mesh of explicit axes ``select`` takes the place of ``compact``.
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import jax
@@ -25,7 +25,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
 
-class PerPlatform(dict):
+class PerPlatform(dict[str, Any]):
     """A strategy per platform, hashable, so that it can be part of a tree's structure."""
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -71,7 +71,7 @@ def start_episodes(
         leaves, structure = tree.flatten(arguments[0])
 
         # A function of this call: JAX keeps its traces, and with them the environment, as long as it lives.
-        def chosen(name):
+        def chosen(name: str) -> Callable[..., Any]:
             return lambda leaves, *rest: strategies[name](structure.unflatten(leaves), *rest)
 
         per_platform = {platform: chosen(name) for platform, name in strategy.items()}
@@ -93,37 +93,37 @@ def _difference(name: str, begun: Tree, stepped: Tree) -> str | None:
     return None
 
 
-def _select(env, mask, state, timestep):
+def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
     clock = env.clock(state)
     return tree.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
 
 
-def _cond(env, mask, state, timestep):
-    def select(leaves, *rest):
+def _cond(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+    def select(leaves: list[jax.Array], *rest: Any) -> tuple[Tree, TimeStep]:
         return _select(structure.unflatten(leaves), *rest)
 
     leaves, structure = tree.flatten(env)
     return jax.lax.cond(jnp.any(mask), select, lambda leaves, mask, *current: current, leaves, mask, state, timestep)
 
 
-def _compact(block, env, mask, state, timestep):
+def _compact(block: int, env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
     lanes = mask.shape[0]
     if isinstance(lanes, int):  # an exported program may leave the number of lanes open
         block = min(block, lanes)
     count = jnp.sum(mask, dtype=jnp.int32)
     slots = -(-lanes // block) * block
 
-    def no_lanes(mask):
+    def no_lanes(mask: jax.Array) -> jax.Array:
         return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
 
-    def lanes_of_mask(mask):
+    def lanes_of_mask(mask: jax.Array) -> jax.Array:
         slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, jnp.asarray(slots, jnp.int32))
         numbers = jnp.arange(lanes, dtype=jnp.int32)
         return no_lanes(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
 
     ended = jax.lax.cond(count > 0, lanes_of_mask, no_lanes, mask)
 
-    def start_block(i, buffers):
+    def start_block(i: jax.Array, buffers: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:
         index = jax.lax.dynamic_slice(ended, (i * block,), (block,))
         previous = tree.gather(buffers[0], index)
         clock = env.clock(previous)
@@ -139,7 +139,7 @@ _merged_cond = merging_batches(_cond)
 
 
 @functools.cache
-def _merged_compact(block):
+def _merged_compact(block: int) -> Callable[..., Any]:
     return merging_batches(functools.partial(_compact, block))
 
 
@@ -149,7 +149,7 @@ def _scatter(buffers: Tree, values: Tree, index: jax.Array) -> Tree:
     Keys and ids of lanes never change and are not written.
     """
 
-    def write(buffer, value):
+    def write(buffer: Any, value: Any) -> Any:
         if isinstance(buffer, Clock):
             episode, step = write(buffer.episode, value.episode), write(buffer.step, value.step)
             return dataclasses.replace(buffer, episode=episode, step=step)

@@ -9,7 +9,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,12 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
+from jaxenv.canvas import Canvas
 from jaxenv.core._actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
+from jaxenv.core.environment import Environment, ResetStrategy
 from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
 # The name of the dynamics' own termination among the elements.
@@ -95,7 +98,7 @@ class Composed(Task):
 
     num_envs: int = tree.static(init=False, default=1)
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         kind = type(self.env)
         if not isinstance(self.env, Task) or (kind.begin, kind.proceed) != (Task.begin, Task.proceed):
             raise ValueError(
@@ -115,7 +118,7 @@ class Composed(Task):
             )
         return stored
 
-    def check(self):
+    def check(self) -> None:
         if np.shape(self.weights)[-1] != len(self._reward_names):
             raise ValueError(
                 f"Composed: weights must be {len(self._reward_names)}, one per reward, "
@@ -150,16 +153,16 @@ class Composed(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         return self.env.initial(stream)
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         return self.env.initial_bounds()
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return self.env.carry(old, new)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
         if self.actions is not None:
             spec, mapped = self.env.action_spec(), self.actions.value[1](state, action)
             mapped = conform(spec, mapped, stream.shape[0], "Composed: the result of the function of actions")
@@ -181,24 +184,24 @@ class Composed(Task):
             raise ValueError(f"Composed: {self.env!r} already has an env_info entry {taken[0]!r}, which elements write")
         return Transition(out.state, reward, terminated, {**out.env_info, **logged})
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         if self.observations is None:
             return self.env.observe(state)
         return {name: fn(state) for name, (_, fn) in self.observations.value.items()}
 
-    def state_info(self, state):
+    def state_info(self, state: Tree) -> dict[str, Tree]:
         info = self.env.state_info(state)
         return {name: x for name, x in info.items() if self.actions is None or name != "action_mask"}
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         if self.observations is None:
             return self.env.observation_spec()
         return {name: spec for name, (spec, _) in self.observations.value.items()}
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.env.action_spec() if self.actions is None else self.actions.value[0]
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return self.env.reward_spec() if self.rewards is None else super().reward_spec()
 
     # --- forwarded to the dynamics -----------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ class Composed(Task):
         """The params of the dynamics."""
         return self.env.params
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         """A copy with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
         weights = values.pop("weights", None) if self.rewards is not None else None
         changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
@@ -222,55 +225,55 @@ class Composed(Task):
         )
 
     @property
-    def _salt(self):
+    def _salt(self) -> str:
         return self.name or self.env._salt
 
     @property
-    def reset_strategy(self):
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return self.env.reset_strategy
 
     @property
-    def rounding(self):
+    def rounding(self) -> float:
         return self.env.rounding
 
     @property
-    def play_fps(self):
+    def play_fps(self) -> int:
         return self.env.play_fps
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return self.env.action_names if self.actions is None else ()
 
-    def draw(self, state, canvas):
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         return self.env.draw(state, canvas)
 
     @property
-    def can_diverge(self):
+    def can_diverge(self) -> bool:
         """True also if the elements map actions to continuous actions of the dynamics."""
         return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))
 
     @property
-    def finite_observation(self):
+    def finite_observation(self) -> bool:
         return self.env.finite_observation and self.observations is None
 
     @property
-    def smooth(self):
+    def smooth(self) -> bool:
         return self.env.smooth and self.observations is self.actions is self.rewards is None
 
     @property
-    def opt_outs(self):
+    def opt_outs(self) -> Mapping[str, str]:
         return self.env.opt_outs
 
-    def _with_num_envs(self, num_envs):
+    def _with_num_envs(self, num_envs: int) -> Self:
         return tree.rebuild(self, env=self.env._with_num_envs(num_envs), num_envs=num_envs)
 
-    def close(self):
+    def close(self) -> None:
         self.env.close()
 
-    def _levels(self):
+    def _levels(self) -> list[Environment]:
         return [self, *self.env._levels()]
 
-    def _title(self):
+    def _title(self) -> str:
         shown = []
         for group in _GROUPS:
             if (elements := getattr(self, group)) is not None:
@@ -282,7 +285,7 @@ class Composed(Task):
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"
 
 
-def _element(group: str, name: str, spec: Tree, fn: Callable | str, weight: Any = None) -> Element:
+def _element(group: str, name: str, spec: Tree, fn: Callable[..., Any] | str, weight: Any = None) -> Element:
     details = f"env_info[{fn!r}]" if isinstance(fn, str) else (inspect.getdoc(fn) or "").partition("\n")[0]
     return Element(f"{group}.{name}", spec, weight, details)
 
@@ -310,26 +313,26 @@ def _check_spec(what: str, spec: Tree) -> None:
         raise ValueError(f"Composed: {what} must have a spec or a tree of specs, got {spec!r}")
 
 
-def _pair(what: str, given: Any) -> tuple[Any, Callable]:
+def _pair(what: str, given: Any) -> tuple[Any, Callable[..., Any]]:
     if not isinstance(given, tuple) or len(given) != 2 or not callable(given[1]):
         raise ValueError(f"Composed: {what} must be a pair (spec, function), got {given!r}")
     return given
 
 
-def _observations(given: Any) -> dict[str, tuple[Tree, Callable]]:
+def _observations(given: Any) -> dict[str, tuple[Tree, Callable[..., Any]]]:
     for name, element in _by_name("observations", given).items():
         _check_spec(f"observation {name!r}", _pair(f"observation {name!r}", element)[0])
     return dict(given)
 
 
-def _actions(given: Any) -> tuple[dict[str, Tree], Callable]:
+def _actions(given: Any) -> tuple[dict[str, Tree], Callable[..., Any]]:
     parts, fn = _pair("actions", given)
     for name, spec in _by_name("actions", parts).items():
         _check_spec(f"action {name!r}", spec)
     return dict(parts), fn
 
 
-def _of_step(group: str, given: Any) -> dict[str, Callable | str]:
+def _of_step(group: str, given: Any) -> dict[str, Callable[..., Any] | str]:
     for name, element in _by_name(group, given).items():
         if not (callable(element) or isinstance(element, str)):
             raise ValueError(

@@ -44,7 +44,7 @@ class Environment(Module, abc.ABC):
     batched: ClassVar[bool] = True
     _repr_html_ = _describe_html.describe_html  # what notebooks show
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in vars(cls):
             inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
             if getattr(getattr(inherited, "fget", inherited), "__final__", False):
@@ -168,15 +168,16 @@ class Environment(Module, abc.ABC):
     @final
     def time_step_spec(self) -> TimeStep:
         """Specs of all fields of a TimeStep; ``prev_action`` starts from zeros, which its bounds may exclude."""
-        return TimeStep(
-            step_type=specs.Array((), np.int32, "step_type"),
-            reward=self.reward_spec(),
-            discount=self.discount_spec(),
-            observation=self.observation_spec(),
-            prev_action=self.action_spec(),
-            env_id=specs.Array((), np.int32, "env_id"),
-            env_info=self.env_info_spec(),
-        )
+        fields: dict[str, Any] = {  # specs in place of arrays
+            "step_type": specs.Array((), np.int32, "step_type"),
+            "reward": self.reward_spec(),
+            "discount": self.discount_spec(),
+            "observation": self.observation_spec(),
+            "prev_action": self.action_spec(),
+            "env_id": specs.Array((), np.int32, "env_id"),
+            "env_info": self.env_info_spec(),
+        }
+        return TimeStep(**fields)
 
     @property
     @final
@@ -308,13 +309,13 @@ class Environment(Module, abc.ABC):
             got = f"{jnp.result_type(index)}{list(jnp.shape(index))}" if is_array(index) else repr(index)
             raise ValueError(f"{self}: take: index must be numbers of lanes, integers [K], got {got}")
 
-        def gathered(d: Declared):
+        def gathered(d: Declared) -> Any:
             return jnp.asarray(d.value).at[index].get(mode="clip") if d.per_lane else d.value
 
         return map_declared(gathered, self)._with_num_envs(index.shape[0])
 
     @abc.abstractmethod
-    def with_params(self, **values) -> Self:
+    def with_params(self, **values: Any) -> Self:
         """A new environment whose params have other values; it reaches through wrappers.
 
         Args:
@@ -394,7 +395,7 @@ class Environment(Module, abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
@@ -437,16 +438,16 @@ def _first_episodes(env: Environment, key: jax.Array, env_id: jax.Array | None) 
 
 @functools.lru_cache(maxsize=64)
 def _renderer(size: tuple[int, int]) -> Callable[[Environment, Tree], jax.Array]:
-    def render(env, state):
+    def render(env: Environment, state: Tree) -> jax.Array:
         return env.picture_of(state, size)
 
     return self_compiling(render)
 
 
-def _start_shapes(structure: Any, leaves: tuple, num_lanes: int) -> tuple[Tree, TimeStep]:
+def _start_shapes(structure: Any, leaves: tuple[Any, ...], num_lanes: int) -> tuple[Tree, TimeStep]:
     word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (jnp.uint32, jnp.int32))
 
-    def begin(leaves, *args):
+    def begin(leaves: list[Any], *args: Any) -> tuple[Tree, TimeStep]:
         return structure.unflatten(leaves).begin(*args)
 
     for name in _axis_names(structure.unflatten(leaves)):  # outside of shard_map they are bound to nothing

@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,12 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import _actions
 from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.environment import AutoResetMode, Environment
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
-from jaxenv.random import Clock, Stream
+from jaxenv.random import Clock, Stream, Words
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -61,10 +63,10 @@ class Multitask(Environment):
     envs: Sequence[Environment]
     task: int = -1
     chosen: bool = tree.static(default=False)
-    names: Sequence[str] = tree.static(default=())
+    names: tuple[str, ...] = tree.static(default=())
     name: str = tree.static(default="", kw_only=True)
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         envs = tuple(self.envs) if isinstance(self.envs, list | tuple) else ()
         if not envs or not all(isinstance(env, Environment) for env in envs):
             raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
@@ -75,7 +77,7 @@ class Multitask(Environment):
                 names = tuple(map(str, range(len(envs))))
         return {"envs": envs, "names": names}
 
-    def check(self):
+    def check(self) -> None:
         first = self.envs[0]
         if not isinstance(self.names, tuple) or not all(isinstance(name, str) for name in self.names):
             raise ValueError(f"Multitask: names must be a sequence of strings, got {self.names!r}")
@@ -102,11 +104,11 @@ class Multitask(Environment):
     # --- the interface -----------------------------------------------------------------------------------------------
 
     @property
-    def num_envs(self):
+    def num_envs(self) -> int:
         return self.envs[0].num_envs
 
     @property
-    def task_names(self):
+    def task_names(self) -> tuple[str, ...]:
         return self.names
 
     def _label(self, number: int) -> str:
@@ -123,70 +125,70 @@ class Multitask(Environment):
         return None
 
     @property
-    def _longest_episode(self):
-        def both(a, b):  # an agent that chooses the tasks may take the steps of both
+    def _longest_episode(self) -> Any:
+        def both(a: np.int32, b: np.int32) -> jax.Array:  # an agent that chooses the tasks may take the steps of both
             return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])
 
-    def clock(self, state):
+    def clock(self, state: Tree) -> Clock:
         return state.clock
 
-    def starts(self, timestep):
+    def starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self.envs[0].observation_spec()
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return self.envs[0].reward_spec()
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         spec = self.envs[0].action_spec()
         return {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.chosen else spec
 
     @property
-    def reset_strategy(self):
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         """The strategy of the task whose restarts are the most expensive."""
         declared = [env.reset_strategy for env in self.envs]
         return "compact" if "compact" in declared else declared[0]
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return all(env.shows_state for env in self.envs)
 
-    def observation_of(self, state):
+    def observation_of(self, state: Tree) -> Tree:
         pairs = zip(self.envs, state.task.states, strict=True)
         return _played(state.task.task_id, [env.observation_of(own) for env, own in pairs])
 
-    def picture_of(self, state, size):
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         pairs = zip(self.envs, state.task.states, strict=True)
         return _played(state.task.task_id, [env.picture_of(own, size) for env, own in pairs])
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: Tree) -> dict[str, Tree]:
         infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
 
     @property
-    def params(self):
+    def params(self) -> tuple[Any, ...]:
         """The params of every task, ``None`` for one without any."""
         return tuple(getattr(env, "params", None) for env in self.envs)
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         return tree.rebuild(self, envs=tuple(env.with_params(**values) for env in self.envs))
 
-    def _with_num_envs(self, num_envs):
+    def _with_num_envs(self, num_envs: int) -> Self:
         envs = tuple(env._with_num_envs(num_envs) for env in self.envs)
         return tree.rebuild(self, envs=envs)
 
-    def close(self):
+    def close(self) -> None:
         for env in self.envs:
             env.close()
 
-    def _levels(self):
+    def _levels(self) -> "list[Environment]":
         return [self]
 
-    def _title(self):
+    def _title(self) -> str:
         return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, chosen={self.chosen})"
 
     def __repr__(self) -> str:
@@ -194,7 +196,7 @@ class Multitask(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         playing, rows = self._start(clock.stream(), env_id, previous)
         return TaskState(clock, playing), dataclasses.replace(
@@ -218,7 +220,7 @@ class Multitask(Environment):
             rows.append(row)
         return Playing(task_id, tuple(states)), rows
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
         given = _actions.conform(spec, action, clock.step.shape[0], str(self))
         task_id, inner = playing.task_id, given
@@ -234,7 +236,7 @@ class Multitask(Environment):
             prev_action=_actions.finite(given),
         )
 
-    def _row(self, task_id, rows):
+    def _row(self, task_id: jax.Array, rows: list[TimeStep]) -> TimeStep:
         """The row of the task that each lane plays."""
         row = _played(task_id, rows)
         return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})

@@ -38,7 +38,7 @@ class EnvSpec:
     terminal_limit: bool = False
     limit_follows_params: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise ValueError(f"EnvSpec: id must be a name, got {self.id!r}")
         entry_point = self.entry_point
@@ -81,7 +81,7 @@ class EnvSpec:
         entry_point = self.entry_point
         return entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
 
-    def make(self, num_envs: int = 1, **params) -> Environment:
+    def make(self, num_envs: int = 1, **params: Any) -> Environment:
         """The bare environment: no time limit, no restarts, no clipping.
 
         Args:
@@ -280,7 +280,7 @@ def _check_entry_point(owner: str, entry_point: Any) -> None:
         raise ValueError(f"{owner}: entry_point {rule}, got {kind} {entry_point.__name__}")
 
 
-def _takes_num_envs(function: Callable) -> bool:
+def _takes_num_envs(function: Callable[..., Any]) -> bool:
     parameters = inspect.signature(function).parameters
     return "num_envs" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 

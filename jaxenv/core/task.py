@@ -18,7 +18,7 @@ from jaxenv.core import _actions, _checks, _describe
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
-from jaxenv.random import Clock, Stream
+from jaxenv.random import Clock, Stream, Words
 from jaxenv.tree import Tree
 
 
@@ -141,7 +141,7 @@ class Task(Environment):
         """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
         return False
 
-    def initial_bounds(self) -> tuple[tuple, tuple] | None:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """The lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
 
         Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
@@ -150,7 +150,9 @@ class Task(Environment):
 
     # --- the environment built from it -------------------------------------------------------------------------------
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[TaskState, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         task = self.initial(clock.stream())
         _checks.check_returned(self, "initial", "the state", task)
@@ -169,7 +171,7 @@ class Task(Environment):
         )
         return TaskState(clock, task), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
         spec = self.action_spec()
         clock = state.clock.tick()
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
@@ -196,7 +198,7 @@ class Task(Environment):
         num_lanes = clock.env_id.shape[0]
         return _checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
 
-    def _env_info(self, of_transition: dict, task: Tree) -> dict:
+    def _env_info(self, of_transition: dict[str, Tree], task: Tree) -> dict[str, Tree]:
         of_state = tree.strong(self.state_info(task))
         if both := of_transition.keys() & of_state.keys():
             raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
@@ -204,10 +206,10 @@ class Task(Environment):
             raise ValueError(f"{self}.state_info: 'abnormal' describes a step, return it from transition")
         return {**of_transition, **of_state}
 
-    def clock(self, state):
+    def clock(self, state: TaskState) -> Clock:
         return state.clock
 
-    def starts(self, timestep):
+    def starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
     @property
@@ -215,27 +217,27 @@ class Task(Environment):
         return None
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return True
 
-    def observation_of(self, state):
+    def observation_of(self, state: TaskState) -> Tree:
         return self._observation(state.task, state.clock)
 
-    def picture_of(self, state, size):
+    def picture_of(self, state: TaskState, size: tuple[int, int]) -> jax.Array:
         drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))
         if not isinstance(drawn, Canvas):
             rule = "draw must return the canvas, as every method of a canvas returns a new one"
             raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
         return drawn.image()
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: TaskState) -> dict[str, Tree]:
         return tree.strong(self.state_info(state.task))
 
     @property
     def unwrapped(self) -> "Task":
         return self
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         params = getattr(self, "params", None)
         valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
         if unknown := sorted(values.keys() - set(valid)):
@@ -256,17 +258,17 @@ class Task(Environment):
         converted.check()
         return converted
 
-    def _with_num_envs(self, num_envs):
+    def _with_num_envs(self, num_envs: int) -> Self:
         return tree.rebuild(self, num_envs=num_envs)
 
     def _levels(self) -> list[Environment]:
         return [self]
 
-    def _title(self):
+    def _title(self) -> str:
         return f"{self}{_describe.arguments(self)}"
 
     @property
-    def _owner(self):
+    def _owner(self) -> str:
         return self.name if isinstance(self.name, str) and self.name else type(self).__name__
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ LAST      1        yes                            no                  the time l
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,10 @@ from jaxenv import tree
 from jaxenv._util.checks import Range, check_array, check_arrays, described, is_integer
 from jaxenv._util.names import missing_attribute
 from jaxenv.canvas import _rows_html
+from jaxenv.tree import Tree
+
+EnvInfo: TypeAlias = dict[str, Tree]  # the entries and their trees depend on the stack
+_UNSET: Any = ()
 
 
 class StepType(enum.IntEnum):
@@ -48,14 +52,14 @@ class TimeStep:
         env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
     """
 
-    step_type: Any = ()
-    reward: Any = ()
-    discount: Any = ()
-    observation: Any = ()
-    prev_action: Any = ()
-    env_id: Any = ()
-    untransformed: Any = ()
-    env_info: Any = ()
+    step_type: jax.Array = _UNSET
+    reward: jax.Array = _UNSET
+    discount: jax.Array = _UNSET
+    observation: Tree = _UNSET
+    prev_action: Tree = _UNSET
+    env_id: jax.Array = _UNSET
+    untransformed: "TimeStep" = _UNSET
+    env_info: EnvInfo = _UNSET
 
     def is_first(self) -> jax.Array:
         """Rows that start an episode, bool in the shape of ``step_type``."""
@@ -147,13 +151,13 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
 
 
 def restart(
-    observation: Any,
+    observation: Tree,
     *,
     batch_shape: tuple[int, ...] | None = None,
     reward_shape: tuple[int, ...] = (),
-    prev_action: Any = (),
-    env_id: Any = (),
-    env_info: Any = (),
+    prev_action: Tree = _UNSET,
+    env_id: jax.Array = _UNSET,
+    env_info: EnvInfo = _UNSET,
 ) -> TimeStep:
     """The FIRST row of an episode: reward 0, discount 1.
 
@@ -188,7 +192,15 @@ def _check_discount(name: str, discount: Any) -> None:
     _DISCOUNTS.check(name, "discount", discount, rank=len(np.shape(discount)))
 
 
-def _row(name, step_type, observation, reward, discount, batch_shape, fields) -> TimeStep:
+def _row(
+    name: str,
+    step_type: StepType,
+    observation: Tree,
+    reward: Any,
+    discount: Any,
+    batch_shape: tuple[int, ...] | None,
+    fields: dict[str, Any],
+) -> TimeStep:
     shape = _batch_shape(name, observation, batch_shape)
     check_array(name, "reward", reward)
     reward = jnp.asarray(reward, jnp.float32)
@@ -207,7 +219,14 @@ def _row(name, step_type, observation, reward, discount, batch_shape, fields) ->
     )
 
 
-def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
+def transition(
+    observation: Tree,
+    reward: jax.typing.ArrayLike,
+    discount: jax.typing.ArrayLike = 1.0,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    **fields: Any,
+) -> TimeStep:
     """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
 
     Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
@@ -216,12 +235,21 @@ def transition(observation, reward, discount=1.0, *, batch_shape=None, **fields)
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
-def termination(observation, reward, *, batch_shape=None, **fields) -> TimeStep:
+def termination(
+    observation: Tree, reward: jax.typing.ArrayLike, *, batch_shape: tuple[int, ...] | None = None, **fields: Any
+) -> TimeStep:
     """A LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
-def truncation(observation, reward, discount=1.0, *, batch_shape=None, **fields) -> TimeStep:
+def truncation(
+    observation: Tree,
+    reward: jax.typing.ArrayLike,
+    discount: jax.typing.ArrayLike = 1.0,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    **fields: Any,
+) -> TimeStep:
     """A LAST row on which something other than the task, such as a time limit, ended the episode.
 
     Its value still bootstraps the previous one.

@@ -3,14 +3,16 @@
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import jax
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
-from jaxenv.core.environment import AutoResetMode, Environment, check_environment
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, Stream
+from jaxenv.random import Clock, Stream, Words
 from jaxenv.tree import Tree
 
 # Why a wrapper has a place in a stack. A time limit goes outside a wrapper
@@ -46,7 +48,7 @@ class Wrapper(Environment):
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         owned = vars(cls).get("owns", frozenset())
         if isinstance(owned, str):
@@ -67,7 +69,7 @@ class Wrapper(Environment):
         if "proceed" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
             raise TypeError(f"{cls.__name__}: a wrapper that overrides proceed must declare the fields that it owns")
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
         # Copies and unpickling pass no arguments at all.
         if (kwargs and not args and "env" not in kwargs) or (args and is_concrete(args[0])):
@@ -78,7 +80,7 @@ class Wrapper(Environment):
             raise ValueError(f"{cls.__name__}: env must be an environment, {got}: {hint}")
         return super().__new__(cls)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_environment(type(self).__name__, self.env)
         super().__post_init__()
 
@@ -97,40 +99,40 @@ class Wrapper(Environment):
 
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         return self.env.begin(keys, env_id, episode, previous)
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         return self.env.proceed(state, action)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""
         if "observation" in self.owns - self.keeps_specs:
             return specs.unbatched(self._first_shapes().observation)
         return self.env.observation_spec()
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.env.action_spec()
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         """The spec of ``env``; for an owned reward the shape only, unless the wrapper keeps its spec."""
         return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
 
-    def discount_spec(self):
+    def discount_spec(self) -> specs.Bounded:
         return self.env.discount_spec()
 
-    def clock(self, state):
+    def clock(self, state: Tree) -> Clock:
         return self.env.clock(self.inner(state))
 
-    def starts(self, timestep):
+    def starts(self, timestep: TimeStep) -> jax.Array:
         return self.env.starts(timestep)
 
     @property
-    def _compiles_itself(self):
+    def _compiles_itself(self) -> bool:
         return self.env._compiles_itself
 
     @property
-    def _longest_episode(self):
+    def _longest_episode(self) -> Any:
         return super()._longest_episode if self.place == "hides_ends" else self.env._longest_episode
 
     @property
@@ -138,32 +140,32 @@ class Wrapper(Environment):
         return self.env.autoreset
 
     @property
-    def reset_strategy(self):
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return self.env.reset_strategy
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state and "observation" not in self.owns
 
-    def observation_of(self, state):
+    def observation_of(self, state: Tree) -> Tree:
         return self.env.observation_of(self.inner(state))
 
-    def picture_of(self, state, size):
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         return self.env.picture_of(self.inner(state), size)
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: Tree) -> dict[str, Tree]:
         return self.env.info_of_state(self.inner(state))
 
     @property
-    def num_envs(self):
+    def num_envs(self) -> int:
         return self.env.num_envs
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.env.name
 
     @property
-    def task_names(self):
+    def task_names(self) -> tuple[str, ...]:
         return self.env.task_names
 
     @property
@@ -171,20 +173,20 @@ class Wrapper(Environment):
         return self.env.unwrapped
 
     @property
-    def params(self):
+    def params(self) -> Any:
         """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
         return self.env.params
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         return tree.rebuild(self, env=self.env.with_params(**values))
 
-    def _with_num_envs(self, num_envs):
+    def _with_num_envs(self, num_envs: int) -> Self:
         return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
 
-    def close(self):
+    def close(self) -> None:
         self.env.close()
 
-    def _levels(self):
+    def _levels(self) -> list[Environment]:
         return [self, *self.env._levels()]
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ class CheckpointInfo:
     leaves: tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
-def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
+def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> None:
     """Writes every array of a tree, of any shape and dtype, to an ``.npz`` file.
 
     The file is written under a temporary name of its own (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails
@@ -74,7 +74,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
         raise OSError(fault.errno, f"save: {path} cannot be written, what it held is unchanged: {fault}") from fault
 
 
-def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
+def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> T:
     """Reads a tree that `save` or a `Checkpointer` wrote, bit for bit.
 
     With several processes, each reads for itself: of a folder the parts of the arrays that its own devices hold.
@@ -118,7 +118,7 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
     return restored
 
 
-def checkpoint_info(path: str | os.PathLike) -> CheckpointInfo:
+def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     """Versions, config, and the name, dtype and shape of every array of a checkpoint, without loading the arrays.
 
     Args:
@@ -175,7 +175,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return array
 
 
-def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list, like: Any) -> Any:
+def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list[Any], like: Any) -> Any:
     """One leaf, checked against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
     damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"

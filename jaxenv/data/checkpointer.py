@@ -63,7 +63,7 @@ class Checkpointer:
     [0, 1, 2]
     """
 
-    def __init__(self, folder: str | os.PathLike, *, keep: int = 1):
+    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 1):
         folder = check_folder("Checkpointer", "folder", folder)
         check_integer("Checkpointer", "keep", keep, 1)
         self._ocp = _orbax("Checkpointer")

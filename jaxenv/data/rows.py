@@ -143,12 +143,13 @@ def from_episode(
         )
     kinds = np.full(steps + 1, StepType.MID, np.int32)
     kinds[0], kinds[-1] = StepType.FIRST, StepType.LAST
+    unset: Any = ()
     timestep = TimeStep(
         step_type=jnp.broadcast_to(jnp.asarray(kinds)[:, None], (steps + 1, lanes)),
         reward=jnp.concatenate([jnp.zeros_like(reward[:1]), reward]),
         discount=jnp.ones((steps + 1, lanes), jnp.float32).at[-1].set(jnp.where(ended, np.float32(0), np.float32(1))),
         observation=jax.tree.map(jnp.asarray, observation),
-        env_info=(),
+        env_info=unset,
     )
     action, policy_info = jax.tree.map(_with_zeros, (action, policy_info))
     return Experience(timestep, action, policy_info)

@@ -116,7 +116,9 @@ def to_n_step_transitions(
 
 
 @functools.partial(compiled_once, static_argnums=3)
-def _windows(start: tuple, rate: jax.Array, continues: jax.Array, n: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _windows(
+    start: tuple[Any, ...], rate: jax.Array, continues: jax.Array, n: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 
     def add_step(_, window):

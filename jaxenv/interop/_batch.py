@@ -24,8 +24,8 @@ from jaxenv.wrappers.stack._make import make
 
 
 def batch(
-    reset: Callable,
-    step: Callable,
+    reset: Callable[..., Any],
+    step: Callable[..., Any],
     *,
     action: Tree,
     observation: Tree = None,
@@ -87,8 +87,8 @@ class Lane:
         key_kinds: a tree like the state, with the kind of each typed key and ``""`` for other arrays.
     """
 
-    reset: Callable
-    step: Callable
+    reset: Callable[..., Any]
+    step: Callable[..., Any]
     action: Static
     observation: Static
     key_kinds: Static
@@ -128,7 +128,7 @@ class SingleLane(Task):
         return self.lane.action.value
 
 
-def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
+def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ...]:
     """The results of a function of one lane for all lanes, the state with the words of its keys."""
     # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
     with default_types():
@@ -141,7 +141,7 @@ def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
 _ORDER = "reset returns (state, observation)"
 
 
-def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, observation: Tree) -> Lane:
+def _checked_lane(owner: str, reset: Callable[..., Any], step: Callable, action: Tree, observation: Tree) -> Lane:
     for name, function in (("reset", reset), ("step", step)):
         if not callable(function):
             raise ValueError(f"{owner}: {name} must be a function, got {function!r}")
@@ -162,7 +162,7 @@ def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, obs
     return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
 
 
-def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
+def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, Tree]:
     """The kinds of the keys in the state, and the shapes of state and observation."""
     kinds = None
 
@@ -182,7 +182,7 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
     return kinds, *shapes
 
 
-def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, action: Tree) -> None:
+def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: Tree, action: Tree) -> None:
     def checked(state, action, key):
         values = "(state, observation, reward, terminated), or these and a dict"
         with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
@@ -211,14 +211,14 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
         _check_equal(f"{owner}.step: ", name, given, expected)
 
 
-def _shapes(function: Callable, *arguments: Tree) -> Tree:
+def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
     """Shapes and dtypes of the results, without weak types, for further arguments and a key."""
     with default_types():
         found = jax.eval_shape(lambda *given: function(*given, jax.random.key(0, impl="threefry2x32")), *arguments)
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), found)
 
 
-def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> tuple:
+def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> tuple[Any, ...]:
     if not isinstance(out, tuple | list) or len(out) not in counts:
         got = f"{len(out)} values" if isinstance(out, tuple | list) else f"one value, {_shown(out)}"
         raise ValueError(f"{owner}.{method}: must return {expected}, got {got}")

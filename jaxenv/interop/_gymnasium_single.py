@@ -96,7 +96,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         self._has_mask = has_action_mask(env)
         self._is_fixed = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode.
 
         Args:
@@ -123,7 +123,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         self._keep_mask(row)
         return self._observation(row), _info(row)
 
-    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
+    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict[str, Any]]:
         """Advances by one step.
 
         Raises:

@@ -110,7 +110,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self.closed = False
         self._is_fixed = True
 
-    def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+    def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
 
         Args:
@@ -143,7 +143,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
         return self._observation(row), _infos(infos, mask)
 
-    def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict]:
+    def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
         """Advances every lane by one step.
 
         Args:

@@ -163,7 +163,12 @@ class _Programs(NamedTuple):
 
 
 def _programs(
-    structure: Any, shapes: tuple, num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, device: jax.Device
+    structure: Any,
+    shapes: tuple[Any, ...],
+    num_envs: int,
+    shown: Callable[[TimeStep], Tree],
+    numpy: bool,
+    device: jax.Device,
 ) -> _Programs:
     """The programs of environments of one structure. Their leaves are arguments, so that other values compile nothing.
 
@@ -171,28 +176,28 @@ def _programs(
     """
     of_env = Packing(shapes)
 
-    def environment(leaves: tuple) -> Environment:
+    def environment(leaves: tuple[Any, ...]) -> Environment:
         return structure.unflatten(of_env.unpack(leaves))
 
-    def packed(state: Tree, row: Tree) -> tuple:
+    def packed(state: Tree, row: Tree) -> tuple[Any, ...]:
         return of_state.pack(state), of_row.pack(row) if numpy else row
 
-    def start(leaves: tuple, key: jax.Array):
+    def start(leaves: tuple[Any, ...], key: jax.Array):
         lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
         state, timestep = environment(leaves).reset(key, lanes)
         return packed(state, shown(timestep))
 
-    def restart(leaves: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
+    def restart(leaves: tuple[Any, ...], state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
         env = environment(leaves)
         state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
-    def step(leaves: tuple, state: tuple, action: Tree):
+    def step(leaves: tuple[Any, ...], state: tuple, action: Tree):
         with xla.few_lanes(num_envs <= _FEW):
             state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
-    def render(leaves: tuple, state: tuple, size: int):
+    def render(leaves: tuple[Any, ...], state: tuple, size: int):
         return environment(leaves).render(of_state.unpack(state), size)
 
     state, first = structure.unflatten(shapes).start_shapes()

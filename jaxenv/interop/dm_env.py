@@ -86,18 +86,19 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     first = timestep.first()
     if not first and (timestep.reward is None or timestep.discount is None):
         raise ValueError(f"from_dm_timestep: a row after FIRST needs a reward and a discount, got {timestep}")
-    return TimeStep(
-        step_type=np.int32(timestep.step_type),
-        reward=np.float32(0) if first else np.asarray(timestep.reward, np.float32),
-        discount=np.float32(1) if first else np.asarray(timestep.discount, np.float32),
-        observation=timestep.observation,
-        prev_action=prev_action,
-        env_id=np.int32(env_id),
-        env_info={},
-    )
+    fields: dict[str, Any] = {  # NumPy's numbers and arrays in place of JAX's
+        "step_type": np.int32(timestep.step_type),
+        "reward": np.float32(0) if first else np.asarray(timestep.reward, np.float32),
+        "discount": np.float32(1) if first else np.asarray(timestep.discount, np.float32),
+        "observation": timestep.observation,
+        "prev_action": prev_action,
+        "env_id": np.int32(env_id),
+        "env_info": {},
+    }
+    return TimeStep(**fields)
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
 
 
@@ -184,7 +185,7 @@ class DmEnv(Fixed):
             raise ValueError("to_dm_env: the environment is closed, make a new one")
         return self._stepper
 
-    def _row(self, batch: tuple) -> Any:
+    def _row(self, batch: tuple[Any, ...]) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
         self._ended = row.last()
         return row

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +48,10 @@ _RESERVED = (
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 _INSTALL = "pip install gymnax six"
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def _compiled(method: Callable) -> Callable:
+
+def _compiled(method: F) -> F:
     """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share.
 
     Errors about arguments name them.
@@ -57,12 +59,12 @@ def _compiled(method: Callable) -> Callable:
     names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         programs, settings = programs_of(self._env), (self._api, self._gradients)
         cls, structure = type(self), programs.structure
 
-        def jitted():
-            def on_leaves(leaves, *args, **kwargs):
+        def jitted() -> Callable[..., Any]:
+            def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
                 return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
@@ -75,7 +77,7 @@ def _compiled(method: Callable) -> Callable:
                 check_arrays(str(self), name, value)
             raise
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
@@ -203,7 +205,7 @@ class GymnaxEnv(Fixed):
         return row[0], self._state(state)
 
     @_compiled
-    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
@@ -220,7 +222,7 @@ class GymnaxEnv(Fixed):
         return self.reset(key, params)
 
     @_compiled
-    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
         With ``api="0.x"`` the fourth value includes truncation.
@@ -289,7 +291,9 @@ class GymnaxEnv(Fixed):
         env = self._env.with_params(**values) if values else self._env
         return _with_limit(env, params.max_steps_in_episode)
 
-    def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
+    def _stepped(
+        self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
+    ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
@@ -317,19 +321,21 @@ def _spaces() -> ModuleType:
 
 
 @for_one_lane
-def _begin(env, env_id, words):
+def _begin(env: Environment, env_id: jax.Array, words: Words) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step(env, env_id, words, state, action):
+def _step(env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.step(_with_words(state, words), action)
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step_and_restart(env, env_id, words, state, action):
+def _step_and_restart(
+    env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree
+) -> tuple[Tree, tuple[Any, ...]]:
     restarting = AutoReset(env, "same_step")
     state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
     return state.inner, _fields(timestep)
@@ -345,7 +351,7 @@ def _with_words(state: Tree, words: Words) -> Tree:
     return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     """Observation, reward, terminated, truncated and info of a batch of rows."""
     terminated, truncated = timestep.terminated, timestep.truncated
     own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}

@@ -148,7 +148,7 @@ class _Lanes(Fixed):
             raise ValueError(f"{_OWNER}: call reset before step")
         self._action = self._actions(actions)
 
-    def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict]]:
+    def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         if self._action is None:
             raise ValueError(f"{_OWNER}: call step_async before step_wait")
         row, self._action = self._stepper.step(self._action), None
@@ -179,13 +179,13 @@ class _Lanes(Fixed):
             self._stepper.close()
             self._env.close()
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list:
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [self._attribute(lane, attr_name) for lane in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise AttributeError(not_settable(_OWNER, self._env, attr_name, value))
 
-    def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list:
+    def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list[Any]:
         return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
@@ -232,13 +232,13 @@ def _unchanged(observation: Tree) -> Tree:
     return observation
 
 
-def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict]:
+def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
     """One dict per lane from a dict of arrays ``[B, ...]``."""
     rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
     return [dict(zip(info, row, strict=True)) for row in rows]
 
 
-def _rows(values: Tree) -> list:
+def _rows(values: Tree) -> list[Any]:
     """The values of single lanes from arrays ``[B, ...]``."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)

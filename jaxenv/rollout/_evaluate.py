@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ from jaxenv.core import _moments
 from jaxenv.core._checks import lane_numbers
 from jaxenv.core._sum import Sum
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.metrics._sums import LARGEST
 from jaxenv.rollout.statistic import Statistic
@@ -121,7 +121,7 @@ class Evaluation:
 
 def evaluate(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     key: jax.Array,
     num_episodes: int | None = None,
     *,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from jaxenv.canvas._film_files import check_path, write_film
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._frames import Part
 from jaxenv.rollout._frames import frames as frames_of
+from jaxenv.rollout._policy import Policy
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +76,7 @@ class Film:
 
 def film(
     env: Environment,
-    policy: Callable | None = None,
+    policy: Policy | None = None,
     *,
     key: jax.Array | None = None,
     num_steps: int | None = None,

@@ -12,6 +12,7 @@ from jaxenv._util.checks import check_arrays, check_callable, check_integer
 from jaxenv.core._count import Count
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.tree._structure import mismatch
 
@@ -41,8 +42,8 @@ class Fold:
 
 def fold(
     env: Environment,
-    policy: Callable,
-    fn: Callable,
+    policy: Policy,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -92,8 +93,8 @@ def fold(
 
 def fold_steps(
     env: Environment,
-    policy: Callable,
-    fn: Callable,
+    policy: Policy,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -130,8 +131,8 @@ def fold_steps(
 
 def fold_episodes(
     env: Environment,
-    policy: Callable,
-    fn: Callable,
+    policy: Policy,
+    fn: Callable[..., Any],
     value: Any,
     state: Any,
     timestep: TimeStep,
@@ -178,7 +179,9 @@ def fold_episodes(
     return _as_fold(jax.lax.while_loop(unfinished, body, init))
 
 
-def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memory, memory) -> tuple[tuple, Callable]:
+def _make_loop(
+    owner, env, policy, fn, value, state, timestep, key, initial_memory, memory
+) -> tuple[tuple[Any, ...], Callable[..., Any]]:
     """The initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
     check_callable(owner, "fn", fn, "(value, step, next_timestep)")
@@ -199,7 +202,7 @@ def _make_loop(owner, env, policy, fn, value, state, timestep, key, initial_memo
     return (state, timestep, loop.memory, value, *counts), body
 
 
-def _as_fold(carry: tuple) -> Fold:
+def _as_fold(carry: tuple[Any, ...]) -> Fold:
     state, timestep, memory, value, rows, steps, episodes = carry
     return Fold(value, state, timestep, memory, rows, steps, episodes)
 

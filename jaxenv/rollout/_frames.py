@@ -1,7 +1,7 @@
 """The frames of a film: the moments of a rollout, in a grid of lanes."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from jaxenv._util.checks import check_bool, check_integer
 from jaxenv.canvas import check_size
 from jaxenv.canvas._grid import Grid, Moment, Part
 from jaxenv.core.environment import Environment, check_environment
-from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 
 _MAX_STEPS = 1000  # of a film whose length is not given
@@ -23,7 +23,7 @@ _CHUNK = 32  # steps per call of the compiled function
 def frames(
     owner: str,
     env: Environment,
-    policy: Callable | None,
+    policy: Policy | None,
     *,
     key: jax.Array | None,
     num_steps: int | None,
@@ -58,7 +58,7 @@ def frames(
 def moments(
     owner: str,
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     key: jax.Array | None,
     num_steps: int | None,
     max_steps: int | None,

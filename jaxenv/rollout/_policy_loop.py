@@ -1,7 +1,6 @@
 """One step of a policy in an environment, shared by every loop of this package."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +11,7 @@ from jaxenv.core._checks import start_fault
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Words, check_typed
-from jaxenv.rollout._policy import act, check_memory, check_policy, memory_fault, policy_stream
+from jaxenv.rollout._policy import Policy, act, check_memory, check_policy, memory_fault, policy_stream
 from jaxenv.rollout.experience import Experience
 
 Carry = tuple[Any, TimeStep, Any]
@@ -31,7 +30,7 @@ class PolicyLoop:
     """
 
     env: Environment
-    policy: Callable
+    policy: Policy
     words: Words
     initial_memory: Any
     memory: Any
@@ -41,7 +40,7 @@ class PolicyLoop:
         cls,
         owner: str,
         env: Environment,
-        policy: Callable,
+        policy: Policy,
         start: tuple[Any, TimeStep],
         key: Any,
         initial_memory: Any,

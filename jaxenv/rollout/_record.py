@@ -1,7 +1,6 @@
 """Films of a policy in an environment, written to a file: GIF, MP4, or a strip of pictures."""
 
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,11 +8,12 @@ import jax
 from jaxenv.canvas._film_files import check_path, write_film
 from jaxenv.core.environment import Environment
 from jaxenv.rollout import _frames
+from jaxenv.rollout._policy import Policy
 
 
 def record(
     env: Environment,
-    policy: Callable | None = None,
+    policy: Policy | None = None,
     path: str | pathlib.Path = "rollout.gif",
     *,
     key: jax.Array | None = None,

@@ -1,7 +1,7 @@
 """Rollouts that keep their trajectory."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,13 +11,14 @@ from jaxenv._util.checks import check_integer, check_names
 from jaxenv._util.names import did_you_mean
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
+from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.experience import Experience
 
 
 def unroll(
     env: Environment,
-    policy: Callable,
+    policy: Policy,
     state: Any,
     timestep: TimeStep,
     num_steps: int,

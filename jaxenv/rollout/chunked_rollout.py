@@ -20,7 +20,7 @@ from jaxenv.core.environment import Environment, check_devices, check_environmen
 from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed
-from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
@@ -89,7 +89,7 @@ class ChunkedRollout:
         num_steps: int,
         key: jax.Array,
         *,
-        policy: Callable | None = None,
+        policy: Policy | None = None,
         metrics: Metrics | None = None,
         chunk_steps: int | None = None,
         initial_memory: Any = (),
@@ -115,7 +115,7 @@ class ChunkedRollout:
         compiled = lowered.compile()
         self._start = functools.partial(compiled, *inputs)
         carry = jax.tree.map(_placed, lowered.out_info, compiled.output_shardings)
-        self._advance: dict[int, Callable] = {}
+        self._advance: dict[int, Callable[..., Any]] = {}
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
             self._advance[length] = functools.partial(chunk.lower(*inputs[:2], carry).compile(), *inputs[:2])
@@ -215,7 +215,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
-) -> tuple[Callable, Callable, Any]:
+) -> tuple[Callable[..., Any], Callable, Any]:
     """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
@@ -239,7 +239,7 @@ def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 class _Program:
     """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
 
-    policy: Callable
+    policy: Policy
     metrics: Metrics
     axis_name: str | None
 

@@ -4,6 +4,10 @@ from typing import Any
 
 from jaxenv import tree
 from jaxenv.canvas import _rows_html
+from jaxenv.core.timestep import TimeStep
+from jaxenv.tree import Tree
+
+_UNSET: Any = ()
 
 
 @tree.struct
@@ -16,9 +20,9 @@ class Experience:
         policy_info: what the policy returned as ``PolicyStep.info``.
     """
 
-    timestep: Any = ()
-    action: Any = ()
-    policy_info: Any = ()
+    timestep: TimeStep = _UNSET
+    action: Tree = _UNSET
+    policy_info: Tree = _UNSET
 
     def __repr__(self) -> str:
         fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)

@@ -85,7 +85,7 @@ class CSV(Writer):
             metric named ``step``, or while another process or writer has the file.
     """
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: str | os.PathLike[str]):
         self.path = check_path("CSV", "path", path)
         if self.path.is_dir():
             raise ValueError(f"CSV: path must be a file, got the folder {str(path)!r}")
@@ -159,7 +159,7 @@ class TensorBoard(Writer):
         ImportError: if tensorboardX is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike, against: Sequence[str] = ()):
+    def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = ()):
         path = check_folder("TensorBoard", "path", path)
         check_names("TensorBoard", "against", against)
         try:

@@ -193,7 +193,7 @@ class Engine(abc.ABC):
 
 def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
     """The seeds as Python numbers; one that a lane of another key has already is replaced by the next free one."""
-    owners: dict[int, tuple] = {}
+    owners: dict[int, tuple[Any, ...]] = {}
     chosen = []
     for seed, *key in zip(seeds.tolist(), *keys, strict=True):
         seed %= below

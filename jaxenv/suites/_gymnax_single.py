@@ -42,7 +42,7 @@ class GymnaxSingle(Single):
 
     limit: int
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"gymnax:{id}"
         spec_params = {name: value for name, value in options if name in _gymnax_tasks.SPEC_PARAMS.get(id, ())}
         arguments = {name: thaw(value) for name, value in options if name not in spec_params}
@@ -99,14 +99,14 @@ class GymnaxSingle(Single):
             low[index], high[index] = minimum, maximum
         return super().bounded(observed, low, high)
 
-    def check(self, options: tuple) -> None:
+    def check(self, options: tuple[Any, ...]) -> None:
         """Raises a ``ValueError`` if a reset, a step or a space fails, which is how gymnax rejects some options."""
         with reporting(self.owner, {name: thaw(value) for name, value in options}):
             _ = self.shapes, self.observation_spec, self.action_spec
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> GymnaxSingle:
+def single(id: str, options: tuple[Any, ...]) -> GymnaxSingle:
     """The gymnax environment of an id and its options; the same object for equal arguments."""
     check_id(id)
     return GymnaxSingle(id, options)
@@ -126,10 +126,10 @@ def own_info(info: Mapping[str, Tree]) -> dict[str, Tree]:
     return {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
 
 
-def _is_param(field: dataclasses.Field, value: Any) -> bool:
+def _is_param(field: dataclasses.Field[Any], value: Any) -> bool:
     return field.metadata.get("pytree_node", True) and is_numeric(value)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return tree.rebuild(single(id, options).params, **values)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +131,7 @@ class HostEnvironment(Environment):
     def _longest_episode(self):
         return super()._longest_episode if self.engine.limit is None else np.int32(self.engine.limit)
 
-    def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
+    def _call(self, function: Callable[..., Any], shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):
             return jax.tree.map(jnp.array, function(*arguments))

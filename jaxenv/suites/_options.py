@@ -26,7 +26,7 @@ def check_known(suite: str, id: str, known: Iterable[str]) -> None:
         raise ValueError(f"{suite}: no environment {id!r}, {did_you_mean(id, known, otherwise=every)}")
 
 
-def arguments_of(function: Callable) -> tuple[dict[str, Any], bool]:
+def arguments_of(function: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
     """The named parameters of a function with their defaults, and whether it takes arbitrary keywords."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

@@ -97,7 +97,7 @@ class Single(abc.ABC):
             return Static(specs.from_array(observed))
         return Static(jax.tree_util.tree_map_with_path(self._corrected, declared, observed))
 
-    def _corrected(self, path: tuple, declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
+    def _corrected(self, path: tuple[Any, ...], declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
         named_unbounded = tree.path_name(path).split(".")[-1] in self.unbounded
         if not isinstance(declared, specs.Bounded) or declared.shape != observed.shape or named_unbounded:
             return specs.Array(observed.shape, observed.dtype, "observation")
@@ -145,7 +145,7 @@ def one_per_arguments(function: Callable[..., T]) -> Callable[..., T]:
 
     An object goes with the last environment that holds it, but the newest ones stay.
     """
-    made: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
+    made: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
     @functools.lru_cache(maxsize=16)
     def newest(*arguments):

@@ -48,7 +48,7 @@ class SuiteTask(Task):
     params: Any
     suite: str = tree.static()
     id: str = tree.static()
-    options: tuple = tree.static()
+    options: tuple[Any, ...] = tree.static()
 
     def initial(self, stream):
         env_state, observation = self._map_lanes(self._single.reset, random.jax_keys(stream))
@@ -96,7 +96,7 @@ class SuiteTask(Task):
         """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""
         return values_of(self.params), ranks_of(self.params)
 
-    def _map_lanes(self, function: Callable, *arguments: Tree) -> Tree:
+    def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
         """Maps ``function(values, *arguments)`` of the suite over the lanes."""
         values, ranks = self._values()
         with default_types():
@@ -114,7 +114,7 @@ def _cast(shapes: Tree, arrays: Tree) -> Tree:
 
 def load_task(
     suite: str,
-    single: Callable[[str, tuple], Single],
+    single: Callable[[str, tuple[Any, ...]], Single],
     name: str,
     num_envs: int,
     constructor: Mapping[str, Any],

@@ -75,7 +75,7 @@ class BraxSingle(Single):
     limit = _LIMIT
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
-    def __init__(self, name: str, options: tuple):
+    def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"brax:{name}"
         arguments = {key: thaw(value) for key, value in options}
         with outside_traces(), reporting(self.owner, arguments):
@@ -101,7 +101,7 @@ class BraxSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> BraxSingle:
+def single(id: str, options: tuple[Any, ...]) -> BraxSingle:
     """The Brax environment of a name and its options; the same object for equal arguments."""
     check_known("brax", id, _brax()._envs)
     return BraxSingle(id, options)

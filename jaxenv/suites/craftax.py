@@ -87,7 +87,7 @@ class CraftaxSingle(Single):
         "sharding_invariant": "Craftax's loops fail the type check of shard_map, they need check_vma=False",
     }
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"craftax:{id}"
         arguments = {name: thaw(value) for name, value in options}
         angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
@@ -132,13 +132,13 @@ class CraftaxSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> CraftaxSingle:
+def single(id: str, options: tuple[Any, ...]) -> CraftaxSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("craftax", id, ids())
     return CraftaxSingle(id, options)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return dataclasses.replace(single(id, options).params, **values)
 

@@ -94,7 +94,7 @@ class JumanjiSingle(Single):
         env: Jumanji's object.
     """
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"jumanji:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id in _DOWNLOADING and arguments.get("generator") is None:
@@ -133,7 +133,7 @@ class JumanjiSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> JumanjiSingle:
+def single(id: str, options: tuple[Any, ...]) -> JumanjiSingle:
     """The Jumanji environment of an id and its options; the same object for equal arguments."""
     check_known("jumanji", id, _registry())
     return JumanjiSingle(id, options)

@@ -80,7 +80,7 @@ class NavixSingle(Single):
 
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"navix:{id}"
         self.opt_outs = {
             "sharding_invariant": "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
@@ -121,7 +121,7 @@ class NavixSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> NavixSingle:
+def single(id: str, options: tuple[Any, ...]) -> NavixSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("navix", id, _navix().registry())
     return NavixSingle(id, options)

@@ -74,7 +74,7 @@ class PgxSingle(Single):
 
     reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"pgx:{id}"
         self.opponent = dict(options).get("opponent", "random")
         with outside_traces():
@@ -155,7 +155,7 @@ def _is_one_integer(x: Any) -> bool:
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> PgxSingle:
+def single(id: str, options: tuple[Any, ...]) -> PgxSingle:
     """The game of an id and its options; the same object for equal arguments."""
     check_known("pgx", id, _pgx().available_envs())
     return PgxSingle(id, options)

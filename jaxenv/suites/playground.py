@@ -83,7 +83,7 @@ class PlaygroundSingle(Single):
 
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
-    def __init__(self, name: str, options: tuple):
+    def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"playground:{name}"
         self.opt_outs = {
             "sharding_invariant": "MJX's loops fail the type check of shard_map, they need check_vma=False"
@@ -111,7 +111,7 @@ class PlaygroundSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> PlaygroundSingle:
+def single(id: str, options: tuple[Any, ...]) -> PlaygroundSingle:
     """The Playground environment of a name and its options; the same object for equal arguments."""
     check_known("playground", id, ids())
     return PlaygroundSingle(id, options)

@@ -83,7 +83,7 @@ class XMiniGridSingle(Single):
 
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"xminigrid:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id.startswith("MiniGrid-Empty-"):
@@ -133,13 +133,13 @@ class XMiniGridSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> XMiniGridSingle:
+def single(id: str, options: tuple[Any, ...]) -> XMiniGridSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("xminigrid", id, _registry())
     return XMiniGridSingle(id, options)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return dataclasses.replace(single(id, options).params, **values)
 

@@ -107,7 +107,7 @@ def assert_max_traces(fn: Any = None, n: int = 1) -> Any:
 # --- signatures -------------------------------------------------------------------------------------------------------
 
 
-def _signature(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> _Signature:
+def _signature(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Signature:
     entries: _Signature = {}
     for name, value in _named(fn, args, kwargs):
         entries.update(_entries(name, value))
@@ -116,7 +116,7 @@ def _signature(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> _Signature:
     return entries
 
 
-def _named(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
     """The arguments with the names of the function's parameters."""
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs).arguments

@@ -184,7 +184,7 @@ def _rule(spec: specs.Array) -> str:
     return "it must be finite" if spec.is_continuous else f"it must fit {spec.dtype}"
 
 
-def _name(root: str, path: tuple) -> str:
+def _name(root: str, path: tuple[Any, ...]) -> str:
     return ".".join(filter(None, [root, tree.path_name(path)]))
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -59,7 +59,9 @@ def without_restarts(env: Environment) -> Environment:
     return _map_autoreset(env, lambda layer: layer.env, tree.rebuild)
 
 
-def _map_autoreset(env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable) -> Environment:
+def _map_autoreset(
+    env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable[..., Any]
+) -> Environment:
     """The stack with its ``AutoReset`` changed; ``rebuild`` rebuilds the wrappers outside, with or without checks."""
     if isinstance(env, AutoReset):
         return change(env)

@@ -69,10 +69,10 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
     before, progress = np.full(keys.shape, _BEFORE_RESET), _Progress(keys.shape[0])
     while progress.completed.min() < episodes:
         (state, timestep, _), experience = _play(played, state, timestep)
-        rows: TimeStep = jax.device_get(experience.timestep)
+        rows = jax.device_get(experience.timestep)
         _raise_first(env, _faults(played, spec, rows, before), progress.step)
         progress.advance(env, rows.step_type, max_steps)
-        before = rows.step_type[-1]
+        before = np.asarray(rows.step_type[-1])
 
 
 def _num_lanes(env: Environment) -> int:
@@ -153,7 +153,7 @@ def _faults(env: Environment, spec: TimeStep, rows: TimeStep, before: np.ndarray
     yield from _broken("discount", rows.discount, ~zero_inside, "may be 0 only at LAST")
 
 
-def _broken(path: str, values: np.ndarray, holds: np.ndarray, rule: str) -> Iterator[_Fault]:
+def _broken(path: str, values: Any, holds: Any, rule: str) -> Iterator[_Fault]:
     """The first element at which ``holds`` (with the shape of ``values``) is false, if there is one."""
     if not np.all(holds):
         at = tuple(int(i) for i in np.argwhere(~holds)[0])
@@ -170,7 +170,7 @@ def _spec_faults(spec: TimeStep, rows: TimeStep) -> Iterator[_Fault]:
             yield from _broken(name, values, inside, f"must lie within the bounds of {leaf_spec}")
 
 
-def _grammar_faults(step_type: np.ndarray, before: np.ndarray, same_step: bool) -> Iterator[_Fault]:
+def _grammar_faults(step_type: Any, before: np.ndarray, same_step: bool) -> Iterator[_Fault]:
     known = (step_type >= _FIRST) & (step_type <= _LAST)
     yield from _broken("step_type", step_type, known, "must be 0 (FIRST), 1 (MID) or 2 (LAST)")
     previous = np.concatenate([before[None], step_type[:-1]])
@@ -216,7 +216,7 @@ class _Progress:
         self.length = np.full(lanes, -1)  # steps of the current episode, -1 before its FIRST row
         self.ended = np.zeros(lanes, bool)
 
-    def advance(self, env: Environment, step_type: np.ndarray, max_steps: int) -> None:
+    def advance(self, env: Environment, step_type: Any, max_steps: int) -> None:
         """Counts a chunk of step types ``[T, B]``; raises a ``ValueError`` for an episode that does not end."""
         for row in step_type:
             self.completed += self.ended

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import jaxenv
 from jaxenv import tree
 from jaxenv.core.environment import Environment
+from jaxenv.rollout import Policy
 
 
 @tree.struct
@@ -29,7 +30,7 @@ class Player:
     The weights are an argument of the compiled functions, so newer ones do not compile again.
     """
 
-    def __init__(self, env: Environment, policy: Callable, max_steps: int | None):
+    def __init__(self, env: Environment, policy: Policy, max_steps: int | None):
         self._env, self._max_steps = env, max_steps
 
         def moment(state, size: int, reward, total, over) -> Moment:
@@ -49,7 +50,7 @@ class Player:
             return (state, timestep), memory, tree.where(shown.over, shown, new)
 
         self._start = jax.jit(start, static_argnums=1)
-        self._advance: Callable = jax.jit(advance, static_argnums=4)
+        self._advance: Callable[..., Any] = jax.jit(advance, static_argnums=4)
 
     def episode(self, key: jax.Array, initial_memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
         """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""

@@ -171,7 +171,7 @@ class MLP(nn.Module):
     hidden: tuple[int, ...]
     num_outputs: int
     scale: float = 1.0
-    activation: Callable = nn.tanh
+    activation: Callable[..., Any] = nn.tanh
     last_bias: bool = True
 
     @nn.compact

@@ -62,7 +62,7 @@ def train(
     config: RunConfig,
     num_seeds: int,
     seed: int = 0,
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     threshold: float | None = None,
     film_every: int | None = None,
@@ -165,7 +165,7 @@ def can_resume(config: RunConfig) -> bool:
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
 
-def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool) -> Callable:
+def _over_seeds(function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool) -> Callable:
     """The function of one seed, for all seeds: without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
@@ -180,7 +180,7 @@ def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh, seq
 
 def _train(
     config: RunConfig,
-    init_and_iteration: tuple[Callable, Callable],
+    init_and_iteration: tuple[Callable[..., Any], Callable],
     keys: jax.Array,
     files: "_Files | None" = None,
 ) -> Iterator[Run]:

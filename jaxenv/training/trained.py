@@ -15,6 +15,7 @@ from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
 from jaxenv.core import registry
 from jaxenv.core.environment import Environment
+from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
 
 _CONFIG = "config.json"
@@ -62,7 +63,7 @@ class Trained:
         return self.config.make_env(num_envs, "eval", **options)
 
     @property
-    def policy(self) -> Callable:
+    def policy(self) -> Policy:
         """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``.
 
         It raises a ``ValueError`` for observations of another environment.
@@ -70,7 +71,7 @@ class Trained:
         return self._policies[0]
 
     @property
-    def explore(self) -> Callable:
+    def explore(self) -> Policy:
         """``policy(timestep, stream, memory)`` with exploration, as in training."""
         return self._policies[1]
 
@@ -100,7 +101,7 @@ class Trained:
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
 
     @functools.cached_property
-    def _policies(self) -> tuple[Callable, Callable, Any]:
+    def _policies(self) -> tuple[Policy, Policy, Any]:
         """Both policies, and their memory for one lane."""
         env = self.make_env()
         make = functools.partial(
@@ -110,7 +111,7 @@ class Trained:
         policy, memory = make()
         return checked(policy), checked(make(explore=True)[0]), memory
 
-    def _checked(self, spec: Any, policy: Callable) -> Callable:
+    def _checked(self, spec: Any, policy: Policy) -> Policy:
         """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
         def checked(timestep, stream, memory):
@@ -124,7 +125,7 @@ class Trained:
         return checked
 
 
-def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
+def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
     The run may still be going on: its newest checkpoint is read. The folder cannot cause an import of other code.
@@ -192,7 +193,9 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
     return algorithm, cls(**settings), num_seeds
 
 
-def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num_seeds: int) -> dict[str, Any]:
+def _restored(
+    path: pathlib.Path, info: data.CheckpointInfo, init: Callable[..., Any], num_seeds: int
+) -> dict[str, Any]:
     """Weights, statistics and the curve of all seeds."""
     learner = jax.eval_shape(init, jax.random.key(0))
     weights = {"params": learner.params, "statistics": learner.statistics}

@@ -40,7 +40,7 @@ def static(
     above: float | None = None,
     below: float | None = None,
     doc: str = "",
-    **kwargs,
+    **kwargs: Any,
 ) -> Any:
     """A dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
 
@@ -66,7 +66,7 @@ def leaf(
     above: float | None = None,
     below: float | None = None,
     doc: str = "",
-    **kwargs,
+    **kwargs: Any,
 ) -> Any:
     """A numeric field of an environment or its params, with its range and unit.
 
@@ -113,7 +113,7 @@ def number_dtype(value: Any) -> np.dtype | None:
     return np.dtype(np.float32) if isinstance(value, float | np.floating) else None
 
 
-def key_leaf(**kwargs) -> Any:
+def key_leaf(**kwargs: Any) -> Any:
     """A field of an environment that holds one typed JAX key, or one per lane."""
     return dataclasses.field(metadata={"rank": 0, "dtype": None}, **kwargs)
 
@@ -142,7 +142,7 @@ def flatten(tree: Tree) -> tuple[list[Any], Any]:
     return jax.tree.flatten(tree)
 
 
-def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple, Any]], Any]:
+def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
     """Leaves with their key paths, and the structure."""
     return jax.tree_util.tree_flatten_with_path(tree)
 
@@ -152,10 +152,10 @@ def register_unchecked(cls: type) -> None:
     children, statics = _names(cls)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in children)
 
-    def flatten(obj):
+    def flatten(obj: Any) -> tuple[list[Any], tuple[Any, ...]]:
         return [getattr(obj, name) for name in children], tuple(getattr(obj, name) for name in statics)
 
-    def flatten_with_keys(obj):
+    def flatten_with_keys(obj: Any) -> tuple[Any, ...]:
         values, aux = flatten(obj)
         return list(zip(keys, values, strict=True)), aux
 
@@ -167,7 +167,7 @@ def _register_export(cls: type) -> Callable[[Any, Any], Any]:
     """Registers a dataclass for ``jax.export``; returns how to build one from its static values and its children."""
     children, statics = _names(cls)
 
-    def build(aux, values):
+    def build(aux: tuple[Any, ...], values: Any) -> Any:
         obj: Any = object.__new__(cls)
         for name, value in zip(statics, aux, strict=True):
             object.__setattr__(obj, name, value)
@@ -198,7 +198,7 @@ class Static:
         """A new copy of the tree, so that callers cannot change this one."""
         return self._structure.unflatten(self._leaves)
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Static) and (self._leaves, self._structure) == (other._leaves, other._structure)
 
     def __hash__(self) -> int:
@@ -236,7 +236,7 @@ def where(mask: jax.Array, new: T, old: T) -> T:
     if not hasattr(mask, "reshape"):
         raise ValueError(f"tree.where: mask must be bool [B], got {described(mask)}")
 
-    def select(b, a):
+    def select(b: Any, a: Any) -> Any:
         if a is b or is_shared(b):
             return b
         return jnp.where(expand(mask, jnp.ndim(b)), a, b)
@@ -259,7 +259,7 @@ def gather(tree: T, index: jax.Array) -> T:
         raise ValueError(f"tree.gather: index must be integers [K], got {described(index)}")
     check_arrays("tree.gather", "tree", tree)
 
-    def lanes(x):
+    def lanes(x: Any) -> Any:
         return x if is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
 
     return jax.tree.map(lanes, tree, is_leaf=is_shared)
@@ -282,7 +282,7 @@ def detach(tree: T) -> T:
     )
 
 
-def rebuild(obj: T, **changes) -> T:
+def rebuild(obj: T, **changes: Any) -> T:
     """A copy of a dataclass with other field values that bypasses its constructor."""
     if unknown := changes.keys() - {f.name for f in dataclasses.fields(obj)}:  # type: ignore[arg-type]
         raise TypeError(f"{type(obj).__name__} has no field {sorted(unknown)[0]!r}")
@@ -306,7 +306,7 @@ def _child(node: Any, name: str, path: str) -> Any:
     return getattr(node, name)
 
 
-def _key(node: Mapping, name: str) -> Any:
+def _key(node: Mapping[str, Any], name: str) -> Any:
     """The key of a mapping that a path writes as ``name``; keys need not be strings."""
     return name if name in node else next(k for k in node if str(k) == name)
 
@@ -347,7 +347,7 @@ def transform_field(tree: T, path: str, fn: Callable[[Tree], Tree]) -> T:
     return _transform(tree, path.split(".") if path else [], path, fn)
 
 
-def _transform(node: Any, names: list[str], path: str, fn: Callable) -> Any:
+def _transform(node: Any, names: list[str], path: str, fn: Callable[..., Any]) -> Any:
     if not names:
         return fn(node)
     head, *rest = names
@@ -388,6 +388,6 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
     return dataclasses.replace(node, **{**unset, **chosen})
 
 
-def path_name(path: tuple) -> str:
+def path_name(path: tuple[Any, ...]) -> str:
     """A key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
     return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -45,7 +45,7 @@ def is_array(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)
 
 
-def _children(node: Tree) -> list[tuple[tuple, Tree]]:
+def _children(node: Tree) -> list[tuple[tuple[Any, ...], Tree]]:
     """The direct children of a node with their names; none for a leaf."""
     found = jax.tree_util.tree_leaves_with_path(node, is_leaf=lambda x: x is not node)
     return [(path, child) for path, child in found if path]

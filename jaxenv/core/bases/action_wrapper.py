@@ -4,10 +4,14 @@ import abc
 import dataclasses
 from typing import ClassVar
 
+import jax
+
 from jaxenv import specs
 from jaxenv.core import _actions
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
 from jaxenv.tree import Tree
 
 
@@ -23,11 +27,11 @@ class ActionWrapper(Wrapper):
     def action(self, action: Tree) -> Tree:
         """Maps actions ``[B, ...]`` that fit ``action_spec`` to actions for ``env``; discrete actions are in bounds."""
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec = self.action_spec()
         given = _actions.conform(spec, action, num_lanes(self, state), str(self))
         state, timestep = self.env.proceed(state, self.action(_actions.clip_discrete(spec, given)))

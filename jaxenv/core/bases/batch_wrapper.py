@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.specs._trees import fit_fault
 from jaxenv.tree import Tree
 
@@ -92,10 +93,12 @@ class BatchWrapper(Wrapper):
             raise ValueError(f"{type(self).__name__}: statistics do not fit: {fault}")
         return dataclasses.replace(state, shared=tree.Shared(jax.tree.map(jnp.asarray, statistics)))
 
-    def inner(self, state):
+    def inner(self, state: BatchState) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: BatchState | None = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         lanes = tree.strong(self.init_lanes(timestep))
         if previous is None:
@@ -107,7 +110,7 @@ class BatchWrapper(Wrapper):
         # Only the rows of restarted lanes are kept, so this batch must not enter the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
 
-    def proceed(self, state, action):
+    def proceed(self, state: BatchState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         shared, lanes, learn = state.shared.value, state.lanes, not self.frozen
         if self.autoreset is None:
@@ -119,7 +122,9 @@ class BatchWrapper(Wrapper):
         new, row = self._process(inner, shared, lanes, timestep, learn)
         return dataclasses.replace(new, lanes=tree.where(self.env.starts(timestep), fresh, new.lanes)), row
 
-    def _process(self, inner, shared, lanes, timestep, learn: bool):
+    def _process(
+        self, inner: Any, shared: Any, lanes: Any, timestep: TimeStep, learn: bool
+    ) -> tuple[BatchState, TimeStep]:
         # Statistics are not differentiated: they would carry gradients across the start of an episode.
         new, lanes, row = self.after(tree.detach(shared), lanes, timestep, learn)
         check_owned(self, timestep, row)

@@ -2,7 +2,9 @@
 
 import abc
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import jax
 
 from jaxenv import specs, tree
 from jaxenv._util import xla
@@ -12,7 +14,7 @@ from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Stream
+from jaxenv.random import Clock, Stream, Words
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -41,7 +43,7 @@ class LaneWrapper(Wrapper):
     # Whether `before` changes the action. The agent's action is then checked, and recorded in prev_action.
     rewrites_action: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.before is not LaneWrapper.before and not cls.rewrites_action:
             raise TypeError(f"{cls.__name__}: a wrapper that overrides before must declare rewrites_action = True")
@@ -64,7 +66,7 @@ class LaneWrapper(Wrapper):
         """
         return own, timestep
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.autoreset == "same_step" and self.rewrites:
             raise ValueError(
@@ -72,10 +74,12 @@ class LaneWrapper(Wrapper):
                 "the two episodes that a LAST row of a same_step AutoReset shows: put it inside AutoReset"
             )
 
-    def inner(self, state):
+    def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         clock = self.env.clock(state)
         own = tree.strong(self.init(timestep, self._stream(clock, "init")))
@@ -86,7 +90,7 @@ class LaneWrapper(Wrapper):
             timestep = dataclasses.replace(timestep, prev_action=zeros)
         return xla.unshare((LaneState(state, tree.strong(own)), timestep))
 
-    def proceed(self, state, action):
+    def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
         own, inner_action = state.own, action
         if self.rewrites_action:
             spec = self.action_spec()
@@ -99,7 +103,7 @@ class LaneWrapper(Wrapper):
             timestep = with_prev_action(self, timestep, action)
         return xla.unshare((LaneState(inner, tree.strong(own)), timestep))
 
-    def _advance(self, own, timestep, ticked, clock):
+    def _advance(self, own: Any, timestep: TimeStep, ticked: Clock, clock: Clock) -> tuple[Any, TimeStep]:
         """The wrapper's state and the row after a step.
 
         ``ticked`` is the clock before the step, advanced by one step; ``clock`` is the clock after it. They differ
@@ -115,7 +119,7 @@ class LaneWrapper(Wrapper):
         own, row = self._after(own, timestep, ticked)
         return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), row
 
-    def _after(self, own, timestep, clock):
+    def _after(self, own: Any, timestep: TimeStep, clock: Clock) -> tuple[Any, TimeStep]:
         out = self.after(own, timestep, self._stream(clock, "after"))
         if not isinstance(out, tuple) or len(out) != 2:
             raise ValueError(f"{self}.after: must return its state and the timestep, got {type(out).__name__}")

@@ -9,6 +9,7 @@ from jaxenv.core._observation import checked_observation
 from jaxenv.core.bases.leafwise import Leafwise
 from jaxenv.core.bases.observation_wrapper import ObservationWrapper
 from jaxenv.specs._bounds import mapped_spec
+from jaxenv.tree import Tree
 
 
 class LeafObservationWrapper(Leafwise, ObservationWrapper):
@@ -24,11 +25,11 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         """The new leaves ``[B, ...]`` for a batch of old ones that fit ``spec``."""
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         """Shape and dtype of what ``map_leaf`` returns, without bounds."""
         lanes, owner = self.spec_lanes, f"{type(self).__name__}.map_leaf"
         return mapped_spec(lambda x: checked_observation(owner, self.map_leaf(x, spec), lanes), spec, lanes)
 
-    def observation(self, observation):
+    def observation(self, observation: Tree) -> Tree:
         marks, spec = self._marks(), self.env.observation_spec()
         return jax.tree.map(lambda mark, s, x: self.map_leaf(x, s) if mark else x, marks, spec, observation)

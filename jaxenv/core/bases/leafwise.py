@@ -43,7 +43,7 @@ class Leafwise(Wrapper):
     def map_spec(self, spec: specs.Array) -> specs.Array:
         """The spec of a mapped leaf."""
 
-    def check(self):
+    def check(self) -> None:
         leaves = tree.flatten_with_path(self.env.observation_spec())[0]
         for (path, spec), mark in zip(leaves, jax.tree.leaves(self._marks()), strict=True):
             fault = self.fault(spec) if mark else None
@@ -51,7 +51,7 @@ class Leafwise(Wrapper):
                 name = tree.path_name(path) or "observation"
                 raise ValueError(f"{type(self).__name__}: {name} must {fault}, got {spec}")
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         return jax.tree.map(lambda mark, s: self.map_spec(s) if mark else s, self._marks(), spec)
 

@@ -19,7 +19,8 @@ def without_env_id(owner: str, rows: Experience) -> Experience:
     check_kind(owner, "rows", rows, Experience, " as unroll returns it")
     if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
         raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
-    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=()))
+    unset: Any = ()
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=unset))
 
 
 def check_template(owner: str, rows: Experience, num_envs: int) -> None:

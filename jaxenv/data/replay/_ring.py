@@ -74,12 +74,12 @@ def row_types(ring: Any) -> Any:
     return _map(row_type, ring)
 
 
-def _map(function: Callable, ring: Any, *rows: Any) -> Any:
+def _map(function: Callable[..., Any], ring: Any, *rows: Any) -> Any:
     """``jax.tree.map`` over the leaves of a ring."""
     return jax.tree.map(function, ring, *rows, is_leaf=lambda x: isinstance(x, Bits))
 
 
-def _write(write_buffer: Callable, ring: Any, rows: Any) -> Any:
+def _write(write_buffer: Callable[..., Any], ring: Any, rows: Any) -> Any:
     """The ring with ``write_buffer(buffer, rows)`` in place of every buffer."""
 
     def write_leaf(leaf, x):

@@ -14,7 +14,7 @@ from jaxenv._util.checks import check_kind
 from jaxenv.core._declared import hashable
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout._policy import act, check_policy
+from jaxenv.rollout._policy import Policy, act, check_policy
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -32,7 +32,7 @@ _ARGUMENTS = (
 )
 
 
-def _checked(method: Callable, argument: str, check: Callable) -> Callable:
+def _checked(method: Callable[..., Any], argument: str, check: Callable) -> Callable:
     """The method of a transformer, which checks one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
@@ -139,13 +139,13 @@ class Transformer(abc.ABC):
 
     def wrap_policy(
         self,
-        policy: Callable,
+        policy: Policy,
         timestep: TimeStep,
         initial_memory: Tree = (),
         *,
         state: Tree = None,
         key: jax.Array | None = None,
-    ) -> tuple[Callable, Tree]:
+    ) -> tuple[Callable[..., Any], Tree]:
         """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart

@@ -39,7 +39,7 @@ _BRAKE = 15.0  # rad/s that a full brake takes away in a step
 _STEER_LIMIT, _STEER_TORQUE = 0.4, 180 * 900 * SIZE**2
 
 
-def _metres(points):
+def _metres(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
     return [(x * SIZE, y * SIZE) for x, y in points]
 
 
@@ -142,7 +142,18 @@ def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road:
     )
 
 
-def _tyre(steer, gas, brake, on_road, hull_angle, angle, vx, vy, omega, phase) -> tuple[Any, ...]:
+def _tyre(
+    steer: jax.Array,
+    gas: jax.Array,
+    brake: jax.Array,
+    on_road: jax.Array,
+    hull_angle: jax.Array,
+    angle: jax.Array,
+    vx: jax.Array,
+    vy: jax.Array,
+    omega: jax.Array,
+    phase: jax.Array,
+) -> tuple[Any, ...]:
     """Speed of the motor that turns a wheel, how it rolls and its angle, and the force on it. Elementwise."""
     error = steer - (angle - hull_angle)
     motor = jnp.sign(error) * jnp.minimum(50 * jnp.abs(error), np.float32(3))

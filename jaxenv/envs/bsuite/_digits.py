@@ -6,6 +6,7 @@ import gzip
 import os
 import pathlib
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -100,12 +101,12 @@ def shape(files: Files) -> tuple[int, ...]:
     return load(files)[0].shape if files.paths else (1797, 8, 8)
 
 
-def _stamp(path):
+def _stamp(path: Any) -> Any:
     status = os.stat(path)
     return status.st_mtime_ns, status.st_size
 
 
-def _as_uint8(array, name, maximum):
+def _as_uint8(array: np.ndarray, name: str, maximum: int) -> np.ndarray:
     """The array as uint8. Fractions, such as pixels scaled to [0, 1], raise an error instead of being truncated."""
     with np.errstate(invalid="ignore"):  # NaN fails the comparison below
         converted = array.astype(np.uint8)
@@ -114,7 +115,7 @@ def _as_uint8(array, name, maximum):
     return converted
 
 
-def _from_scikit_learn():
+def _from_scikit_learn() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -126,7 +127,7 @@ def _from_scikit_learn():
     return digits.images, digits.target
 
 
-def _from_npz(file):
+def _from_npz(file: Any) -> Any:
     with np.load(file) as arrays:
         for names in (("x_train", "y_train"), ("images", "labels")):
             if all(name in arrays for name in names):
@@ -134,14 +135,14 @@ def _from_npz(file):
         raise ValueError(f"{file} must contain x_train and y_train, or images and labels, got {', '.join(arrays)}")
 
 
-def _idx_file(folder, name):
+def _idx_file(folder: Any, name: Any) -> Any:
     file = next((f for f in (folder / name, folder / f"{name}.gz") if f.is_file()), None)
     if file is None:
         raise ValueError(f"no file {folder / name}, plain or with .gz")
     return file
 
 
-def _from_idx(file, magic):
+def _from_idx(file: Any, magic: Any) -> Any:
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     axes = magic & 0xFF
     found, *shape = struct.unpack_from(f">{1 + axes}I", content) if len(content) >= 4 * (1 + axes) else (None,)

@@ -36,7 +36,7 @@ class PoleTask(Task):
     action_names = ("left", "none", "right")
     play_fps = 30
 
-    def check(self):
+    def check(self) -> None:
         if self.max_time / self.timescale > 1e7:
             raise ValueError(
                 f"{self}: max_time must be at most 1e7 times timescale, got {self.max_time} and {self.timescale}"
@@ -80,7 +80,7 @@ class PoleTask(Task):
         """The step after which the time exceeds ``max_time``."""
         return last_step(self.timescale, self.max_time)
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 

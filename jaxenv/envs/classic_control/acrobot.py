@@ -23,7 +23,7 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, check_choice
 from jaxenv._util.numeric import clip, sin_cos, wrap_angle
 from jaxenv._util.xla import in_small_kernel
-from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, mix, turn
+from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, Canvas, mix, turn
 from jaxenv.core.task import Task, Transition
 
 
@@ -66,27 +66,27 @@ class Acrobot(Task):
     action_names = ("torque -1", "torque 0", "torque 1")
     play_fps = 10
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "dynamics", self.dynamics, ("book", "nips"))
         widest = min(self.max_rate_1, self.max_rate_2)
         Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state, above = in_small_kernel(_swung, self, state, action)
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
         return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Both links are 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
         canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
         canvas = canvas.box(0, 1, 999, 0.06, GREEN)
@@ -101,11 +101,11 @@ class Acrobot(Task):
             canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
         return specs.Bounded((6,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 
@@ -137,7 +137,7 @@ def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:
 
 
 def _runge_kutta(derivative: Callable[[State], State], state: State, dt: Any) -> State:
-    def advanced(k, h):
+    def advanced(k: State, h: jax.Array) -> State:
         return jax.tree.map(lambda x, v: x + h * v, state, k)
 
     k1 = derivative(state)

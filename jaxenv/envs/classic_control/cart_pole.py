@@ -15,6 +15,7 @@ step may lead beyond them.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,11 +42,11 @@ class Params:
     start_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
     @property
-    def total_mass(self):
+    def total_mass(self) -> float:
         return self.masscart + self.masspole
 
     @property
-    def polemass_length(self):
+    def polemass_length(self) -> float:
         return self.masspole * self.length
 
 
@@ -75,28 +76,28 @@ class CartPole(Task):
     action_names = ("left", "right")
     play_fps = 20
 
-    def check(self):
+    def check(self) -> None:
         # Starts must lie within the bounds of the observation.
         widest = 2 * min(self.position_limit, self.angle_limit)
         Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state = in_small_kernel(_pushed, state, action, self.params)
         fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)
         reward = jnp.where(fallen, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(state.x)
         return Transition(state, reward, terminated=fallen)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
         canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))
         canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(0, -0.42, 99, 0.06, BROWN)
@@ -105,11 +106,11 @@ class CartPole(Task):
         canvas = draw_angles(canvas, state.x, self.angle_limit, 2 * self.params.length)
         return draw_cart(canvas, state, self.params.length, ORANGE)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
         return specs.Bounded((4,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

@@ -22,7 +22,7 @@ from jaxenv import random, tree
 from jaxenv._util import xla
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
 
 
 class Crossing(GridWorld):
@@ -38,7 +38,7 @@ class Crossing(GridWorld):
     sized_by: ClassVar[str] = "num_crossings"
 
     @property
-    def smallest(self):
+    def smallest(self) -> int:
         # There are (size - 3) // 2 columns and as many rows that can be rivers.
         return max(5, self.num_crossings + 3 + self.num_crossings % 2)
 
@@ -64,7 +64,7 @@ class LavaCrossing(Crossing):
 
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
         return self.start(room, goal=cell(size - 2, size - 2), agent=_in_corner(size), lava=rivers)
@@ -75,7 +75,7 @@ class SimpleCrossing(Crossing):
 
     mission: ClassVar[str] = "find the opening and get to the green goal square"
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
         return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=_in_corner(size))

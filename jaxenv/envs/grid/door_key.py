@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxenv import random
 from jaxenv._util import xla
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, cell, choice
+from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, choice
 
 
 class DoorKey(GridWorld):
@@ -33,7 +33,7 @@ class DoorKey(GridWorld):
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 10
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         wall, gap, lock, agent = xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
         floor = self.room(size).remove_column(wall).add(wall, gap)

@@ -67,11 +67,11 @@ class DynamicObstacles(ObjectWorld):
     sized_by: ClassVar[str] = "num_obstacles"
 
     @property
-    def smallest(self):
+    def smallest(self) -> int:
         # MiniGrid has at most this many balls in a room.
         return max(4, 2 * (self.num_obstacles - 1))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = self.room(size)
         words = random.bits(stream, (self.num_obstacles + 2,))
@@ -87,7 +87,7 @@ class DynamicObstacles(ObjectWorld):
             objects.append((cell(x, y), _BALL))
         return start_state(room, Objects.stack(*objects), agent)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         return self.walk(state, self.move_obstacles(state, stream), action)
 
     def walk(self, state: State, moved: State, action: jax.Array) -> Transition:
@@ -95,7 +95,7 @@ class DynamicObstacles(ObjectWorld):
         front = kind(state.objects.code_at(ahead(state.agent)))
         x, y = ahead(state.agent) & 31, ahead(state.agent) >> 5
         collides = (action == FORWARD) & ((front == BALL) | ~state.floor.has(x, y))
-        out = super().transition(moved, action, None)
+        out = super().transition(moved, action, None)  # type: ignore[arg-type]
         reward = jnp.where(collides, self.params.collision_reward, out.reward)
         return Transition(out.state, reward, out.terminated | collides)
 
@@ -105,7 +105,7 @@ class DynamicObstacles(ObjectWorld):
         words = random.bits(stream, (self.num_obstacles,))
         agent = cell(state.agent.x, state.agent.y)
 
-        def move(i, cells):
+        def move(i: jax.Array, cells: jax.Array) -> jax.Array:
             here = jax.lax.dynamic_index_in_dim(cells, i + 1, axis=1, keepdims=False)
             x, y = here & 31, here >> 5
             taken = jnp.concatenate([cells, agent[:, None]], axis=1)
@@ -128,5 +128,5 @@ class DynamicObstacles(ObjectWorld):
         cells = jax.lax.fori_loop(np.int32(0), np.int32(self.num_obstacles), move, start)
         return tree.rebuild(state, objects=Objects(cells, state.objects.code))
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")

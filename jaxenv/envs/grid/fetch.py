@@ -20,7 +20,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid.grid_world import CARRIED, cell, choice
-from jaxenv.envs.grid.object_world import KEY, Objects, ObjectWorld, place, place_agent, random_code, start_state
+from jaxenv.envs.grid.object_world import KEY, Objects, ObjectWorld, State, place, place_agent, random_code, start_state
 
 _REQUESTS = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
@@ -39,7 +39,7 @@ class Fetch(ObjectWorld):
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 5
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = free = self.room(size)
         words = random.bits(stream, (3 * self.num_objects + 4,))
@@ -60,7 +60,7 @@ class Fetch(ObjectWorld):
             mission=_ask(choice(request, jnp.full_like(size, len(_REQUESTS))), target),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         held = after.objects.code_at(CARRIED)
         success = held.astype(jnp.int32) == after.target
         return success, held != 0

@@ -27,6 +27,7 @@ from jaxenv.envs.grid.object_world import (
     DOOR,
     Objects,
     ObjectWorld,
+    State,
     different_colours,
     distance,
     encode,
@@ -48,7 +49,7 @@ class GoToDoor(ObjectWorld):
     smallest: ClassVar[int] = 5
     num_doors: ClassVar[int] = 4
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (13,))
         width, height, places = xla.in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
@@ -73,7 +74,7 @@ class GoToDoor(ObjectWorld):
             mission=_mission.phrase("go to the", colour, "door"),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         says = action == DONE
         return says & (distance(after.agent, after.target) == 1), says | (action == TOGGLE)
 

@@ -27,11 +27,13 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util import xla
 from jaxenv._util.checks import Range, is_concrete
+from jaxenv.canvas import Canvas
 from jaxenv.core._actions import toward
 from jaxenv.core.task import Task, Transition
 from jaxenv.envs.grid import _mission, _picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
+from jaxenv.tree import Tree
 
 ACTIONS: tuple[str, ...] = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = (np.int32(i) for i in range(7))
@@ -134,7 +136,7 @@ class GridWorld(Task):
         return jnp.where(self.params.max_steps > 0, self.params.max_steps, self._default_max_steps())
 
     @property
-    def time_limit(self):
+    def time_limit(self) -> jax.Array:
         with jax.ensure_compile_time_eval():  # known also where a stack is made in traced code
             return self.max_steps
 
@@ -151,7 +153,7 @@ class GridWorld(Task):
         """Number of rows and columns of the state's cells, at least those of the grid."""
         return max(self.extent)
 
-    def check(self):
+    def check(self) -> None:
         if self.max_size < self.smallest and self.sized_by:
             count = getattr(self, self.sized_by)
             rule = f"{self.sized_by} must fit into the grid, {count} need a max_size of {self.smallest}"
@@ -179,13 +181,15 @@ class GridWorld(Task):
         """Returns the floor of an empty grid of ``size`` (int32 ``[B]``): all cells except the outermost."""
         return CellSet.square(jnp.ones_like(size), size - 1, self.max_size)
 
-    def start(self, floor: CellSet, goal: jax.Array, agent: Pose, lava=None, lock=None) -> State:
+    def start(
+        self, floor: CellSet, goal: jax.Array, agent: Pose, lava: CellSet | None = None, lock: Lock | None = None
+    ) -> State:
         """Returns the state at the start of an episode."""
         return State(floor, lava, lock, goal, agent, step=jnp.zeros_like(goal))
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: jax.Array, stream: random.Stream) -> Transition:
         x, y = state.agent.ahead
         floor = state.floor.has(x, y)
         lava = jnp.zeros_like(floor) if state.lava is None else state.lava.has(x, y)
@@ -196,13 +200,13 @@ class GridWorld(Task):
         reward = jnp.where(success, self._reward(state.step), np.float32(0))
         return Transition(state, reward, terminated=success | failure)
 
-    def _reward(self, step):
+    def _reward(self, step: jax.Array) -> jax.Array:
         p = self.params
         # In MiniGrid episodes end at max_steps. If another time limit allows more steps, the reward stays constant.
         elapsed = jnp.minimum(step.astype(jnp.float32) / self.max_steps.astype(jnp.float32), 1)
         return p.success_reward * (1 - p.time_penalty * elapsed)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> dict[str, jax.Array]:
         image = self._whole_image(state) if self.fully_observable else self._image(state)
         observation = {"image": image, "direction": state.agent.direction}
         return {**observation, "mission": self.mission_of(state)} if self.observe_mission else observation
@@ -226,12 +230,12 @@ class GridWorld(Task):
             things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
         return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
 
-    def draw(self, state, canvas):
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
         seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
         return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
-    def observation_spec(self):
+    def observation_spec(self) -> dict[str, specs.Bounded]:
         cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
         observation = {
             "image": specs.Bounded((*cells, 3), np.uint8, 0, 255, "image"),
@@ -242,7 +246,7 @@ class GridWorld(Task):
             observation["mission"] = specs.Bounded((_mission.LENGTH,), np.uint8, 0, largest, "mission")
         return observation
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
 
 
@@ -322,7 +326,14 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
     return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
 
-def _encode(floor, lava, seen, goal, door, key) -> jax.Array:
+def _encode(
+    floor: tuple[jax.Array, jax.Array],
+    lava: tuple[jax.Array, jax.Array] | None,
+    seen: tuple[jax.Array, jax.Array] | None,
+    goal: jax.Array,
+    door: tuple[jax.Array, jax.Array] | None,
+    key: tuple[jax.Array, jax.Array] | None,
+) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``.
 
     Args:

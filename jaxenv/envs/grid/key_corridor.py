@@ -30,6 +30,7 @@ from jaxenv.envs.grid.object_world import (
     GONE,
     KEY,
     Objects,
+    State,
     colour,
     encode,
     picks_up,
@@ -54,10 +55,10 @@ class KeyCorridor(RoomGrid):
     num_columns: ClassVar[int] = 3
 
     @property
-    def num_doors(self):
+    def num_doors(self) -> int:
         return len(_walls(self.num_rows)[0])
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size, rows = self.sizes(stream.shape), self.num_rows
         words = random.bits(stream, (6,))  # one array: XLA would recompute separate words for every use
         locked, with_key = (choice(words[:, i], jnp.full_like(size, rows)) for i in (0, 1))
@@ -79,7 +80,7 @@ class KeyCorridor(RoomGrid):
             mission=_mission.phrase("pick up the", _mission.colour(ball), "ball"),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return picks_up(BALL, action, after), False
 
     def _doors(self, stream: random.Stream, locked: jax.Array, size: jax.Array) -> tuple[Objects, jax.Array]:
@@ -142,7 +143,7 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
     weight = jnp.concatenate([weight, open_walls], axis=1)
     rooms = np.uint32(1) << first.astype(np.uint32)[None], np.uint32(1) << second.astype(np.uint32)[None]
 
-    def grow(_, carry):
+    def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, largest = carry
         ends = [(reached[:, None] & room) != 0 for room in rooms]
         candidate = jnp.where(ends[0] ^ ends[1], weight, _NO_DOOR)

@@ -26,7 +26,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
 
 _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 
@@ -57,7 +57,7 @@ class Maze(GridWorld):
     smallest: ClassVar[int] = 5
     odd: ClassVar[bool] = True
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         rooms = (size - 1) // 2
         right, down = _random_tree(stream, rooms, (self.max_size - 1) // 2, self.params.loops)
@@ -100,7 +100,7 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
     low = np.uint32(2 ** int(2 * max_rooms * max_rooms - 1).bit_length() - 1)
     weight = jnp.where(possible, (random.bits(stream, (2, max_rooms, max_rooms)) & ~low) | edge, _NO_EDGE)
 
-    def grow(_, carry):
+    def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, passages = carry
         # An edge leads out of the tree if exactly one of its two rooms is reached.
         leads_out = jnp.stack([reached ^ _next(reached, 2), reached ^ _next(reached, 1)], axis=1)

@@ -16,7 +16,7 @@ every lane has 40 attempts at such a chain at once, and the first one with all r
 cells, all 40 fail with a probability of 1e-7; the longest chain counts then.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ from jaxenv.envs.grid.object_world import (
     GREEN,
     Objects,
     ObjectWorld,
+    State,
     encode,
     place,
     place_agent,
@@ -78,13 +79,13 @@ class MultiRoom(ObjectWorld):
     smallest: ClassVar[int] = 25
 
     @property
-    def num_doors(self):
+    def num_doors(self) -> int:
         return self.num_rooms - 1
 
-    def _default_max_steps(self):
+    def _default_max_steps(self) -> jax.Array:
         return jnp.asarray(20 * self.num_rooms, jnp.int32)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         rooms = self._rooms(stream, size)
         words = random.bits(random.fold_in(stream, "places"), (self.num_rooms + 3,))
@@ -111,7 +112,7 @@ class MultiRoom(ObjectWorld):
         first = self._first_room(first_words[:, 0], first_words[:, 1], size[:, None])
         slots = np.arange(self.num_rooms - 1, dtype=np.int32)
 
-        def add(carry, inputs):
+        def add(carry: Any, inputs: Any) -> tuple[Any, _Room]:
             earlier, room, complete = carry
             word, slot = inputs
             tried = self._next_rooms(word, jax.tree.map(lambda x: x[:, :, None], room))
@@ -188,7 +189,7 @@ def _first(free: jax.Array, rooms: _Room, otherwise: _Room) -> _Room:
     first = jnp.min(jnp.where(free, number, np.int32(_TRIES)), axis=2)
     chosen, found = number == first[:, :, None], first < _TRIES
 
-    def pick(rooms, otherwise):
+    def pick(rooms: jax.Array, otherwise: jax.Array) -> jax.Array:
         return jnp.where(found, jnp.sum(jnp.where(chosen, rooms, 0), axis=2, dtype=jnp.int32), otherwise)
 
     return jax.tree.map(pick, rooms, otherwise)

@@ -24,6 +24,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util import xla
+from jaxenv.canvas import Canvas
 from jaxenv.core.task import Transition
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
@@ -79,7 +80,7 @@ class State:
 
     floor: CellSet  # all cells without a wall
     objects: Objects
-    target: jax.Array | None  # int32 [B, ...], what the mission is about; None if it is the same for all
+    target: Any  # int32 [B, ...], what the mission is about; None if it is the same for all
     mission: jax.Array | None  # uint8 [B, 20]; None if it never changes
     agent: Pose
     step: jax.Array  # int32 [B]
@@ -104,7 +105,7 @@ class ObjectWorld(GridWorld):
         """
         return (action == FORWARD) & (kind(before.objects.code_at(ahead(before.agent))) == GOAL), False
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         after = self.act(state, action)
         success, failure = self.judge(state, action, after)
         reward = jnp.where(success, self._reward(after.step), np.float32(0))
@@ -121,10 +122,10 @@ class ObjectWorld(GridWorld):
         objects = xla.in_one_kernel(_handle, objects, *columns)
         return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
 
-    def mission_of(self, state):
+    def mission_of(self, state: State) -> jax.Array:
         return super().mission_of(state) if state.mission is None else state.mission
 
-    def _image(self, state):
+    def _image(self, state: State) -> jax.Array:
         floor, indices, held = (
             _view.in_view(state.floor, state.agent),
             _view_indices(state),
@@ -136,7 +137,7 @@ class ObjectWorld(GridWorld):
         image = xla.in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
-    def _whole_image(self, state):
+    def _whole_image(self, state: Any) -> jax.Array:
         objects = state.objects
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
         return _whole_grid.encode(state.floor, None, things, state.agent, self.extent)
@@ -148,7 +149,7 @@ class ObjectWorld(GridWorld):
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
         if not self.see_through_walls:
             floor = _view.in_view(state.floor, state.agent)
@@ -157,7 +158,13 @@ class ObjectWorld(GridWorld):
         return _object_picture.draw(state, _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns], canvas)
 
 
-def _encode_view(floor, seen, indices, codes, held) -> jax.Array:
+def _encode_view(
+    floor: tuple[jax.Array, jax.Array],
+    seen: tuple[jax.Array, jax.Array] | None,
+    indices: jax.Array,
+    codes: jax.Array,
+    held: jax.Array,
+) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``.
 
     Args:

@@ -110,25 +110,25 @@ class MinAtar(Task):
         return self.minimal if self.minimal_actions else LETTERS
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return tuple(_WORDS[letter] for letter in self.actions)
 
-    def check(self):
+    def check(self) -> None:
         check_choice(str(self), "dtype", self.dtype, ("bool", "float32"))
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> GameState:
         return GameState(self.start(stream), jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, last_action=old.last_action)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: GameState, action: jax.Array, stream: Stream) -> Transition:
         played = type(self)._played
         if self.elementwise:
             return Transition(*xla.in_one_kernel(played, self, state, action, stream))
         return Transition(*played(self, state, action, stream))
 
-    def _played(self, state, action, stream):
+    def _played(self, state: GameState, action: jax.Array, stream: Stream) -> tuple[GameState, jax.Array, jax.Array]:
         """The next state, the reward and whether the game is over."""
         first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
@@ -136,21 +136,21 @@ class MinAtar(Task):
         game, reward, terminated = self.advance(state.game, action, self.draws(words))
         return GameState(game, action), reward.astype(jnp.float32), terminated
 
-    def observe(self, state):
+    def observe(self, state: GameState) -> jax.Array:
         return self.board(state.game)
 
-    def draw(self, state, canvas):
+    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
         cells, sprites = self.scene(state.game)
         kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
         return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         shape = (SIZE, SIZE, len(self.channels))
         if self.dtype == "float32":
             return specs.Bounded(shape, np.float32, 0, 1, "observation")
         return specs.Bounded(shape, np.bool_, False, True, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(self.actions), name="action")
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.canvas import Canvas
 from jaxenv.core.task import Task, Transition
 from jaxenv.envs._arms import Arms
 from jaxenv.envs._drawing import timeline
@@ -80,11 +81,11 @@ class Bandit(Task):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(self.arms(stream), lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         return self.advance(state, action, self.noise(stream))
 
     def advance(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
@@ -96,24 +97,24 @@ class Bandit(Task):
         state = State(state.means, action, reward, state.time + 1)
         return Transition(state, reward, jnp.zeros_like(reward, bool), {"regret": regret})
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         # Stacking columns takes two thirds of the time of concatenating blocks.
         last_action = [(state.last_action == arm).astype(jnp.float32) for arm in range(self.num_actions)]
         return jnp.stack([state.last_reward, *last_action, time], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         arms = Arms(self.num_actions, *self.drawn_bounds())
         canvas = arms.draw(canvas, state.means)
         canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
         return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)
         arms = self.num_actions
         return specs.Bounded(
             (arms + 2,), np.float32, [low, *[0.0] * arms, first], [high, *[1.0] * arms, last], "observation"
         )
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")

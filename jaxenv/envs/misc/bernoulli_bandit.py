@@ -17,6 +17,7 @@ The time in the observation counts steps, or with normalize_time ranges from -1 
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
@@ -49,16 +50,16 @@ class BernoulliBandit(Bandit):
     )
     num_arms: int = tree.static(default=2, low=2, doc="number of arms, 2 unless the arms are independent")
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "arms_from", self.arms_from, ("two_point", "dependent", "independent"))
         if self.num_arms > 2 and self.arms_from != "independent":
             raise ValueError(f"{self}: num_arms must be 2 with arms_from={self.arms_from!r}, got {self.num_arms}")
 
     @property
-    def num_actions(self):
+    def num_actions(self) -> int:
         return self.num_arms
 
-    def arms(self, stream):
+    def arms(self, stream: random.Stream) -> jax.Array:
         if self.arms_from == "independent":
             return random.uniform(stream, (self.num_arms,))
         first = random.uniform(stream)
@@ -67,11 +68,11 @@ class BernoulliBandit(Bandit):
             first = jnp.where(first < 0.5, p, 1 - p)
         return jnp.stack([first, 1 - first], axis=-1)
 
-    def noise(self, stream):
+    def noise(self, stream: random.Stream) -> jax.Array:
         return random.uniform(stream)
 
-    def pay(self, mean, action, noise):
+    def pay(self, mean: jax.Array, action: jax.Array, noise: jax.Array) -> jax.Array:
         return (noise < mean).astype(jnp.float32)
 
-    def reward_bounds(self):
+    def reward_bounds(self) -> tuple[float, float]:
         return 0.0, 1.0

@@ -24,7 +24,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, is_concrete
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core._actions import toward
 from jaxenv.core.task import Task, Transition
 from jaxenv.envs import _drawing, _maze_tiles
@@ -86,7 +86,7 @@ class FourRooms(Task):
     )
     action_names = ("up", "right", "down", "left")
 
-    def check(self):
+    def check(self) -> None:
         p = self.params
         if not (is_concrete(p.goal_fixed) and is_concrete(p.pos_fixed)):
             return
@@ -98,7 +98,7 @@ class FourRooms(Task):
         if not drawn and np.any(np.all(goal == position, axis=-1)):
             raise ValueError(f"{self}: goal_fixed and pos_fixed must differ, got {goal.tolist()} for both")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         goal, position = (_lanes(cell, stream.shape) for cell in (self.params.goal_fixed, self.params.pos_fixed))
         if self.resample_goal_pos and self.resample_init_pos:
             first, second = random.separate_bits(stream, 2)
@@ -110,12 +110,12 @@ class FourRooms(Task):
             position = _other_cell(random.bits(stream), goal)
         return State(*position, *goal)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state = _move(state, _slip(action, self.params.fail_prob, stream))
         at_goal = (state.row == state.goal_row) & (state.column == state.goal_column)
         return Transition(state, reward=at_goal.astype(jnp.float32), terminated=at_goal)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         if self.use_visual_obs:
             agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
             walls = jnp.broadcast_to(WALLS[None], agent.shape)
@@ -123,18 +123,18 @@ class FourRooms(Task):
         cells = jnp.stack([state.row, state.column, state.goal_row, state.goal_column], axis=-1)
         return cells.astype(jnp.float32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
         agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
         canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
         return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         if self.use_visual_obs:
             return specs.Bounded((_SIZE, _SIZE, 3), np.float32, 0, 1, "observation")
         return specs.Bounded((4,), np.float32, 1, _SIZE - 2, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core._actions import toward
 from jaxenv.core.task import Task, Transition
 from jaxenv.envs import _maze_tiles
@@ -67,23 +67,23 @@ class MetaMaze(Task):
     )
     action_names = ("up", "right", "down", "left")
 
-    def check(self):
+    def check(self) -> None:
         for name in ("maze_size", "rf_size"):
             if getattr(self, name) < 3 or getattr(self, name) % 2 == 0:
                 raise ValueError(f"{self}: {name} must be odd and at least 3, got {getattr(self, name)}")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         centre = lanes + np.int32(self.maze_size // 2)
         goal = _other_cell(random.bits(stream), (centre, centre), self.maze_size)
         return State(centre, centre, *goal, lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         elsewhere = _other_cell(random.bits(stream), (state.goal_row, state.goal_column), self.maze_size)
         state, at_goal = _advance(state, action, elsewhere, self.maze_size, self.params)
         return Transition(state, state.last_reward, jnp.zeros_like(at_goal), {"goal_reached": at_goal})
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         reach = np.arange(self.rf_size, dtype=np.int32)[None] - np.int32(self.rf_size // 2)
         seen = _is_wall(
             (state.row[:, None] + reach)[:, :, None], (state.column[:, None] + reach)[:, None, :], self.maze_size
@@ -94,7 +94,7 @@ class MetaMaze(Task):
         numbers = jnp.stack([state.last_reward, time], axis=-1)
         return jnp.concatenate([flags.astype(jnp.float32), numbers], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]
         row, column, goal_row, goal_column = (
@@ -108,13 +108,13 @@ class MetaMaze(Task):
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
         return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         flags = self.rf_size**2 + 4
         first, last = time_bounds(self.normalize_time)
         low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
         return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
 

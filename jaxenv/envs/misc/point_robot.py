@@ -31,7 +31,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import check_choice
 from jaxenv._util.numeric import clip, sin_cos
-from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, mix
+from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, Canvas, mix
 from jaxenv.core.task import Task, Transition
 from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
@@ -88,10 +88,10 @@ class PointRobot(Task):
     def _respawns(self) -> bool:
         return self.respawn or self.compat == "gymnax"
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         angle, *start = random.separate_uniforms(stream, 1 if self.center_init else 3)
         goal = _polar(self.params.circle_radius, math.pi * angle)
         zero = jnp.zeros(stream.shape, jnp.float32)
@@ -103,16 +103,16 @@ class PointRobot(Task):
             time=jnp.zeros(stream.shape, jnp.int32),
         )
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         start = random.separate_uniforms(stream, 2) if self._respawns and not self.center_init else ()
         return self._advance(state, action, self._start(start, jnp.zeros_like(state.x)))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
         return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
         p, time = self.params, state.time.astype(jnp.float32)
         canvas = canvas.view((-1.5, 1.5), (-1, 2))
@@ -126,14 +126,14 @@ class PointRobot(Task):
         across, up = state.last_action[:, 0], state.last_action[:, 1]
         return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         first, last = time_bounds(self.normalize_time)
         reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
         low = [-np.inf, -np.inf, reward_low, -self.max_force, -self.max_force, first]
         high = [np.inf, np.inf, reward_high, self.max_force, self.max_force, last]
         return specs.Bounded((6,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
 
     def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -72,7 +72,7 @@ def _points(ground: Segment | Box) -> tuple[Vector, ...]:
 def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Whether pairs meet during the motion, and the fraction of it at which they do; only where ``live``."""
 
-    def advance(carry):
+    def advance(carry: Any) -> Any:
         count, active, time, touching, when = carry
         reached, active, axis = in_one_kernel(_look, scene, motion, time, active)
         time, found, ended, later = _resolve(scene, motion, axis, time, active)
@@ -154,7 +154,7 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
     normals = [transform.turn(n) for n in sweep.corners.normal]
     size = len(corners)
 
-    def beyond(x, low, high):
+    def beyond(x: Any, low: Any, high: Any) -> Any:
         return jnp.maximum(jnp.maximum(low - x, x - high), 0)
 
     squares = []
@@ -231,10 +231,12 @@ def _entry(index: Any, points: tuple[Vector, ...]) -> Vector:
     return vector.where(index == 0, *points) if len(points) == 2 else pick(index, points)
 
 
-def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array):
+def _resolve(
+    scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Follows one axis: the new time, whether and when the target distance is reached, whether the search ends."""
 
-    def push_back(carry):
+    def push_back(carry: Any) -> Any:
         count, open_, time, later, found, ended, when = carry
         open_, new_time, reached, ends, features, separations = in_one_kernel(
             _compare, scene, motion, axis, open_, time, later
@@ -250,7 +252,7 @@ def _resolve(scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: 
     return end[2], end[4], end[5], end[6]
 
 
-def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, later: Any):
+def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, later: Any) -> tuple[Any, ...]:
     """The separations at two times, and what follows from them."""
     sweep = Sweep(scene, motion)
     after, index_a, index_b = _smallest(sweep, axis, later)
@@ -265,17 +267,37 @@ def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, la
     return open_ & ~failed & ~reached, time, reached, ends, (index_a, index_b), (before, after)
 
 
-def _root(scene: Scene, motion: Motion, axis: Axis, features, times, separations, active: jax.Array) -> jax.Array:
+def _root(
+    scene: Scene,
+    motion: Motion,
+    axis: Axis,
+    features: tuple[jax.Array, jax.Array],
+    times: tuple[jax.Array, jax.Array],
+    separations: tuple[jax.Array, jax.Array],
+    active: jax.Array,
+) -> jax.Array:
     """When two features are at the target distance: secant and bisection in turns."""
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         return carry[0] + 1, *in_one_kernel(_narrow, scene, motion, axis, features, *carry)
 
     start = (jnp.int32(0), active, *times, *separations, times[1])
     return lax.while_loop(lambda c: (c[0] < _ROOT) & jnp.any(c[1]), step, start)[6]
 
 
-def _narrow(scene: Scene, motion: Motion, axis: Axis, features, count, open_, low, high, at_low, at_high, root):
+def _narrow(
+    scene: Scene,
+    motion: Motion,
+    axis: Axis,
+    features: tuple[jax.Array, jax.Array],
+    count: jax.Array,
+    open_: jax.Array,
+    low: jax.Array,
+    high: jax.Array,
+    at_low: jax.Array,
+    at_high: jax.Array,
+    root: jax.Array,
+) -> tuple[jax.Array, ...]:
     span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
     secant = low + (TARGET - at_low) * (high - low) / span
     time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))

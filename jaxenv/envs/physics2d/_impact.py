@@ -51,7 +51,7 @@ class Row:
     hit: Any  # bool [R], an impact was found
 
 
-def may_hit(scene: Scene, body, start: Triple, end: Triple, ground: Segment | Box) -> Any:
+def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: Segment | Box) -> Any:
     """Whether a body comes close enough to a block or the line of an edge for an impact; others have none. Elementwise.
 
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
@@ -93,7 +93,7 @@ def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iteration
         live = live | jnp.any(in_one_kernel(may_hit, scene, *wide, bodies.block), axis=1)
     live = live & awake[None]
 
-    def solved(fixed, moving):
+    def solved(fixed: tuple[Any, ...], moving: tuple[Any, ...]) -> tuple[Any, ...]:
         return _moving(_solve(scene, Row(*fixed, *moving), dt, iterations))
 
     fixed, moving = jax.tree.map(lambda x: _flat(x, n, lanes), (_fixed(bodies), _moving(bodies)))
@@ -124,7 +124,7 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
     start = (np.int32(0), ~no, zero, jnp.zeros_like(row.rank), jnp.ones_like(row.rank, bool), row)
 
-    def event(carry):
+    def event(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         count, active, past, events, enabled, row = carry
         live = active[None] & enabled & (events <= MAX_SUB_STEPS)
         grounds = _grounds(row)
@@ -161,7 +161,14 @@ def _grounds(row: Row) -> list[Any]:
 
 
 def _advance(
-    scene: Scene, row: Row, active, earliest, past, mine, dt: np.float32, velocity_iterations: int
+    scene: Scene,
+    row: Row,
+    active: jax.Array,
+    earliest: jax.Array,
+    past: jax.Array,
+    mine: jax.Array,
+    dt: np.float32,
+    velocity_iterations: int,
 ) -> tuple[Row, jax.Array]:
     """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one.
 
@@ -196,14 +203,16 @@ def _between(start: Triple, end: Triple, earliest: Any, past: Any) -> Triple:
     return tuple((1 - part) * a + part * b for a, b in zip(start, end, strict=True))
 
 
-def _moved_on(old: tuple[Triple, Triple, Triple], go: Any, earliest: Any, pose: Triple, velocity: Triple, dt) -> Any:
+def _moved_on(
+    old: tuple[Triple, Triple, Triple], go: Any, earliest: Any, pose: Triple, velocity: Triple, dt: np.float32
+) -> Any:
     """Pose, end pose and velocity; those before where there was no impact. Elementwise."""
     rest = (1 - earliest) * dt
     end = tuple(x + rest * v for x, v in zip(pose, velocity, strict=True))
     return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
 
 
-def manifold_of(scene: Scene, body, pose: Triple, ground: Segment | Box) -> Manifold:
+def manifold_of(scene: Scene, body: jax.Array, pose: Triple, ground: Segment | Box) -> Manifold:
     """The manifold of a body and an edge or a block. Elementwise."""
     corners, centre = corners_of(scene, body), scene.centre(body)
     transform = Transform.of_pose(pose, centre)
@@ -239,16 +248,16 @@ def _chosen(manifolds: Sequence[Manifold], sources: Sequence[Any], used: Any) ->
 
 
 def _solve_positions(
-    scene: Scene, body, manifolds: tuple[Manifold, ...], more: jax.Array, pose: Triple, go: jax.Array
+    scene: Scene, body: jax.Array, manifolds: tuple[Manifold, ...], more: jax.Array, pose: Triple, go: jax.Array
 ) -> Triple:
     """Poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
     together, later = manifolds[:_TOGETHER], _stacked(manifolds[_TOGETHER:])
 
-    def step(carry):
+    def step(carry: Any) -> Any:
         count, done, pose = carry
         moving = in_one_kernel(_position_iteration, scene, body, together, done, jnp.zeros_like(pose[0]), pose)
 
-        def one(s, moving):
+        def one(s: jax.Array, moving: tuple[jax.Array, Triple]) -> tuple[jax.Array, Triple]:
             return in_one_kernel(_position_iteration, scene, body, (_entry(later, s),), done, *moving)
 
         least, pose = lax.fori_loop(0, more, one, moving) if later else moving
@@ -258,7 +267,9 @@ def _solve_positions(
     return lax.while_loop(lambda c: (c[0] < _POSITION_ITERATIONS) & ~jnp.all(c[1]), step, start)[2]
 
 
-def _position_iteration(scene: Scene, body, manifolds: Sequence[Manifold], done, least, pose: Triple):
+def _position_iteration(
+    scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], done: jax.Array, least: jax.Array, pose: Triple
+) -> tuple[jax.Array, Triple]:
     """The smallest separation found, and the pose after some contacts; that of before where ``done``. Elementwise."""
     centre, masses = scene.centre(body), masses_of(scene, body)
     moved = pose
@@ -283,11 +294,11 @@ def _solve_velocities(
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)
     together, later = constraints[:_TOGETHER], _stacked(constraints[_TOGETHER:])
 
-    def step(carry):
+    def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         count, _, velocity, pushes, rest = carry
         changed, velocity, pushes = in_one_kernel(_velocity_iteration, scene, row.body, together, go, velocity, pushes)
 
-        def one(s, moving):
+        def one(s: jax.Array, moving: tuple[jax.Array, Triple, Impulses]) -> tuple[jax.Array, Triple, Impulses]:
             changed, velocity, rest = moving
             constraint, push = _entry((later, rest), s)
             now, velocity, (push,) = in_one_kernel(
@@ -313,12 +324,21 @@ def _entry(values: Any, s: jax.Array) -> Any:
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
-def _prepare(scene: Scene, body, manifolds: Sequence[Manifold], pose: Triple) -> tuple[contact.Constraint, ...]:
+def _prepare(
+    scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], pose: Triple
+) -> tuple[contact.Constraint, ...]:
     transform = Transform.of_pose(pose, scene.centre(body))
     return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
 
 
-def _velocity_iteration(scene: Scene, body, constraints: Sequence[contact.Constraint], go, velocity: Triple, pushes):
+def _velocity_iteration(
+    scene: Scene,
+    body: jax.Array,
+    constraints: Sequence[contact.Constraint],
+    go: jax.Array,
+    velocity: Triple,
+    pushes: tuple[Impulses, ...],
+) -> tuple[Any, ...]:
     masses, after, old = masses_of(scene, body), [], (velocity, pushes)
     for constraint, push in zip(constraints, pushes, strict=True):
         new, velocity = contact.solve_velocity(constraint, push, velocity, masses)

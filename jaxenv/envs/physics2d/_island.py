@@ -105,14 +105,27 @@ class Solver:
         bodies, kept, hinges = in_one_kernel(self._start, angles, start.velocities, start.joints, owners, kicks)
         return _Island(bodies, kept, pushes, later, hinges, contacts)
 
-    def _prepare(self, body, poses, manifold: Manifold, impulses: Impulses):
+    def _prepare(
+        self,
+        body: jax.Array,
+        poses: tuple[Triple, ...],
+        manifold: Manifold,
+        impulses: Impulses,
+    ) -> tuple[_contact.Constraint, Triple]:
         """A contact's constraint, and the change of its body's velocity by warm starting."""
         pose = self._of(body, poses)
         constraint = _contact.prepare(manifold, pose, Transform.of_pose(pose, self.scene.centre(body)))
         still = tuple(jnp.zeros_like(x) for x in pose)
         return constraint, _contact.warm_start(constraint, impulses, still, _contact.masses_of(self.scene, body))
 
-    def _start(self, angles, velocities, joints, owners, kicks):
+    def _start(
+        self,
+        angles: tuple[jax.Array, ...],
+        velocities: tuple[Triple, ...],
+        joints: tuple[JointImpulses, ...],
+        owners: tuple[Any, ...],
+        kicks: tuple[Triple, ...],
+    ) -> tuple[Any, ...]:
         bodies, hinges, kept = list(velocities), [], []
         for body, kick in zip(owners, kicks, strict=True):
             self._put(bodies, body, tuple(x + y for x, y in zip(self._of(body, bodies), kick, strict=True)))
@@ -130,7 +143,7 @@ class Solver:
         if iterations % at_once or island.later is not None:
             at_once = 1
 
-        def step(_, moving):
+        def step(_: jax.Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
             together = [_entry(island.contacts, s) for s in range(len(pushes))]
@@ -141,7 +154,7 @@ class Solver:
                 bodies, later = lax.fori_loop(0, jnp.max(slots.used), one, (bodies, later))
             return bodies, joints, pushes, later
 
-        def one(s, moving):
+        def one(s: jax.Array, moving: tuple[tuple[Triple, ...], Impulses]) -> tuple[tuple[Triple, ...], Impulses]:
             bodies, later = moving
             body, constraint, push = _entry((slots.body, island.contacts, later), s)
             bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
@@ -152,7 +165,17 @@ class Solver:
         bodies, joints, pushes, later = lax.fori_loop(0, iterations // at_once, step, moving)
         return tree.rebuild(island, bodies=bodies, joints=joints, pushes=pushes, later=later)
 
-    def _velocity_iterations(self, num: int, bodies, joints, pushes, hinges, owners, contacts, motors: Motors):
+    def _velocity_iterations(
+        self,
+        num: int,
+        bodies: Any,
+        joints: Any,
+        pushes: Any,
+        hinges: tuple[_revolute.Constraint, ...],
+        owners: tuple[Any, ...],
+        contacts: list[_contact.Constraint],
+        motors: Motors,
+    ) -> tuple[Any, ...]:
         bodies, joints, pushes = list(bodies), list(joints), list(pushes)
         for _ in range(num):
             for j, solver in enumerate(self.hinges):
@@ -163,13 +186,19 @@ class Solver:
                 pushes[k] = self._velocity(bodies, body, constraint, pushes[k])
         return tuple(bodies), tuple(joints), tuple(pushes)
 
-    def _one_velocity(self, bodies, body, constraint: _contact.Constraint, push: Impulses):
+    def _one_velocity(
+        self,
+        bodies: Any,
+        body: jax.Array,
+        constraint: _contact.Constraint,
+        push: Impulses,
+    ) -> tuple[tuple[Triple, ...], Impulses]:
         """Bodies and impulses after an iteration of one contact."""
         bodies = list(bodies)
         push = self._velocity(bodies, body, constraint, push)
         return tuple(bodies), push
 
-    def _velocity(self, bodies: list[Triple], body, constraint: _contact.Constraint, push: Impulses) -> Impulses:
+    def _velocity(self, bodies: list[Triple], body: Any, constraint: _contact.Constraint, push: Impulses) -> Impulses:
         """The impulses after an iteration of one contact; replaces the velocity of its body."""
         masses = _contact.masses_of(self.scene, body)
         push, velocity = _contact.solve_velocity(constraint, push, self._of(body, bodies), masses)
@@ -181,7 +210,7 @@ class Solver:
     ) -> tuple[tuple[Triple, ...], jax.Array]:
         """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
 
-        def step(carry):
+        def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             count, done, poses = carry
             if island.later is None:
                 owners = _owners(slots) if island.pushes else ()
@@ -191,7 +220,7 @@ class Solver:
             good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
-        def one(s, moving):
+        def one(s: jax.Array, moving: tuple[jax.Array, tuple[Triple, ...]]) -> tuple[jax.Array, tuple[Triple, ...]]:
             body, manifold = _entry((slots.body, slots.manifold), s)
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
@@ -199,11 +228,24 @@ class Solver:
         _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
         return poses, solved
 
-    def _position_iteration(self, done, poses, hinges, owners, manifolds):
+    def _position_iteration(
+        self,
+        done: jax.Array,
+        poses: tuple[Triple, ...],
+        hinges: tuple[_revolute.Constraint, ...],
+        owners: tuple[Any, ...],
+        manifolds: list[Manifold],
+    ) -> tuple[jax.Array, tuple[Triple, ...]]:
         good, moved = self._contact_positions(done | True, poses, owners, manifolds)
         return self._joint_positions(done, poses, good, moved, hinges)
 
-    def _contact_positions(self, good, poses, owners, manifolds):
+    def _contact_positions(
+        self,
+        good: jax.Array,
+        poses: tuple[Triple, ...],
+        owners: tuple[Any, ...],
+        manifolds: Any,
+    ) -> tuple[jax.Array, tuple[Triple, ...]]:
         """Whether contacts are good, and poses, after an iteration of some contacts."""
         bodies = list(poses)
         for body, manifold in zip(owners, manifolds, strict=True):
@@ -213,7 +255,14 @@ class Solver:
             good = good & (least >= np.float32(-3) * LINEAR_SLOP)
         return good, tuple(bodies)
 
-    def _joint_positions(self, done, poses, good, moved, hinges):
+    def _joint_positions(
+        self,
+        done: jax.Array,
+        poses: tuple[Triple, ...],
+        good: jax.Array,
+        moved: tuple[Triple, ...],
+        hinges: tuple[_revolute.Constraint, ...],
+    ) -> tuple[jax.Array, tuple[Triple, ...]]:
         """Whether lanes are done, and poses, after an iteration of the joints; lanes that were done keep theirs."""
         bodies = list(moved)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
@@ -251,7 +300,11 @@ def _owners(slots: Any) -> tuple[Any, ...]:
     return tuple(_entry(slots.body, s) for s in range(slots.body.shape[0]))
 
 
-def _moved(time: np.float32, poses, velocities):
+def _moved(
+    time: np.float32,
+    poses: tuple[Triple, ...],
+    velocities: tuple[Triple, ...],
+) -> tuple[Any, ...]:
     """Poses after the step without corrections, and the velocities within Box2D's limits."""
     velocities = tuple(_limited(v, time) for v in velocities)
     pairs = zip(poses, velocities, strict=True)

@@ -36,7 +36,7 @@ def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, valu
     packed, unpack = _packed(values)
     still, unpack_still = _packed(given)
 
-    def block(carry):
+    def block(carry: tuple[jax.Array, list[jax.Array]]) -> tuple[jax.Array, list[jax.Array]]:
         done, packed = carry
         here = lax.dynamic_slice(index, (done,), (size,))
         these = unpack_still([jnp.take(x, here, axis=1, mode="clip") for x in still])
@@ -60,7 +60,7 @@ def _same(values: list[jax.Array]) -> list[jax.Array]:
     return values
 
 
-def _packed(values: Any) -> tuple[list[jax.Array], Callable]:
+def _packed(values: Any) -> tuple[list[jax.Array], Callable[..., Any]]:
     """Arrays ``[..., R]`` as one of float32 and one of int32, ``[C, R]``; and the inverse for some columns.
 
     Gathers and scatters of two arrays compile and run faster than of many.
@@ -69,11 +69,11 @@ def _packed(values: Any) -> tuple[list[jax.Array], Callable]:
     shapes, kinds = [x.shape[:-1] for x in leaves], [x.dtype for x in leaves]
     real = [jnp.issubdtype(kind, jnp.floating) for kind in kinds]
 
-    def together(wanted, kind):
+    def together(wanted: bool, kind: type[Any]) -> jax.Array:
         chosen = [x for x, r in zip(leaves, real, strict=True) if r == wanted]
         return jnp.concatenate([x.reshape(-1, x.shape[-1]).astype(kind) for x in chosen])
 
-    def unpack(packed):
+    def unpack(packed: list[jax.Array]) -> Any:
         out, at = [], [0, 0]
         for shape, kind, r in zip(shapes, kinds, real, strict=True):
             source, size, first = packed[int(not r)], math.prod(shape), at[int(not r)]

@@ -48,7 +48,7 @@ def corners_of(scene: Scene, body: Any) -> Corners:
     """Corners of the body with this index, a number or an array of them."""
     p = scene.polygons
 
-    def each(x, y):
+    def each(x: np.ndarray, y: np.ndarray) -> tuple[tuple[jax.Array, jax.Array], ...]:
         return tuple((pick(body, list(i)), pick(body, list(j))) for i, j in zip(x, y, strict=True))
 
     return Corners(each(p.x, p.y), each(p.normal_x, p.normal_y), pick(body, list(p.count)))
@@ -172,7 +172,9 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
     return middles
 
 
-def _clip(points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array):
+def _clip(
+    points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array
+) -> tuple[list[Vector], list[Any], Any]:
     """Cuts the segment of two points at a line (b2ClipSegmentToLine); also whether two points are left."""
     above = [dot(side, p) - offset for p in points]
     inside = [a <= 0 for a in above]

@@ -35,7 +35,7 @@ def pick(index: Any, values: Sequence[Any]) -> Any:
         return values[index]
     here = [index == i for i in range(len(values))]
 
-    def choose(*entries):
+    def choose(*entries: Any) -> jax.Array:
         constant = all(isinstance(x, np.generic) for x in entries)
         usual = max(entries, key=entries.count) if constant else entries[0]
         out = usual

@@ -107,10 +107,10 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
     centre = transform.to_world((scene.centre_x[:, None], scene.centre_y[:, None]))
 
-    def fill(value, *shape):
+    def fill(value: Any, *shape: Any) -> jax.Array:
         return jnp.full((*shape, lanes), value)
 
-    def wide(x):
+    def wide(x: np.ndarray) -> jax.Array:
         return jnp.broadcast_to(x, (n, lanes)).astype(jnp.float32)
 
     zero, none = np.float32(0), np.int32(0)
@@ -265,7 +265,7 @@ def step_free(
     return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
 
 
-def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None):
+def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) -> tuple[Any, ...]:
     """Finds manifolds and updates contacts (b2ContactManager::Collide).
 
     Contacts, manifolds, segments, boxes (or None) and the order of each body's contacts, arrays ``[n, K, B]``; and for
@@ -293,7 +293,9 @@ def _left(index: jax.Array, old: Contacts) -> jax.Array:
     return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
 
 
-def _updated(scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts):
+def _updated(
+    scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
+) -> tuple[Contacts, _block.Manifold, jax.Array, jax.Array]:
     """Contacts with edges or with blocks ``[n, K, B]``, their manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
@@ -301,7 +303,15 @@ def _updated(scene: Scene, world: World, index: jax.Array, ground: Segment | Box
     return in_one_kernel(_contact, scene, body, pose, fat, index, ground, each)
 
 
-def _contact(scene: Scene, body, pose: Triple, fat: Box, index, ground: Segment | Box, old: Sequence[Contacts]):
+def _contact(
+    scene: Scene,
+    body: jax.Array,
+    pose: Triple,
+    fat: Box,
+    index: jax.Array,
+    ground: Segment | Box,
+    old: Sequence[Contacts],
+) -> tuple[Contacts, _block.Manifold, jax.Array, jax.Array]:
     """A contact, its manifold, and whether it begins or ends to touch."""
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
@@ -312,7 +322,14 @@ def _contact(scene: Scene, body, pose: Triple, fat: Box, index, ground: Segment 
     return contact, tree.rebuild(manifold, keys=()), now & ~earlier, earlier & ~now
 
 
-def _pushed(scene: Scene, time: np.float32, poses, velocities, forces, gravity):
+def _pushed(
+    scene: Scene,
+    time: np.float32,
+    poses: tuple[Triple, ...],
+    velocities: tuple[Triple, ...],
+    forces: tuple[Triple, ...] | None,
+    gravity: jax.Array,
+) -> tuple[Any, ...]:
     """Poses as they are, and velocities after forces."""
     pushed = []
     for i, (vx, vy, w) in enumerate(velocities):
@@ -322,7 +339,12 @@ def _pushed(scene: Scene, time: np.float32, poses, velocities, forces, gravity):
     return poses, tuple(pushed)
 
 
-def _slept(time: np.float32, velocities, still, solved):
+def _slept(
+    time: np.float32,
+    velocities: tuple[Triple, ...],
+    still: jax.Array,
+    solved: jax.Array,
+) -> tuple[Any, ...]:
     """Velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
     for vx, vy, w in velocities:
@@ -332,7 +354,7 @@ def _slept(time: np.float32, velocities, still, solved):
     return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
 
 
-def _fat(scene: Scene, body, before: Triple, after: Triple, old: Box) -> Box:
+def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
     """The fat bounding boxes after a step."""
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
     start, end = (Transform.of_pose(pose, centre) for pose in (before, after))

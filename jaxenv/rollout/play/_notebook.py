@@ -30,7 +30,7 @@ def player(game: Game) -> Any:
     def button(name: str, act: Any) -> Any:
         made = widgets.Button(description=name)
 
-        def clicked(_) -> None:
+        def clicked(_: Any) -> None:
             act()
             show()
 

@@ -15,7 +15,7 @@ from jaxenv._util.library import import_library
 from jaxenv._util.names import did_you_mean
 from jaxenv.rollout.plot import _style
 
-Run: TypeAlias = str | os.PathLike | tuple[Any, Any]
+Run: TypeAlias = str | os.PathLike[str] | tuple[Any, Any]
 Average: TypeAlias = Literal["mean", "iqm"]
 
 

@@ -24,7 +24,13 @@ def colour(number: int) -> tuple[float, ...]:
 
 
 def axes_of(
-    owner: str, axis: Any, figure: Any, rows: int = 1, columns: int = 1, size: tuple[float, float] = (7, 4), **options
+    owner: str,
+    axis: Any,
+    figure: Any,
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] = (7, 4),
+    **options: Any,
 ) -> tuple[Any, list[Any]]:
     """The figure to return, and the axes to draw on.
 
@@ -82,7 +88,7 @@ def ink(axis: Any) -> Any:
     return axis.yaxis.label.get_color()
 
 
-def legend(axis: Any, **options) -> None:
+def legend(axis: Any, **options: Any) -> None:
     """A legend without a frame, if there is anything to list."""
     handles = options.pop("handles", None) or axis.get_legend_handles_labels()[0]
     if handles:

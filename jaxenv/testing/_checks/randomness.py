@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import jax
@@ -255,7 +256,7 @@ def _columns(task: Tree) -> dict[str, np.ndarray]:
     return columns
 
 
-def _as_state(side: tuple, task: Tree) -> Tree:
+def _as_state(side: tuple[Any, ...], task: Tree) -> Tree:
     """Bounds in the order of the leaves of a state, as a tree of its structure and shapes."""
     values, structure = tree.flatten(task)
     return structure.unflatten([np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])

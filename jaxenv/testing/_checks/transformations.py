@@ -33,7 +33,7 @@ def jit_equals_eager(subject: Subject) -> None:
 
 def one_trace(subject: Subject) -> None:
     """One reset and three steps trace each function once. New params trace nothing, another B traces once more."""
-    counts: Counter = Counter()
+    counts: Counter[Any] = Counter()
     reset, advance = (_count_traces(method, counts) for method in _METHODS)
     env = subject.env
     action = action_shapes(env)
@@ -54,7 +54,7 @@ def one_trace(subject: Subject) -> None:
 _METHODS = ("reset", "step")
 
 
-def _count_traces(method: str, counts: Counter) -> Any:
+def _count_traces(method: str, counts: Counter[Any]) -> Any:
     """A jitted method of an environment that counts its traces in ``counts[method]``."""
 
     def traced(env, *args):
@@ -64,7 +64,7 @@ def _count_traces(method: str, counts: Counter) -> Any:
     return jax.jit(traced)
 
 
-def _require_counts(counts: Counter, expected: int, after: str) -> None:
+def _require_counts(counts: Counter[Any], expected: int, after: str) -> None:
     for method in _METHODS:
         if counts[method] != expected:
             raise Failure(f"{method} was traced {counts[method]} times after {after}, expected {expected}")

@@ -8,6 +8,9 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 class ActionDelay(LaneWrapper):
@@ -38,11 +41,11 @@ class ActionDelay(LaneWrapper):
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"delay": 0}
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
         lanes = timestep.env_id.shape[0]
 
-        def idle(s):
+        def idle(s: specs.Bounded) -> jax.Array:
             action = np.zeros(s.shape, s.dtype)
             if isinstance(s, specs.Bounded):
                 action = np.clip(action, s.minimum, s.maximum)
@@ -50,6 +53,6 @@ class ActionDelay(LaneWrapper):
 
         return jax.tree.map(idle, self.action_spec())
 
-    def before(self, own, action, stream):
+    def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         queue = jax.tree.map(lambda old, new: jnp.concatenate([old, new[:, None]], axis=1), own, action)
         return jax.tree.map(lambda x: x[:, 1:], queue), jax.tree.map(lambda x: x[:, 0], queue)

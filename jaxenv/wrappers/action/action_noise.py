@@ -5,8 +5,11 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 from jaxenv.wrappers.action.clip_action import clip_continuous
 
 
@@ -41,19 +44,19 @@ class ActionNoise(LaneWrapper):
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"sigma": np.float32(0)}
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.action_spec()
         if not any(s.is_continuous for s in jax.tree.leaves(spec)):
             raise ValueError(f"ActionNoise: the action must have a continuous leaf, got {spec}")
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return self._draw(stream)
 
-    def before(self, own, action, stream):
+    def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         drawn, spec = self._draw(stream), self.action_spec()
         noisy = iter(zip(drawn, own, strict=True))
 
-        def disturbed(s, a):
+        def disturbed(s: specs.Bounded, a: jax.Array) -> jax.Array:
             if s.is_discrete:
                 return a
             now, past = next(noisy)
@@ -61,7 +64,7 @@ class ActionNoise(LaneWrapper):
 
         return drawn, clip_continuous(spec, jax.tree.map(disturbed, spec, action))
 
-    def _draw(self, stream):
+    def _draw(self, stream: random.Stream) -> list[jax.Array]:
         """One draw for every continuous leaf: a list of float32 ``[B, *shape]``."""
         shapes = [s.shape for s in jax.tree.leaves(self.action_spec()) if s.is_continuous]
         normal = [random.normal(random.fold_in(stream, i), shape) for i, shape in enumerate(shapes)]

@@ -4,6 +4,7 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class ActionOffset(ActionWrapper):
@@ -27,18 +28,18 @@ class ActionOffset(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu"):
             raise ValueError(f"ActionOffset: the action must be one bounded array of integers, got {spec}")
         if np.any(_span(spec) > np.iinfo(spec.dtype).max):
             raise ValueError(f"ActionOffset: the range of the action does not fit {spec.dtype} from 0 on: {spec}")
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         inner = self.env.action_spec()
         return inner.replace(minimum=0, maximum=_span(inner))
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return action + specs.aligned(self.env.action_spec().minimum, action.ndim)
 
 

@@ -1,7 +1,7 @@
 """Take several steps of the environment with one action."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,10 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 class ActionRepeat(Wrapper):
@@ -44,7 +47,7 @@ class ActionRepeat(Wrapper):
     place = "several_steps"
     noop_kwargs = {"num": 1}
 
-    def check(self):
+    def check(self) -> None:
         name = type(self).__name__
         if self.autoreset is not None:
             raise ValueError(
@@ -57,10 +60,10 @@ class ActionRepeat(Wrapper):
                 )
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         inner = self.env.reward_spec()
         if not isinstance(inner, specs.Bounded):
             return inner
@@ -68,25 +71,25 @@ class ActionRepeat(Wrapper):
         low, high = (np.cumsum(np.stack([bound] * self.num), axis=0) for bound in (inner.minimum, inner.maximum))
         return inner.replace(minimum=low.min(axis=0), maximum=high.max(axis=0))
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, _counted(timestep, jnp.zeros_like(env_id))
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep, _ = self._repeat(state, action, two_frames=False)
         return state, timestep
 
-    def _repeat(self, state, action, two_frames):
+    def _repeat(self, state: Tree, action: Tree, two_frames: bool) -> tuple[Tree, TimeStep, Any]:
         """State and row after the repeats, and with ``two_frames`` the observation of the last step but one.
 
         If only one step was taken, that observation is the step's own.
         """
 
-        def one(state):
+        def one(state: Tree) -> tuple[Tree, TimeStep]:
             state, timestep = self.env.proceed(state, action)
             return state, _counted(timestep, timestep.env_info.get("num_env_frames", jnp.ones_like(timestep.env_id)))
 
-        def repeated(carry, _):
+        def repeated(carry: tuple[Tree, TimeStep, Any], _: Any) -> tuple[tuple[Tree, TimeStep, Any], None]:
             state, so_far, _previous = carry
             now, row = one(state)
             frames = so_far.env_info["num_env_frames"] + row.env_info["num_env_frames"]
@@ -102,6 +105,6 @@ class ActionRepeat(Wrapper):
         return jax.lax.scan(repeated, carry, length=self.num - 1)[0]
 
 
-def _counted(timestep, frames):
+def _counted(timestep: TimeStep, frames: jax.Array) -> TimeStep:
     """The row with the number of environment steps that it covers."""
     return dataclasses.replace(timestep, env_info={**timestep.env_info, "num_env_frames": frames})

@@ -8,6 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_numbers
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class AffineAction(ActionWrapper):
@@ -36,7 +37,7 @@ class AffineAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         name, inner = type(self).__name__, self.env.action_spec()
         check_numbers(name, "minimum", self.minimum)
         check_numbers(name, "maximum", self.maximum)
@@ -53,13 +54,13 @@ class AffineAction(ActionWrapper):
         except ValueError as fault:  # bounds that do not broadcast to a leaf
             raise ValueError(f"{name}: {fault}") from None
 
-    def action_spec(self):
-        def within(s):
+    def action_spec(self) -> Tree:
+        def within(s: Any) -> specs.Array:
             return s.replace(minimum=self.minimum, maximum=self.maximum) if s.is_continuous else s
 
         return jax.tree.map(within, self.env.action_spec())
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return jax.tree.map(_mapped, self.env.action_spec(), self.action_spec(), action)
 
 

@@ -7,6 +7,7 @@ import jax
 from jaxenv import specs, tree
 from jaxenv._util.numeric import clip
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class ClipAction(ActionWrapper):
@@ -30,11 +31,11 @@ class ClipAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         spec = self.env.action_spec()
         return spec if self.announce_bounds else jax.tree.map(_without_bounds, spec)
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return clip_continuous(self.env.action_spec(), action)
 
 
@@ -45,7 +46,7 @@ def _without_bounds(spec: specs.Array) -> specs.Array:
 def clip_continuous(spec: Any, action: Any) -> Any:
     """A tree of actions ``[B, ...]`` with its continuous leaves clipped to their specs; NaN passes through."""
 
-    def clipped(s, a):
+    def clipped(s: specs.Bounded, a: jax.Array) -> jax.Array:
         if isinstance(s, specs.Bounded) and s.is_continuous:
             return clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
         return a

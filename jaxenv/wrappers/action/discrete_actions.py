@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class DiscreteActions(ActionWrapper):
@@ -33,7 +34,7 @@ class DiscreteActions(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.action_spec()
         if not specs.is_spec(spec):
             raise ValueError(f"DiscreteActions: the action must be one array, got {spec}")
@@ -51,9 +52,9 @@ class DiscreteActions(ActionWrapper):
         if not fits or not spec.batched(len(given)).contains(given.astype(spec.dtype)):
             raise ValueError(f"DiscreteActions: table must hold actions of {spec}, got {self.table}")
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return specs.discrete(len(self.table), name=self.env.action_spec().name)
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         table = np.asarray(self.table, self.env.action_spec().dtype)
         return jnp.take(table, action, axis=0, mode="clip")

@@ -8,6 +8,7 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import check_choice
 from jaxenv._util.numeric import clip
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class DiscretizeAction(ActionWrapper):
@@ -44,7 +45,7 @@ class DiscretizeAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec, counts = self.env.action_spec(), np.asarray(self.num_actions)
         if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):
             raise ValueError(
@@ -68,14 +69,14 @@ class DiscretizeAction(ActionWrapper):
     def _counts(self) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.num_actions, np.int32), self.env.action_spec().shape)
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         inner, counts = self.env.action_spec(), self._counts
         if self.flatten:
             return specs.discrete(int(np.prod(counts)), name=inner.name)
         shape = () if inner.shape == (1,) else inner.shape
         return specs.Bounded(shape, np.int32, 0, counts.reshape(shape) - 1, inner.name)
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         inner = self.env.action_spec()
         ndim = 1 + inner.ndim
         counts = specs.aligned(self._counts, ndim)

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class FlattenAction(ActionWrapper):
@@ -37,7 +38,7 @@ class FlattenAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         dtypes = sorted({str(s.dtype) for s in jax.tree.leaves(self.env.action_spec())})
         if self.dtype is None and len(dtypes) != 1:
             raise ValueError(f"FlattenAction: dtype must be given if the leaves differ in dtype, they have {dtypes}")
@@ -47,8 +48,8 @@ class FlattenAction(ActionWrapper):
             raise ValueError(f"FlattenAction: dtype must be a dtype, got {self.dtype!r}") from None
         self.action_spec()  # refuses bounds that do not fit the dtype
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return specs.flattened(self.env.action_spec(), one_hot=False, dtype=self.dtype).replace(name="action")
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return specs.unflatten(self.env.action_spec(), action, one_hot=False)

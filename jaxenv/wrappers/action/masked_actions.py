@@ -10,6 +10,10 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import check_choice
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -52,7 +56,7 @@ class MaskedActions(LaneWrapper):
     in_evaluation = "kept"
     rewrites_action: ClassVar[bool] = True
 
-    def check(self):
+    def check(self) -> None:
         check_choice("MaskedActions", "replacement", self.replacement, ("random", "first"))
         spec = self.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
@@ -62,10 +66,10 @@ class MaskedActions(LaneWrapper):
         if info.get("action_mask") != mask:
             raise ValueError(f"MaskedActions: state_info must hold an action_mask {mask}, got {info}")
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Masked:
         return Masked(timestep.env_info["action_mask"], jnp.zeros(timestep.env_id.shape, bool))
 
-    def before(self, own, action, stream):
+    def before(self, own: Masked, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         spec = self.action_spec()
         number = action.astype(np.int32) - spec.minimum.astype(np.int32)
         allowed = jnp.take_along_axis(own.mask, number[:, None], axis=1)[:, 0]
@@ -77,11 +81,11 @@ class MaskedActions(LaneWrapper):
         action = jnp.where(illegal, legal.astype(spec.dtype) + spec.minimum, action)
         return dataclasses.replace(own, illegal=illegal), action
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Masked, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         env_info = {**timestep.env_info, "action_was_illegal": own.illegal}
         own = Masked(timestep.env_info["action_mask"], own.illegal)
         return own, dataclasses.replace(timestep, env_info=env_info)
 
 
-def _info_of_state(env, key) -> dict[str, Any]:
+def _info_of_state(env: Environment, key: jax.Array) -> dict[str, Any]:
     return env.info_of_state(env.reset(key)[0])

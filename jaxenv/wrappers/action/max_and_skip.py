@@ -5,6 +5,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from jaxenv.core.timestep import TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrappers.action.action_repeat import ActionRepeat
 
 
@@ -33,10 +35,10 @@ class MaxAndSkip(ActionRepeat):
     in_evaluation = "kept"
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return False
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep, previous = self._repeat(state, action, two_frames=True)
         observation = jax.tree.map(jnp.maximum, previous, timestep.observation)
         return state, dataclasses.replace(timestep, observation=observation)

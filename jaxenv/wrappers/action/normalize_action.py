@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from jaxenv import tree
+from jaxenv.tree import Tree
 from jaxenv.wrappers.action.affine_action import AffineAction
 from jaxenv.wrappers.action.clip_action import clip_continuous
 
@@ -32,5 +33,5 @@ class NormalizeAction(AffineAction):
 
     clip: bool = tree.static(default=False)
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return super().action(clip_continuous(self.action_spec(), action) if self.clip else action)

@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv.core.bases import ActionWrapper
+from jaxenv.tree import Tree
 
 
 class OneHotAction(ActionWrapper):
@@ -32,7 +33,7 @@ class OneHotAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.action_spec()
         discrete = [s for s in jax.tree.leaves(spec) if s.is_discrete]
         if not discrete or not all(_one_range(s) for s in discrete):
@@ -40,14 +41,14 @@ class OneHotAction(ActionWrapper):
                 f"OneHotAction: the action must have discrete leaves, each bounded integers of one range, got {spec}"
             )
 
-    def action_spec(self):
-        def vectors(s):
+    def action_spec(self) -> Tree:
+        def vectors(s: specs.Bounded) -> specs.Bounded:
             return s if s.is_continuous else specs.Bounded((*s.shape, s.num_values), np.float32, 0, 1, s.name)
 
         return jax.tree.map(vectors, self.env.action_spec())
 
-    def action(self, action):
-        def largest(s, a):
+    def action(self, action: Tree) -> Tree:
+        def largest(s: specs.Bounded, a: jax.Array) -> jax.Array:
             if s.is_continuous:
                 return a
             return jnp.argmax(a, axis=-1).astype(s.dtype) + specs.aligned(s.minimum, a.ndim - 1)

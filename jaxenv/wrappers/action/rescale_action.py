@@ -29,7 +29,7 @@ class RescaleAction(AffineAction):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):
             raise ValueError(f"RescaleAction: the action must be one continuous array with finite bounds, got {spec}")

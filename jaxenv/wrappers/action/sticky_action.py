@@ -8,6 +8,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -54,18 +57,18 @@ class StickyAction(LaneWrapper):
     rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"probability": np.float32(0)}
 
-    def check(self):
+    def check(self) -> None:
         given = np.asarray(self.duration)
         if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
             raise ValueError(
                 f"StickyAction: duration must be a number of steps, at least 1, or (least, most), got {self.duration}"
             )
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Sticky:
         lanes = timestep.env_id.shape
         return Sticky(specs.zeros(self.action_spec(), lanes), jnp.full(lanes, np.int32(-1)))
 
-    def before(self, own, action, stream):
+    def before(self, own: Sticky, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         drawn = random.bernoulli(stream, (), self.probability)
         repeating = own.left > 0
         sticks = repeating | (drawn & (own.left == 0))
@@ -73,7 +76,7 @@ class StickyAction(LaneWrapper):
         executed = tree.where(sticks, own.last, action)
         return Sticky(executed, jnp.where(sticks, left, 0)), executed
 
-    def _draw_duration(self, stream):
+    def _draw_duration(self, stream: random.Stream) -> jax.Array:
         least, most = np.broadcast_to(np.asarray(self.duration, np.int32), 2)
         if least == most:
             return least

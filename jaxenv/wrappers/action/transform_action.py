@@ -6,6 +6,7 @@ from typing import Any
 from jaxenv import tree
 from jaxenv.core.bases import ActionWrapper
 from jaxenv.specs._array import check_spec
+from jaxenv.tree import Tree
 
 
 class TransformAction(ActionWrapper):
@@ -33,18 +34,18 @@ class TransformAction(ActionWrapper):
 
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
         check_spec("TransformAction", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"TransformAction: fn must be a function, got {self.fn!r}")
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.env.action_spec() if self.spec is None else self.spec.value
 
-    def action(self, action):
+    def action(self, action: Tree) -> Tree:
         return self.fn(action)

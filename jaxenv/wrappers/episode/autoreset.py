@@ -15,6 +15,7 @@ from jaxenv.core.bases import BatchWrapper
 from jaxenv.core.environment import AutoResetMode
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -81,11 +82,11 @@ class AutoReset(Wrapper):
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         strategy = self.env.reset_strategy if self.reset_strategy is None else self.reset_strategy
         return {"reset_strategy": PerPlatform(strategy) if isinstance(strategy, Mapping) else strategy}
 
-    def check(self):
+    def check(self) -> None:
         check_choice("AutoReset", "mode", self.mode, ("next_step", "same_step"))
         check_strategy("AutoReset", self.reset_strategy)
         for layer in layers(self.env):
@@ -99,17 +100,19 @@ class AutoReset(Wrapper):
                 )
 
     @property
-    def autoreset(self):
+    def autoreset(self) -> AutoResetMode:
         return self.mode
 
-    def inner(self, state):
+    def inner(self, state: AutoResetState) -> Tree:
         return state.inner
 
-    def starts(self, timestep):
+    def starts(self, timestep: TimeStep) -> jax.Array:
         first = self.env.starts(timestep)
         return first | timestep.is_last() if self.mode == "same_step" else first
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: AutoResetState | None = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         if self.mode == "same_step":
             # The row shows one observation twice. The copy serves eager callers who donate the row.
@@ -118,7 +121,7 @@ class AutoReset(Wrapper):
             return AutoResetState(state, ()), dataclasses.replace(timestep, env_info=env_info)
         return AutoResetState(state, jnp.zeros(env_id.shape, bool)), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: AutoResetState, action: Tree) -> tuple[Tree, TimeStep]:
         stepped, timestep = self.env.proceed(state.inner, action)
         if not isinstance(timestep, TimeStep):
             raise ValueError(f"{self.env}: in step, {mismatch(TimeStep(), timestep, 'timestep')}")
@@ -126,7 +129,7 @@ class AutoReset(Wrapper):
         # An observation may be a part of the state. Copies ensure that donating one never deletes the other.
         return xla.unshare(restart(state, stepped, timestep))
 
-    def _next_step(self, state, stepped, timestep):
+    def _next_step(self, state: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
         # Values carried across episodes come from the state before this step: the ignored action must not change them.
         fresh, first = self._start_episodes(state.ended, state.inner, timestep)
         inner = tree.where(state.ended, fresh, stepped)
@@ -134,7 +137,7 @@ class AutoReset(Wrapper):
         row = tree.where(state.ended, _without_observation(first), _without_observation(timestep))
         return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
-    def _same_step(self, _, stepped, timestep):
+    def _same_step(self, _: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
         ended = timestep.is_last()
         fresh, first = self._start_episodes(ended, stepped, timestep)
         env_info = {
@@ -146,20 +149,22 @@ class AutoReset(Wrapper):
         observation = self._observation_where(ended, inner, first, timestep)
         return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
 
-    def _start_episodes(self, mask, state, timestep):
+    def _start_episodes(self, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
         return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)
 
-    def _observation_where(self, mask, inner, first, timestep):
+    def _observation_where(self, mask: jax.Array, inner: Any, first: TimeStep, timestep: TimeStep) -> Any:
         """The observation of ``first`` under the mask, else of ``timestep``."""
         if self.env.shows_state:  # Observing the selected state once is cheaper than selecting between observations.
             return self.env.observation_of(inner)
         return tree.where(mask, first.observation, timestep.observation)
 
-    def _info_of_state_where(self, mask, state, first, timestep):
+    def _info_of_state_where(
+        self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
+    ) -> dict[str, jax.Array]:
         """The entries of ``env_info`` that describe the state, of ``first`` under the mask, else of ``timestep``."""
         names = self.env.info_of_state(state).keys()
         return tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
 
 
-def _without_observation(timestep):
+def _without_observation(timestep: TimeStep) -> TimeStep:
     return dataclasses.replace(timestep, observation=())

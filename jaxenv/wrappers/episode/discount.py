@@ -6,7 +6,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 
 class Discount(Wrapper):
@@ -38,7 +40,7 @@ class Discount(Wrapper):
     in_evaluation = "kept"
     noop_kwargs: ClassVar = {"value": 1.0}
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         discount = jnp.where(timestep.is_first(), timestep.discount, timestep.discount * self.value)
         return state, dataclasses.replace(timestep, discount=discount)

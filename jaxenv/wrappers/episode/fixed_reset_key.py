@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 class FixedResetKey(Wrapper):
@@ -34,11 +38,11 @@ class FixedResetKey(Wrapper):
     in_evaluation = "kept"
     place = "task"
 
-    def check(self):
+    def check(self) -> None:
         if self.env is not self.env.unwrapped:
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         fixed = self.lane_words(self.key, env_id)
         state, timestep = self.env.begin(fixed, env_id, jnp.zeros_like(episode), previous)
         clock = random.Clock(keys, env_id, episode, jnp.zeros_like(episode))

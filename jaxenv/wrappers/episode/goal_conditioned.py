@@ -9,9 +9,11 @@ import jax.numpy as jnp
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
 from jaxenv.specs._bounds import mapped_spec
+from jaxenv.tree import Tree
 
 
 class GoalConditioned(LaneWrapper):
@@ -53,13 +55,13 @@ class GoalConditioned(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         if self.goal_spec is None or isinstance(self.goal_spec, tree.Static):
             return {}
         check_spec("GoalConditioned", self.goal_spec, "goal_spec")
         return {"goal_spec": tree.Static(self.goal_spec)}  # trees of specs need not be hashable
 
-    def check(self):
+    def check(self) -> None:
         for name in ("sample_goal", "reward_fn", "achieved_fn"):
             if not callable(getattr(self, name)):
                 raise ValueError(f"GoalConditioned: {name} must be a function, got {getattr(self, name)!r}")
@@ -78,19 +80,19 @@ class GoalConditioned(LaneWrapper):
         desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
         return mapped_spec(self.achieved_fn, self.env.observation_spec(), self.spec_lanes), desired
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         achieved, desired = self._goal_specs()
         if self.goal_spec is not None:
             achieved = desired = self.goal_spec.value
         return {"observation": self.env.observation_spec(), "achieved_goal": achieved, "desired_goal": desired}
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return specs.Array((), "float32", "reward")
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return self.sample_goal(stream)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         achieved = tree.strong(self.achieved_fn(timestep.observation))
         reward = jnp.asarray(self.reward_fn(achieved, own), jnp.float32)
         if reward.shape != timestep.env_id.shape:

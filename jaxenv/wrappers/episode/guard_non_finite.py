@@ -2,15 +2,17 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv.core.task import Task
-from jaxenv.core.timestep import end_abnormal
+from jaxenv.core.timestep import TimeStep, end_abnormal
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 
 
@@ -41,7 +43,7 @@ class GuardNonFinite(Wrapper):
     place = "task"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def check(self):
+    def check(self) -> None:
         inside = layers(self.env)[:-1]
         if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
@@ -49,23 +51,23 @@ class GuardNonFinite(Wrapper):
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state
 
     @property
     def _observes_finite(self) -> bool:
         return isinstance(self.unwrapped, Task) and self.unwrapped.finite_observation
 
-    def observation_of(self, state):
+    def observation_of(self, state: Tree) -> Tree:
         observation = self.env.observation_of(state)
         return observation if self._observes_finite else _zero_where_not_finite(observation)
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         new, timestep = self.env.proceed(state, action)
         # Checking a large observation costs more than the rest of the guard, so tasks may declare theirs finite.
         shown = () if self._observes_finite else timestep.observation
@@ -81,11 +83,11 @@ def _is_float(x: jax.Array) -> bool:
     return jnp.issubdtype(x.dtype, jnp.inexact)
 
 
-def _zero_where_not_finite(values):
+def _zero_where_not_finite(values: Any) -> Any:
     return jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if _is_float(x) else x, values)
 
 
-def _finite_lanes(values) -> jax.Array:
+def _finite_lanes(values: Tree) -> jax.Array:
     """Lanes in which every float of a tree of ``[B, ...]`` arrays is finite, bool ``[B]``."""
     floats = [x for x in jax.tree.leaves(values) if _is_float(x)]
     rows = [jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in floats]

@@ -6,8 +6,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core.timestep import StepType
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 
 class NonEpisodic(Wrapper):
@@ -36,11 +37,11 @@ class NonEpisodic(Wrapper):
     in_evaluation = "kept"
     place = "hides_ends"
 
-    def check(self):
+    def check(self) -> None:
         if self.autoreset is not None:
             raise ValueError("NonEpisodic: AutoReset inside would restart its lanes, put NonEpisodic inside AutoReset")
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         last = timestep.is_last()
         return state, dataclasses.replace(

@@ -6,7 +6,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 
 class NonTerminating(Wrapper):
@@ -36,7 +38,7 @@ class NonTerminating(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"discount"})
     in_evaluation = "left_out"
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         discount = jnp.where(timestep.is_last(), self.discount, timestep.discount)
         return state, dataclasses.replace(timestep, discount=discount)

@@ -8,7 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 class NoopReset(Wrapper):
@@ -47,7 +50,7 @@ class NoopReset(Wrapper):
     place = "several_steps"
     reset_strategy = "compact"
 
-    def check(self):
+    def check(self) -> None:
         spec = self.action_spec()
         try:
             specs.validate(spec, self._noop())
@@ -66,10 +69,10 @@ class NoopReset(Wrapper):
         return given.astype(spec.dtype) if same_kind else given
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         num = random.integers(self._stream(self.env.clock(state), "num"), (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
@@ -77,7 +80,7 @@ class NoopReset(Wrapper):
         shown = () if self.shows_state else timestep.observation
         start = tree.vary_like(env_id, (state, shown))
 
-        def play(count, current):
+        def play(count: jax.Array, current: tuple[Tree, Any]) -> tuple[Tree, Any]:
             stepped, row = self.env.proceed(current[0], action)
             after = (stepped, () if self.shows_state else row.observation)
             return tree.where(count < num, tree.where(row.is_last(), start, after), current)

@@ -3,12 +3,15 @@
 import dataclasses
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.core.timestep import StepType
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 _NEVER = np.int32(np.iinfo(np.int32).max)
 
@@ -54,17 +57,19 @@ class RandomFirstEpisodeLength(Wrapper):
     in_evaluation = "left_out"
     noop_kwargs: ClassVar = {"num_episodes": 0}
 
-    def check(self):
+    def check(self) -> None:
         if self.autoreset is not None:
             raise ValueError(
                 "RandomFirstEpisodeLength: AutoReset inside would not see the ends, "
                 "put RandomFirstEpisodeLength inside AutoReset"
             )
 
-    def inner(self, state):
+    def inner(self, state: RandomFirstEpisodeLengthState) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: RandomFirstEpisodeLengthState | None = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         stream = self._stream(self.env.clock(state), "length")
         # Drawn once and carried: four bytes per lane cost less than a random word per step.
@@ -72,7 +77,7 @@ class RandomFirstEpisodeLength(Wrapper):
         left = jnp.where(episode < self.num_episodes, length, _NEVER)
         return RandomFirstEpisodeLengthState(state, left), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: RandomFirstEpisodeLengthState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         left = state.left - 1
         step_type = jnp.where(left <= 0, np.int32(StepType.LAST), timestep.step_type)

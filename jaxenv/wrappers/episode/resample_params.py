@@ -13,8 +13,10 @@ from jaxenv._util.names import did_you_mean
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock
+from jaxenv.random import Clock, Words
+from jaxenv.tree import Tree
 
 
 class ResampleParams(Wrapper):
@@ -50,7 +52,7 @@ class ResampleParams(Wrapper):
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         given = self.distributions
         if isinstance(given, Mapping):
             return {"distributions": tuple(given.items())}
@@ -59,9 +61,9 @@ class ResampleParams(Wrapper):
             raise ValueError(f"ResampleParams: distributions must be a dict of names to distributions, got {given!r}")
         return {}
 
-    def check(self):
+    def check(self) -> None:
         known = self._params()
-        extremes: tuple[dict, dict] = ({}, {})
+        extremes: tuple[dict[str, Any], dict] = ({}, {})
         for name, given in self.distributions:
             if name not in known:
                 hint = did_you_mean(name, known, otherwise=f"the params are {', '.join(known) or '(none)'}")
@@ -111,25 +113,27 @@ class ResampleParams(Wrapper):
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return self.env.shows_state
 
-    def inner(self, state):
+    def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    def observation_of(self, state):
+    def observation_of(self, state: LaneState) -> Tree:
         return self._of(state).observation_of(state.inner)
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: LaneState) -> dict[str, Tree]:
         return _shown(self._of(state).info_of_state(state.inner), state.own)
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
+    ) -> tuple[Tree, TimeStep]:
         own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
         env = self._with(own, env_id.shape[0])
         state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
-    def proceed(self, state, action):
+    def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self._of(state).proceed(state.inner, action)
         return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
 
@@ -140,6 +144,6 @@ def _shape(declared: Declared) -> tuple[int, ...]:
     return shape[len(shape) - declared.rank :]
 
 
-def _shown(env_info: dict, own: dict[str, jax.Array]) -> dict:
+def _shown(env_info: dict[str, Any], own: dict[str, jax.Array]) -> dict:
     """``env_info`` with the current params, including those drawn further inside. Copies allow donating the state."""
     return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}

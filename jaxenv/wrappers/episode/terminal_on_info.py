@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 
 class TerminalOnInfo(Wrapper):
@@ -38,7 +40,7 @@ class TerminalOnInfo(Wrapper):
     in_evaluation = "left_out"
     opt_outs = {"discount_zero_only_at_last": "a flag sets the discount of MID rows to 0 by design"}
 
-    def check(self):
+    def check(self) -> None:
         entries = self.env.env_info_spec().items()
         flags = [name for name, s in entries if specs.is_spec(s) and (s.shape, s.dtype) == ((), np.bool_)]
         if self.flag not in flags:
@@ -48,7 +50,7 @@ class TerminalOnInfo(Wrapper):
             hint = at_limit if self.flag == "time_limit_reached" else ""
             raise ValueError(f"TerminalOnInfo: flag must name a flag in env_info ({known}), got {self.flag!r}{hint}")
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         stops = timestep.env_info[self.flag] & ~timestep.is_first()
         discount = jnp.where(stops, np.float32(0), timestep.discount)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 
 class TerminateOn(Wrapper):
@@ -40,13 +41,13 @@ class TerminateOn(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount"})
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"TerminateOn: fn must be a function of a TimeStep, got {self.fn!r}")
         if self.autoreset is not None:
             raise ValueError("TerminateOn: AutoReset inside would not see the ends, put TerminateOn inside AutoReset")
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         ends = self.fn(timestep)
         lanes, shape, dtype = timestep.env_id.shape, jnp.shape(ends), jnp.result_type(ends)

@@ -1,14 +1,17 @@
 """Truncate episodes after a number of steps."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core.timestep import StepType
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -54,7 +57,7 @@ class TimeLimit(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "discount", "env_info"})
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         if self.autoreset is not None:
             raise ValueError(
                 "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
@@ -63,12 +66,13 @@ class TimeLimit(Wrapper):
         if self.follows_params and getattr(self.unwrapped, "time_limit", None) is None:
             raise ValueError(f"TimeLimit: follows_params needs a task with a time_limit, {self.unwrapped} has none")
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         changed = super().with_params(**values)
-        return tree.rebuild(changed, duration=changed.unwrapped.time_limit) if self.follows_params else changed
+        task: Any = changed.unwrapped
+        return tree.rebuild(changed, duration=task.time_limit) if self.follows_params else changed
 
     @property
-    def _longest_episode(self):
+    def _longest_episode(self) -> Any:
         return jnp.minimum(self.env._longest_episode, self.duration)
 
     @property
@@ -77,25 +81,25 @@ class TimeLimit(Wrapper):
         return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(self.env))
 
     @staticmethod
-    def _reached_inside(timestep):
+    def _reached_inside(timestep: TimeStep) -> jax.Array:
         """Whether a limit inside this one was reached, bool ``[B]``; False if there is none."""
         return timestep.env_info.get("time_limit_reached", np.False_)
 
-    def inner(self, state):
+    def inner(self, state: Tree) -> Tree:
         return state.inner if self._own_count else state
 
-    def elapsed(self, state):
+    def elapsed(self, state: Tree) -> Any:
         """The steps of the episode that the limit counts, int32 ``[B]``."""
         return state.elapsed if self._own_count else self.env.clock(state).step
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else self.inner(previous))
         env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(env_id.shape, bool)}
         if self._own_count:
             state = TimeLimitState(state, jnp.zeros_like(episode))
         return state, dataclasses.replace(timestep, env_info=env_info)
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(self.inner(state), action)
         elapsed = state.elapsed + 1 if self._own_count else self.env.clock(inner).step
         reached = elapsed >= self.duration

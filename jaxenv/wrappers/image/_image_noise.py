@@ -9,7 +9,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper, Leafwise
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 class ImageNoise(Leafwise, LaneWrapper):
@@ -24,16 +26,16 @@ class ImageNoise(Leafwise, LaneWrapper):
     def with_noise(self, image: jax.Array, stream: Stream) -> jax.Array:
         """The image of every lane, uint8 ``[B, H, W, C]``, with noise in some of its pixels."""
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3 and spec.dtype == np.uint8
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         return specs.Bounded(spec.shape, np.uint8, 0, 255, spec.name)
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return ()
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         leaves, structure = tree.flatten(timestep.observation)
         marks = jax.tree.leaves(self._marks())
         noisy = [

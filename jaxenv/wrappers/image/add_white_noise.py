@@ -2,7 +2,10 @@
 
 from typing import Any, ClassVar
 
+import jax
+
 from jaxenv import random, tree
+from jaxenv.random import Stream
 from jaxenv.wrappers.image._image_noise import ImageNoise, show_noise
 
 
@@ -36,6 +39,6 @@ class AddWhiteNoise(ImageNoise):
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"probability": 0.0}
 
-    def with_noise(self, image, stream):
+    def with_noise(self, image: jax.Array, stream: Stream) -> jax.Array:
         replaced = random.bernoulli(random.fold_in(stream, "pixels"), image.shape[1:3], self.probability)
         return show_noise(image, replaced, stream, self.grayscale)

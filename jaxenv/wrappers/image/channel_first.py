@@ -2,6 +2,9 @@
 
 from typing import ClassVar
 
+import jax
+
+from jaxenv import specs
 from jaxenv.core.bases import LeafObservationWrapper
 from jaxenv.specs._bounds import rearranged
 
@@ -28,11 +31,11 @@ class ChannelFirst(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return x.transpose(0, 3, 1, 2)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         return rearranged(spec, lambda x: self.map_leaf(x, spec))

@@ -2,7 +2,9 @@
 
 from typing import ClassVar
 
-from jaxenv import tree
+import jax
+
+from jaxenv import specs, tree
 from jaxenv.core.bases import LeafObservationWrapper
 from jaxenv.specs._bounds import rearranged
 
@@ -37,15 +39,15 @@ class CropObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         rows, columns = self.y + self.height, self.x + self.width
         return None if rows <= spec.shape[0] and columns <= spec.shape[1] else f"have {rows} rows and {columns} columns"
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return x[:, self.y : self.y + self.height, self.x : self.x + self.width]
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         return rearranged(spec, lambda x: self.map_leaf(x, spec))

@@ -8,6 +8,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper, Leafwise
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -48,15 +51,15 @@ class FlipObservation(Leafwise, LaneWrapper):
     kind: ClassVar[str] = "an image with three axes"
     noop_kwargs: ClassVar = {"vertical": 0.0, "horizontal": 0.0}
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Flipped:
         up, left = (random.unit(word) for word in random.separate_bits(stream, 2))
         return Flipped(up < self.vertical, left < self.horizontal)
 
-    def after(self, own, timestep, stream):
-        def flip(mark, x):
+    def after(self, own: Flipped, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
+        def flip(mark: bool, x: jax.Array) -> jax.Array:
             if not mark:
                 return x
             x = jnp.where(tree.expand(own.vertical, x.ndim), x[:, ::-1], x)
@@ -65,7 +68,7 @@ class FlipObservation(Leafwise, LaneWrapper):
         observation = jax.tree.map(flip, self._marks(), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         if not isinstance(spec, specs.Bounded):
             return spec
         low, high = spec.minimum, spec.maximum

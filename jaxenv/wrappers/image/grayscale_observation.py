@@ -1,7 +1,8 @@
 """Convert colour images to greyscale."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,16 +34,16 @@ class GrayscaleObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "a numeric image with three axes"
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3 and spec.dtype.kind != "b"
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         return None if spec.shape[2] == 3 else "have 3 channels"
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return fit(self.map_spec(spec), self._grey(x if spec.is_continuous else x.astype(jnp.float32)))
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         if not isinstance(spec, specs.Bounded):
             return spec.replace(shape=self._grey(np.broadcast_to(np.float32(0), spec.shape)).shape)
         low, high = (self._grey(bound.astype(np.float64)) for bound in (spec.minimum, spec.maximum))
@@ -50,7 +51,7 @@ class GrayscaleObservation(LeafObservationWrapper):
             low, high = np.round(low), np.round(high)
         return specs.Bounded(low.shape, spec.dtype, low, high, spec.name)
 
-    def _grey(self, x):
+    def _grey(self, x: Any) -> Any:
         red, green, blue = (x[..., i] * np.asarray(weight, x.dtype) for i, weight in enumerate(_WEIGHTS))
         grey = red + green + blue
         return grey[..., None] if self.keep_dim else grey

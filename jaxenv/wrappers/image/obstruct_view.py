@@ -44,7 +44,7 @@ class ObstructView(ImageNoise):
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"ratio": 0.0}
 
-    def with_noise(self, image, stream):
+    def with_noise(self, image: jax.Array, stream: Stream) -> jax.Array:
         height, width = image.shape[1:3]
         count = int(self.ratio * height * width / self.width**2)
         if not count:

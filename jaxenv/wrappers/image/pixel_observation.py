@@ -2,11 +2,15 @@
 
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.canvas import check_size
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 class PixelObservation(Wrapper):
@@ -33,10 +37,10 @@ class PixelObservation(Wrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         return {"size": check_size("PixelObservation", self.size)}
 
-    def check(self):
+    def check(self) -> None:
         if self.autoreset == "same_step":
             raise ValueError(
                 "PixelObservation: a LAST row of a same_step AutoReset shows two episodes, the state only the new one: "
@@ -44,19 +48,19 @@ class PixelObservation(Wrapper):
             )
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return True
 
-    def observation_of(self, state):
+    def observation_of(self, state: Tree) -> Tree:
         return self.env.picture_of(self.inner(state), self.size)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return specs.Bounded((*self.size, 3), np.uint8, 0, 255, "pixels")
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))

@@ -8,6 +8,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper, Leafwise
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -48,30 +51,30 @@ class RandomCrop(Leafwise, LaneWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an image with three axes"
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         if self.height <= spec.shape[0] and self.width <= spec.shape[1]:
             return None
         return f"have {self.height} rows and {self.width} columns"
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         marks = jax.tree.leaves(self._marks())
         draws = 1 if self.shared else sum(marks)
         return tuple(Corner(*random.separate_bits(random.fold_in(stream, i) if i else stream, 2)) for i in range(draws))
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         remaining = iter(own)
         shared = own[0]
 
-        def crop(mark, x):
+        def crop(mark: bool, x: jax.Array) -> jax.Array:
             return self._crop(x, shared if self.shared else next(remaining)) if mark else x
 
         observation = jax.tree.map(crop, self._marks(), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
-    def _crop(self, x, corner: Corner):
+    def _crop(self, x: jax.Array, corner: Corner) -> jax.Array:
         words, places = (corner.down, corner.right), (x.shape[1] - self.height + 1, x.shape[2] - self.width + 1)
         first = [
             random.high_product(word, jnp.uint32(n)).astype(jnp.int32) for word, n in zip(words, places, strict=True)
@@ -88,7 +91,7 @@ class RandomCrop(Leafwise, LaneWrapper):
             x, jnp.stack(first, axis=-1), slices, (1, self.height, self.width, x.shape[3]), mode="clip"
         )
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         shape = (self.height, self.width, spec.shape[2])
         if not isinstance(spec, specs.Bounded):
             return spec.replace(shape=shape)

@@ -36,16 +36,16 @@ class ResizeObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "a numeric image with three axes"
 
-    def check(self):
+    def check(self) -> None:
         whole = isinstance(self.shape, tuple) and len(self.shape) == 2 and all(type(n) is int for n in self.shape)
         if not whole or min(self.shape) < 1:
             raise ValueError(f"ResizeObservation: shape must be two positive integers, got {self.shape!r}")
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3 and spec.dtype.kind != "b"
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         if self.shape == spec.shape[:2]:
             return x
         numbers = x if spec.is_continuous else x.astype(jnp.float32)
@@ -55,7 +55,7 @@ class ResizeObservation(LeafObservationWrapper):
         resized = jax.image.scale_and_translate(numbers, shape, (1, 2), scale, offset, "linear", antialias=True)
         return fit(self.map_spec(spec), resized)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         shape = (*self.shape, spec.shape[2])
         if not isinstance(spec, specs.Bounded) or self.shape == spec.shape[:2]:
             return spec.replace(shape=shape)

@@ -37,20 +37,20 @@ class ScaleImage(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "a uint8 array"
 
-    def check(self):
+    def check(self) -> None:
         if not (np.isfinite(self.minimum) and np.isfinite(self.maximum) and self.minimum < self.maximum):
             raise ValueError(
                 f"ScaleImage: minimum must be below maximum, both finite, got {self.minimum!r} and {self.maximum!r}"
             )
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.dtype == np.uint8
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return scaled(x, spec, self.minimum, self.maximum)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         return scaled_spec(spec, self.minimum, self.maximum)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -40,7 +41,7 @@ class ClipObservation(LeafObservationWrapper):
     kind: ClassVar[str] = "an array of numbers"
     noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
-    def check(self):
+    def check(self) -> None:
         check_numbers("ClipObservation", "minimum", self.minimum)
         check_numbers("ClipObservation", "maximum", self.maximum)
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
@@ -50,17 +51,17 @@ class ClipObservation(LeafObservationWrapper):
             )
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: specs.Array) -> bool:
         return spec.dtype.kind != "b"
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         try:
             low, high = self._limits(spec)
         except ValueError:
             return f"have a shape that minimum {self.minimum!r} and maximum {self.maximum!r} broadcast to"
         return None if np.all(low <= high) else f"have a value between {self.minimum!r} and {self.maximum!r}"
 
-    def _limits(self, spec):
+    def _limits(self, spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
         """The limits, rounded inwards to values of the leaf's dtype."""
         low, high = (
             np.broadcast_to(np.asarray(limit, np.float64), spec.shape) for limit in (self.minimum, self.maximum)
@@ -70,10 +71,10 @@ class ClipObservation(LeafObservationWrapper):
         least, greatest = np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max
         return np.maximum(np.ceil(low), least), np.minimum(np.floor(high), greatest)
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return numeric.clip(x, *(specs.aligned(limit.astype(spec.dtype), x.ndim) for limit in self._limits(spec)))
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         low, high = (limit.astype(spec.dtype) for limit in self._limits(spec))
         least, greatest = (np.clip(bound, low, high) for bound in bounds(spec))
         return specs.Bounded(spec.shape, spec.dtype, least, greatest, spec.name)

@@ -9,6 +9,9 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import filled, pushed
 
 
@@ -42,16 +45,16 @@ class DelayObservation(LaneWrapper):
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     noop_kwargs: ClassVar[dict[str, Any]] = {"delay": 0}
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         if self.delay == 0:
             return ()
 
-        def fill(spec, x):
+        def fill(spec: specs.Array, x: jax.Array) -> jax.Array:
             return filled(jnp.broadcast_to(specs.aligned(_blank(spec), x.ndim), x.shape), self.delay)
 
         return jax.tree.map(fill, self.env.observation_spec(), timestep.observation)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         if self.delay == 0:
             return own, timestep
         row = dataclasses.replace(timestep, observation=jax.tree.map(lambda queue: queue[:, 0], own))

@@ -3,6 +3,7 @@
 import math
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -42,16 +43,16 @@ class DiscretizeObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an array of floats"
 
-    def check(self):
+    def check(self) -> None:
         bins = np.asarray(self.bins)
         if bins.dtype.kind not in "iu" or np.any(bins < 1):
             raise ValueError(f"DiscretizeObservation: bins must be integers of at least 1, got {self.bins!r}")
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: Any) -> bool:
         return spec.is_continuous
 
-    def fault(self, spec):
+    def fault(self, spec: Any) -> str | None:
         if not (spec.is_bounded and np.all(spec.minimum < spec.maximum)):
             return "have finite bounds, the lower below the upper"
         if np.ndim(self.bins) and np.shape(self.bins) != spec.shape:
@@ -60,10 +61,10 @@ class DiscretizeObservation(LeafObservationWrapper):
             return "have at most 2**31 - 1 bins in total to fit int32, unless flatten=False"
         return None
 
-    def _bins(self, spec):
+    def _bins(self, spec: Any) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.bins, np.int32), spec.shape)
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: Any) -> jax.Array:
         bins = self._bins(spec)
         low, high = spec.minimum.astype(np.float64), spec.maximum.astype(np.float64)
         # Half precision cannot count the bins.
@@ -81,7 +82,7 @@ class DiscretizeObservation(LeafObservationWrapper):
         weights = np.concatenate([np.cumprod(digits[::-1])[::-1][1:], [1]]).astype(np.int32)
         return jnp.sum(index.reshape(x.shape[0], -1) * weights[None], axis=-1, dtype=jnp.int32)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: Any) -> specs.Array:
         bins = self._bins(spec)
         if self.flatten:
             return specs.discrete(math.prod(bins.reshape(-1).tolist()), name=spec.name)

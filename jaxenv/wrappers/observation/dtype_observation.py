@@ -37,13 +37,13 @@ class DtypeObservation(LeafObservationWrapper):
 
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         try:
             return {"dtype": jnp.dtype(self.dtype).name}
         except TypeError:
             return {}  # which `check` reports
 
-    def check(self):
+    def check(self) -> None:
         try:
             dtype = jnp.dtype(self.dtype)
         except TypeError:
@@ -53,7 +53,7 @@ class DtypeObservation(LeafObservationWrapper):
             raise ValueError(f"DtypeObservation: dtype must be a numeric dtype that JAX has enabled, got {dtype}")
         super().check()
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         dtype = jnp.dtype(self.dtype)
         if dtype.kind == "b" or dtype == spec.dtype:
             return None
@@ -64,7 +64,7 @@ class DtypeObservation(LeafObservationWrapper):
             fits |= np.isinf(ends)
         return None if np.all(fits) else f"have bounds that fit {dtype}"
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         dtype = jnp.dtype(self.dtype)
         if dtype.kind == "b":
             return x != np.zeros((), x.dtype)
@@ -74,7 +74,7 @@ class DtypeObservation(LeafObservationWrapper):
             cast = numeric.clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
         return cast
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         dtype = jnp.dtype(self.dtype)
         if dtype == spec.dtype:
             return spec

@@ -1,5 +1,6 @@
 """Keep parts of the observation."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.bases import ObservationWrapper
 from jaxenv.specs._bounds import rearranged
+from jaxenv.tree import Tree
 
 
 class FilterObservation(ObservationWrapper):
@@ -34,7 +36,7 @@ class FilterObservation(ObservationWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         spec, paths = self.env.observation_spec(), self._paths()
         if not paths:
             raise ValueError(f"FilterObservation: keys must name at least one part, got {self.keys!r}")
@@ -50,10 +52,10 @@ class FilterObservation(ObservationWrapper):
         except ValueError as unknown:
             raise ValueError(f"FilterObservation: {unknown}") from None
 
-    def observation(self, observation):
+    def observation(self, observation: Tree) -> Tree:
         return self._kept(observation, lambda x, numbers: x[:, numbers])
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self._kept(self.env.observation_spec(), lambda s, numbers: rearranged(s, lambda x: x[:, numbers]))
 
     def _paths(self) -> list[str]:
@@ -62,7 +64,7 @@ class FilterObservation(ObservationWrapper):
         count = _length(self.env.observation_spec())
         return [str(key % count) if type(key) is int and -count <= key < count else str(key) for key in keys]
 
-    def _kept(self, node, elements):
+    def _kept(self, node: Tree, elements: Callable[..., Any]) -> Tree:
         paths = self._paths()
         if specs.is_spec(self.env.observation_spec()):
             return elements(node, np.array(paths, np.int32))
@@ -73,7 +75,7 @@ class FilterObservation(ObservationWrapper):
         return chosen
 
 
-def _length(spec) -> int:
+def _length(spec: Tree) -> int:
     """Number of items or elements that negative keys count from; 0 for dicts and structs."""
     if specs.is_spec(spec):
         return spec.shape[0] if spec.ndim else 0

@@ -7,6 +7,7 @@ import jax
 from jaxenv import specs, tree
 from jaxenv.core.bases import ObservationWrapper
 from jaxenv.specs._fields import field_paths, select
+from jaxenv.tree import Tree
 
 
 class FlattenObservation(ObservationWrapper):
@@ -39,19 +40,19 @@ class FlattenObservation(ObservationWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         select("FlattenObservation", self.env.observation_spec(), self.fields)
 
-    def _parts(self, observation):
+    def _parts(self, observation: Tree) -> list[Any]:
         """The leaves of the vector, in its order."""
         paths = field_paths("FlattenObservation", self.fields)
         return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 
-    def observation(self, observation):
+    def observation(self, observation: Tree) -> Tree:
         parts, own = (tuple(self._parts(x)) for x in (self.env.observation_spec(), observation))
         return specs.flatten(parts, own, one_hot=self.one_hot)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         inner = self.env.observation_spec()
         spec = specs.flattened(tuple(self._parts(inner)), one_hot=self.one_hot)
         return spec.replace(name=inner.name if specs.is_spec(inner) else "observation")

@@ -10,7 +10,11 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_choice
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.bases.lane_wrapper import LaneState
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
 from jaxenv.specs._fields import select
+from jaxenv.tree import Tree
 
 
 class FrameStack(LaneWrapper):
@@ -50,7 +54,7 @@ class FrameStack(LaneWrapper):
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
 
-    def check(self):
+    def check(self) -> None:
         check_choice("FrameStack", "padding", self.padding, ("reset", "zero"))
         if self.axis is not None and not isinstance(self.axis, int):
             raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")
@@ -59,35 +63,35 @@ class FrameStack(LaneWrapper):
             if stack and self.axis is not None and leaf.ndim and not -leaf.ndim <= self.axis < leaf.ndim:
                 raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} axes of {leaf}, got {self.axis}")
 
-    def _marks(self, observation):
+    def _marks(self, observation: Tree) -> Tree:
         return select("FrameStack", observation, self.fields)
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         # The state holds the shown frames, so `AutoReset` can read the observation from it.
         return self.env.shows_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
 
-    def observation_of(self, state):
+    def observation_of(self, state: LaneState) -> Tree:
         stacked = self._marks(self.env.observation_spec())
         if all(jax.tree.leaves(stacked)):
             return state.own
         shown = self.env.observation_of(self.inner(state))
         return jax.tree.map(lambda stack, x, frames: frames if stack else x, stacked, shown, state.own)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         spec, zeros = self.env.observation_spec(), self.padding == "zero"
         return jax.tree.map(
             lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._marks(spec), spec
         )
 
-    def init(self, timestep, stream):
-        def fill(stack, x):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
+        def fill(stack: bool, x: jax.Array) -> Any:
             x = jnp.zeros_like(x) if self.padding == "zero" else x
             return filled(x, self.num, self.axis) if stack else ()
 
         return jax.tree.map(fill, self._marks(timestep.observation), timestep.observation)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         stacked, observation = self._marks(timestep.observation), timestep.observation
         own = jax.tree.map(
             lambda stack, x, frames: pushed(frames, x, self.axis) if stack else (), stacked, observation, own

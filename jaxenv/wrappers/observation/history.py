@@ -9,6 +9,10 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv._util.checks import check_choice
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.bases.lane_wrapper import LaneState
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 from jaxenv.wrappers.observation.previous_action_and_reward import shown_action, shown_action_spec
 
@@ -47,33 +51,33 @@ class History(LaneWrapper):
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
 
-    def check(self):
+    def check(self) -> None:
         check_choice("History", "padding", self.padding, ("zero", "reset"))
 
-    def _with_actions(self, observation, action):
+    def _with_actions(self, observation: Tree, action: Tree) -> Any:
         return {"observation": observation, "action": action} if self.include_actions else observation
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return True
 
-    def observation_of(self, state):
+    def observation_of(self, state: LaneState) -> Tree:
         return state.own
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         zeros = self.padding == "zero"
         observation = jax.tree.map(lambda s: repeated(s, self.num, zeros=zeros), self.env.observation_spec())
         action = jax.tree.map(lambda s: repeated(s, self.num), shown_action_spec(self.env.action_spec()))
         return self._with_actions(observation, action)
 
-    def init(self, timestep, stream):
-        def fill(x):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
+        def fill(x: jax.Array) -> jax.Array:
             return filled(jnp.zeros_like(x) if self.padding == "zero" else x, self.num)
 
         actions = jax.tree.map(lambda a: filled(jnp.zeros_like(a), self.num), timestep.prev_action)
         return self._with_actions(jax.tree.map(fill, timestep.observation), actions)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         action = shown_action(self.env.action_spec(), timestep.prev_action)
         own = jax.tree.map(pushed, own, self._with_actions(timestep.observation, action))
         return own, dataclasses.replace(timestep, observation=jax.tree.map(jnp.copy, own))

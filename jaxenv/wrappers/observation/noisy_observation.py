@@ -8,7 +8,10 @@ import jax.numpy as jnp
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
 from jaxenv.specs._fields import select_floats
+from jaxenv.tree import Tree
 
 
 class NoisyObservation(LaneWrapper):
@@ -39,26 +42,26 @@ class NoisyObservation(LaneWrapper):
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"scale": 0.0}
 
-    def check(self):
+    def check(self) -> None:
         self._marks(self.env.observation_spec())
 
-    def _marks(self, observation):
+    def _marks(self, observation: Tree) -> Tree:
         return select_floats("NoisyObservation", observation, self.fields)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         return jax.tree.map(
             lambda noisy, s: specs.Array(s.shape, s.dtype, s.name) if noisy else s, self._marks(spec), spec
         )
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return ()
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         numbers, structure = tree.flatten(timestep.observation)
         noisy = jax.tree.leaves(self._marks(timestep.observation))
 
-        def add(i, x):
+        def add(i: int, x: jax.Array) -> jax.Array:
             noise = random.normal(random.fold_in(stream, i), x.shape[1:]) * tree.expand(jnp.asarray(self.scale), x.ndim)
             return x + noise.astype(x.dtype)
 

@@ -1,5 +1,6 @@
 """Normalise observations by running statistics."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -11,7 +12,9 @@ from jaxenv._util.numeric import clip
 from jaxenv.core import _moments
 from jaxenv.core._observation import map_observation
 from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.timestep import TimeStep
 from jaxenv.specs._fields import select_floats
+from jaxenv.tree import Tree
 
 
 class NormalizeObservation(BatchWrapper):
@@ -54,15 +57,15 @@ class NormalizeObservation(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = {"frozen": True}
 
-    def check(self):
+    def check(self) -> None:
         if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
             raise ValueError(f"NormalizeObservation: clip must be None or a number above 0, got {self.clip!r}")
         self._marks(self.env.observation_spec())
 
-    def _marks(self, observation):
+    def _marks(self, observation: Tree) -> Tree:
         return select_floats("NormalizeObservation", observation, self.fields)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         return jax.tree.map(lambda mark, s: normalized_spec(s, self.clip) if mark else s, self._marks(spec), spec)
 
@@ -76,30 +79,36 @@ class NormalizeObservation(BatchWrapper):
             lambda x, moments: _moments.denormalize(moments, x, self.epsilon), observation, state.shared.value
         )
 
-    def init(self, timestep):
+    def init(self, timestep: TimeStep) -> Tree:
         return self._map(lambda x: _moments.empty(x.shape[1:]), timestep.observation, otherwise=lambda x: ())
 
-    def after(self, shared, lanes, timestep, learn):
+    def after(self, shared: Tree, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         if learn:
             shared = self._updated(shared, timestep.observation, jnp.ones_like(timestep.is_last()))
             if "final_observation" in timestep.env_info:
                 shared = self._updated(shared, timestep.env_info["final_observation"], timestep.is_last())
         return shared, lanes, map_observation(lambda x: tree.strong(self._shown(shared, x)), timestep)
 
-    def _updated(self, shared, observation, valid):
-        def update(x, moments):
+    def _updated(self, shared: _moments.Moments, observation: Tree, valid: jax.Array) -> _moments.Moments:
+        def update(x: jax.Array, moments: _moments.Moments) -> _moments.Moments:
             return _moments.update(moments, x, valid & _moments.summable(x), self.axis_name)
 
         return self._map(update, observation, shared, otherwise=lambda x, moments: ())
 
-    def _shown(self, shared, observation):
-        def show(x, moments):
+    def _shown(self, shared: _moments.Moments, observation: Tree) -> Tree:
+        def show(x: jax.Array, moments: _moments.Moments) -> jax.Array:
             shown = _moments.normalize(moments, x, self.epsilon)
             return shown if self.clip is None else clip(shown, -self.clip, self.clip)
 
         return self._map(show, observation, shared)
 
-    def _map(self, fn, observation, *shared, otherwise=lambda x, *moments: x):
+    def _map(
+        self,
+        fn: Callable[..., Any],
+        observation: Tree,
+        *shared: Any,
+        otherwise: Callable[..., Any] = lambda x, *moments: x,
+    ) -> Any:
         """Maps the normalised leaves by ``fn`` and the others by ``otherwise``."""
         return jax.tree.map(
             lambda mark, *xs: (fn if mark else otherwise)(*xs),

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -38,7 +39,7 @@ class OneHotObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an integer array"
 
-    def check(self):
+    def check(self) -> None:
         numbers = np.asarray(1 if self.num_values is None else self.num_values)
         if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or not numbers.size or np.any(numbers < 1):
             raise ValueError(
@@ -47,10 +48,10 @@ class OneHotObservation(LeafObservationWrapper):
             )
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: Any) -> bool:
         return spec.dtype.kind in "iu"
 
-    def fault(self, spec):
+    def fault(self, spec: Any) -> str | None:
         if np.ndim(self.num_values) and spec.shape[-1:] != np.shape(self.num_values):
             return f"have a last axis as long as num_values, {len(self.num_values)}"
         if self.num_values is None and not (
@@ -59,7 +60,7 @@ class OneHotObservation(LeafObservationWrapper):
             return "have bounds of one range, unless num_values is given"
         return None
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: Any) -> jax.Array:
         if np.ndim(self.num_values):
             return jnp.concatenate([_codes(x[..., i], n) for i, n in enumerate(self.num_values)], axis=-1)
         if self.num_values is None:
@@ -68,13 +69,13 @@ class OneHotObservation(LeafObservationWrapper):
             return _codes(x.astype(np.int32) - lowest, spec.num_values)
         return _codes(x, self.num_values)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: Any) -> specs.Array:
         outer = spec.shape[:-1] if np.ndim(self.num_values) else spec.shape
         width = spec.num_values if self.num_values is None else int(np.sum(self.num_values))
         return specs.Bounded((*outer, width), np.uint8, 0, 1, spec.name)
 
 
-def _codes(x, num_values):
+def _codes(x: jax.Array, num_values: int) -> jax.Array:
     """One-hot codes ``[..., num_values]`` of 0, 1 and so on."""
     dtype = np.result_type(x.dtype, np.min_scalar_type(num_values - 1))
     values = np.arange(num_values, dtype=dtype)[(None,) * x.ndim]

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 from jaxenv import specs, tree
 from jaxenv.core import _actions
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import with_zero
 
 
@@ -43,25 +46,25 @@ class PreviousActionAndReward(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         if not (self.action or self.reward):
             raise ValueError("PreviousActionAndReward: action or reward must be True, got neither")
 
-    def _joined(self, observation, action, reward):
+    def _joined(self, observation: Tree, action: Tree, reward: Tree) -> dict[str, Tree]:
         shown = {"observation": observation}
         return (
             shown | ({"prev_action": action} if self.action else {}) | ({"prev_reward": reward} if self.reward else {})
         )
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         action = shown_action_spec(self.env.action_spec())
         reward = with_zero(self.env.reward_spec()).replace(name="prev_reward")
         return self._joined(self.env.observation_spec(), action, reward)
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return ()
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         action = shown_action(self.env.action_spec(), timestep.prev_action)
         # The copies serve eager callers who donate the state. Compiled code has none.
         action, reward = jax.tree.map(jnp.copy, (action, timestep.reward))

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -40,7 +41,7 @@ class RescaleObservation(LeafObservationWrapper):
     in_evaluation = "kept"
     kind: ClassVar[str] = "an array of floats"
 
-    def check(self):
+    def check(self) -> None:
         check_numbers("RescaleObservation", "minimum", self.minimum)
         check_numbers("RescaleObservation", "maximum", self.maximum)
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
@@ -51,10 +52,10 @@ class RescaleObservation(LeafObservationWrapper):
             )
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: Any) -> bool:
         return spec.is_continuous
 
-    def fault(self, spec):
+    def fault(self, spec: Any) -> str | None:
         if not (spec.is_bounded and np.all(spec.minimum < spec.maximum)):
             return "have finite bounds, the lower below the upper"
         try:
@@ -63,7 +64,7 @@ class RescaleObservation(LeafObservationWrapper):
             return f"have a shape that minimum {self.minimum!r} and maximum {self.maximum!r} broadcast to"
         return None
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: Any) -> jax.Array:
         low, high = spec.minimum.astype(np.float64), spec.maximum.astype(np.float64)
         scale = (np.asarray(self.maximum) - np.asarray(self.minimum)) / (high - low)
         scale, low, minimum = (
@@ -72,5 +73,5 @@ class RescaleObservation(LeafObservationWrapper):
         # Subtracting the bound first avoids cancellation between large products.
         return fit(self.map_spec(spec), (x - low) * scale + minimum)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: Any) -> specs.Array:
         return spec.replace(minimum=self.minimum, maximum=self.maximum)

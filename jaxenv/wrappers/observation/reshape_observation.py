@@ -3,7 +3,9 @@
 import math
 from typing import Any
 
-from jaxenv import tree
+import jax
+
+from jaxenv import specs, tree
 from jaxenv.core.bases import LeafObservationWrapper
 from jaxenv.specs._bounds import rearranged
 
@@ -31,17 +33,17 @@ class ReshapeObservation(LeafObservationWrapper):
 
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         if not (isinstance(self.shape, tuple) and all(type(n) is int and n >= 0 for n in self.shape)):
             raise ValueError(f"ReshapeObservation: shape must be a tuple of non-negative integers, got {self.shape!r}")
         super().check()
 
-    def fault(self, spec):
+    def fault(self, spec: specs.Array) -> str | None:
         count = math.prod(self.shape)
         return None if spec.numel == count else f"have {count} elements to get shape {self.shape}"
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
         return x.reshape(x.shape[:1] + self.shape)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: specs.Array) -> specs.Array:
         return rearranged(spec, lambda x: self.map_leaf(x, spec))

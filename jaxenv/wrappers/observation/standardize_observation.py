@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -43,7 +44,7 @@ class StandardizeObservation(LeafObservationWrapper):
     kind: ClassVar[str] = "an array of floats"
     noop_kwargs: ClassVar = {"mean": 0.0, "std": 1.0, "limit": np.inf}
 
-    def check(self):
+    def check(self) -> None:
         check_numbers("StandardizeObservation", "mean", self.mean)
         check_numbers("StandardizeObservation", "std", self.std)
         if not np.all(np.isfinite(self.mean)):
@@ -52,24 +53,24 @@ class StandardizeObservation(LeafObservationWrapper):
             raise ValueError(f"StandardizeObservation: std must be finite and above 0, got {self.std!r}")
         super().check()
 
-    def applies(self, spec):
+    def applies(self, spec: Any) -> bool:
         return spec.is_continuous
 
-    def fault(self, spec):
+    def fault(self, spec: Any) -> str | None:
         try:
             self._constants(spec)
         except ValueError:
             return f"have a shape that mean {self.mean!r} and std {self.std!r} broadcast to"
         return None
 
-    def _constants(self, spec):
+    def _constants(self, spec: Any) -> tuple[np.ndarray, ...]:
         return tuple(np.broadcast_to(np.asarray(c, spec.dtype), spec.shape) for c in (self.mean, self.std))
 
-    def map_leaf(self, x, spec):
+    def map_leaf(self, x: jax.Array, spec: Any) -> jax.Array:
         mean, std = (specs.aligned(c, x.ndim) for c in self._constants(spec))
         return fit(self.map_spec(spec), (x - mean) / std)
 
-    def map_spec(self, spec):
+    def map_spec(self, spec: Any) -> specs.Array:
         mean, std = self._constants(spec)
         with np.errstate(over="ignore"):  # overflow is clipped
             low, high = (np.clip((bound - mean) / std, -self.limit, self.limit) for bound in bounds(spec))

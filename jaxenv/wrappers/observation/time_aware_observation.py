@@ -1,7 +1,7 @@
 """Add the time to the observation."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,10 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_integer
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
 from jaxenv.specs._bounds import bounds
+from jaxenv.tree import Tree
 
 
 class TimeAwareObservation(LaneWrapper):
@@ -50,7 +53,7 @@ class TimeAwareObservation(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = "kept"
 
-    def check(self):
+    def check(self) -> None:
         if self.max_steps is not None:
             check_integer("TimeAwareObservation", "max_steps", self.max_steps, 1)
         if self.normalize and self.max_steps is None:
@@ -59,7 +62,7 @@ class TimeAwareObservation(LaneWrapper):
         if not self.flatten and self.key in (spec if isinstance(spec, dict) else ("observation",)):
             raise ValueError(f"TimeAwareObservation: key must be new to the observation, got {self.key!r} for {spec}")
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         if self.normalize:
             time = specs.Bounded((), np.float32, 0, 1, self.key)
@@ -68,10 +71,10 @@ class TimeAwareObservation(LaneWrapper):
             time = specs.Bounded((), np.int32, 0, longest, self.key)
         return _flat_spec([*jax.tree.leaves(spec), time]) if self.flatten else self._joined(spec, time)
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return jnp.zeros_like(timestep.step_type)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         time = own if self.max_steps is None else jnp.minimum(own, np.int32(self.max_steps))
         if self.normalize:
             time = time.astype(jnp.float32) / np.float32(self.max_steps)
@@ -83,7 +86,7 @@ class TimeAwareObservation(LaneWrapper):
             observation = self._joined(observation, time)
         return own + 1, dataclasses.replace(timestep, observation=observation)
 
-    def _joined(self, observation, time):
+    def _joined(self, observation: Tree, time: Any) -> Any:
         if isinstance(observation, dict):
             return {**observation, self.key: time}
         if isinstance(observation, list | tuple) and not hasattr(observation, "_fields"):

@@ -31,18 +31,18 @@ class TransformObservation(ObservationWrapper):
     Array((2,), float32, name='observation')
     """
 
-    fn: Callable = tree.static()
+    fn: Callable[..., Any] = tree.static()
     spec: Any = tree.static(default=None)
 
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
         check_spec("TransformObservation", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"TransformObservation: fn must be a function, got {self.fn!r}")
         found = self._found()
@@ -59,10 +59,10 @@ class TransformObservation(ObservationWrapper):
             lanes,
         )
 
-    def observation(self, observation):
+    def observation(self, observation: Tree) -> Tree:
         return self.fn(observation)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         if self.spec is not None:
             return self.spec.value
         inner, mapped = self.env.observation_spec(), self._found()

@@ -10,6 +10,9 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.core._sum import Sum
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -43,14 +46,14 @@ class EpisodeStatistics(LaneWrapper):
     in_evaluation = "kept"
     place = "sees_ends"
 
-    def check(self):
+    def check(self) -> None:
         if "episode" in self.env.env_info_spec():
             raise ValueError(f"EpisodeStatistics: {self.env!r} already has env_info['episode'], one is enough")
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Totals:
         return Totals(Sum.zeros(timestep.reward.shape), jnp.zeros_like(timestep.step_type))
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Totals, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         total = own.reward.add(timestep.reward)  # 0 at FIRST
         length = own.length + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
         last = timestep.is_last()

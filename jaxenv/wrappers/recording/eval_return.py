@@ -9,6 +9,9 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.core._sum import Sum
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 class EvalReturn(LaneWrapper):
@@ -30,10 +33,10 @@ class EvalReturn(LaneWrapper):
     in_evaluation = "kept"
     place = "sees_ends"
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return Sum.zeros(timestep.reward.shape)
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         total, last = own.add(timestep.reward), timestep.is_last()  # the reward is 0 at FIRST
         shown = jnp.where(tree.expand(last, timestep.reward.ndim), total.value, np.float32(0))
         env_info = {**timestep.env_info, "eval_episode_return": shown, "eval_episode_return_valid": last}

@@ -16,6 +16,7 @@ from jaxenv.core._merging import merging_leaves
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
 
 # XLA:CPU copies larger arguments of callbacks in its thread pool, where they may wait for the program that called.
 _LARGEST_PART = 96 * 1024
@@ -86,11 +87,11 @@ class RecordVideo(Wrapper):
         "sharding_invariant": "the picture of one lane is drawn of a batch that may be on several devices",
     }
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         folder = check_folder("RecordVideo", "folder", self.folder)
         return {"folder": os.fspath(folder), "size": check_size("RecordVideo", self.size)}
 
-    def check(self):
+    def check(self) -> None:
         if self.every is not None and self.episode_trigger is not None:
             raise ValueError("RecordVideo: give every or episode_trigger, not both")
         if self.episode_trigger is not None and not callable(self.episode_trigger):
@@ -113,7 +114,7 @@ class RecordVideo(Wrapper):
         """Waits until all films of this process whose episodes have ended are written."""
         _films.RECORDER.flush()
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         before = state
         state, timestep = self.env.proceed(state, action)
         self._film(before, state, timestep)
@@ -128,7 +129,7 @@ class RecordVideo(Wrapper):
 
     def _film_batches(
         self, lanes: int, env: Environment, is_first: Any, is_last: Any, reward: Any, before: Any, after: Any
-    ) -> tuple:
+    ) -> tuple[Any, ...]:
         """Sends pictures of one or, under ``vmap``, several batches of ``lanes`` lanes, in one branch."""
 
         def is_lane() -> jax.Array:
@@ -139,7 +140,7 @@ class RecordVideo(Wrapper):
             # A FIRST row is no step: the state before it was shown on the LAST row.
             return self._is_chosen(clock.episode) & (clock.step < np.int32(self.max_steps)) & ~is_first
 
-        def film_all():
+        def film_all() -> None:
             # Lanes that a trainer makes by `vmap` over one lane have the same number: the first of them is meant.
             batches = is_first.shape[0] // lanes
             within = jnp.argmax(is_lane().reshape(batches, lanes), axis=1).astype(jnp.int32)
@@ -147,7 +148,7 @@ class RecordVideo(Wrapper):
             filmed = is_lane() & is_filmed()
             send = functools.partial(self._send, batches, env, is_last, reward, before, after)
 
-            def film(_, place):
+            def film(_: Any, place: jax.Array) -> tuple[None, None]:
                 jax.lax.cond(filmed[place], lambda: send(place // np.int32(lanes), place), lambda: None)
                 return None, None
 
@@ -167,7 +168,7 @@ class RecordVideo(Wrapper):
         settings = _films.Settings(self.folder, f".{self.format}", self.fps)
         rows = max(_LARGEST_PART // (3 * self.size[1]), 1)
 
-        def send(state, *of_frame):
+        def send(state: Tree, *of_frame: Any) -> None:
             index = place[None]
             picture = env.take(index).picture_of(tree.gather(state, index), self.size)[0]
             parts = [picture[top : top + rows] for top in range(0, self.size[0], rows)]
@@ -193,7 +194,17 @@ class RecordVideo(Wrapper):
         return functools.reduce(jnp.logical_or, cubes, (episode >= 1000) & (episode % np.int32(1000) == 0))
 
 
-def _receive(settings, batch, lane, episode, step, following, reward, last, *parts) -> None:
+def _receive(
+    settings: Any,
+    batch: Any,
+    lane: Any,
+    episode: jax.Array,
+    step: Any,
+    following: Any,
+    reward: jax.Array,
+    last: Any,
+    *parts: Any,
+) -> None:
     frame = _films.Frame(
         batch=int(batch),
         lane=int(lane),

@@ -13,6 +13,8 @@ from jaxenv.core._count import Count
 from jaxenv.core._sum import Sum
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -94,13 +96,15 @@ class RunStats(Wrapper):
     in_evaluation = "kept"
     place = "sees_ends"
 
-    def check(self):
+    def check(self) -> None:
         check_integer("RunStats", "num_recent", self.num_recent, 0)
 
-    def inner(self, state):
+    def inner(self, state: RunState) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: RunState | None = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         steps = jnp.zeros_like(episode)
         if previous is None:
@@ -112,7 +116,7 @@ class RunStats(Wrapper):
         resets = previous.resets + Count.of(steps + 1)
         return RunState(state, previous.episodes, resets, previous.total_steps, steps, recent), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: RunState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         starts, taken = self.env.starts(timestep), ~timestep.is_first()
         steps = state.episode_steps + taken.astype(jnp.int32)

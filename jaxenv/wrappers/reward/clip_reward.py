@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -39,7 +40,7 @@ class ClipReward(RewardWrapper):
     in_evaluation = "left_out"
     noop_kwargs: ClassVar = {"minimum": -np.inf, "maximum": np.inf}
 
-    def check(self):
+    def check(self) -> None:
         if self.minimum is None and self.maximum is None:
             raise ValueError("ClipReward: minimum, maximum or both must be given, got None and None")
         for name in ("minimum", "maximum"):
@@ -57,10 +58,10 @@ class ClipReward(RewardWrapper):
         low = np.asarray(-np.inf if self.minimum is None else self.minimum, np.float32)
         return low, np.asarray(np.inf if self.maximum is None else self.maximum, np.float32)
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Bounded:
         spec = self.env.reward_spec()
         return bounded_reward(spec, *(np.clip(bound, *self._limits()) for bound in bounds(spec)))
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> jax.Array:
         low, high = (specs.aligned(limit, reward.ndim) for limit in self._limits())
         return clip(reward, low, high)

@@ -7,11 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv.core._reward import bounded_reward
 from jaxenv.core._sum import Sum
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
 from jaxenv.specs._bounds import bounds
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -51,16 +54,16 @@ class DelayReward(LaneWrapper):
     place = "sees_ends"
     noop_kwargs: ClassVar = {"num": 1}
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Bounded:
         """Only the signs of the bounds remain, since the number of summed rewards is unknown."""
         spec = self.env.reward_spec()
         low, high = bounds(spec)
         return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Unpaid:
         return Unpaid(Sum.zeros(timestep.reward.shape), jnp.zeros_like(timestep.env_id))
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Unpaid, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         reward = own.reward.add(timestep.reward)
         steps = own.steps + jnp.where(timestep.is_first(), np.int32(0), np.int32(1))
         nothing = Unpaid(Sum.zeros(reward.value.shape), jnp.zeros_like(steps))

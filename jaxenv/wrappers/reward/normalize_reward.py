@@ -12,6 +12,8 @@ from jaxenv._util.checks import is_real
 from jaxenv._util.numeric import clip
 from jaxenv.core import _moments
 from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.tree import Tree
 
 
 class NormalizeReward(BatchWrapper):
@@ -52,11 +54,11 @@ class NormalizeReward(BatchWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
     in_evaluation = "left_out"
 
-    def check(self):
+    def check(self) -> None:
         if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
             raise ValueError(f"NormalizeReward: clip must be None or a number above 0, got {self.clip!r}")
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""
         spec, most = self.env.reward_spec(), np.inf if self.clip is None else self.clip
         low = np.where(getattr(spec, "minimum", np.full(spec.shape, -np.inf)) < 0, -most, 0)
@@ -73,19 +75,19 @@ class NormalizeReward(BatchWrapper):
         """The raw rewards for a batch of normalised ones; clipping cannot be undone."""
         return reward * _moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
-    def init(self, timestep):
+    def init(self, timestep: TimeStep) -> Tree:
         return _moments.empty(timestep.reward.shape[1:])
 
-    def init_lanes(self, timestep):
+    def init_lanes(self, timestep: TimeStep) -> Tree:
         return jnp.zeros_like(timestep.reward)
 
-    def after(self, shared, lanes, timestep, learn):
+    def after(self, shared: Tree, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         reward = timestep.reward
         returns = tree.expand(jnp.asarray(self.gamma), reward.ndim) * lanes + reward
         if learn:
             shared = _moments.update(shared, returns, _moments.summable(returns) & ~timestep.is_first(), self.axis_name)
         return shared, returns, dataclasses.replace(timestep, reward=self._paid(shared, reward))
 
-    def _paid(self, shared, reward):
+    def _paid(self, shared: _moments.Moments, reward: jax.Array) -> jax.Array:
         paid = reward / _moments.scale(shared, reward.ndim, self.epsilon)
         return paid if self.clip is None else clip(paid, -self.clip, self.clip)

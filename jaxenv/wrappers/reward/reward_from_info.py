@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+
 from jaxenv import specs, tree
 from jaxenv.core._reward import check_reward_spec
 from jaxenv.core.bases import RowRewardWrapper
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 
 
 class RewardFromInfo(RowRewardWrapper):
@@ -34,15 +37,15 @@ class RewardFromInfo(RowRewardWrapper):
 
     in_evaluation = "left_out"
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
         found = Environment.reward_spec(self)  # traces fn, which raises its errors here
         if self.spec is not None:
             check_reward_spec("RewardFromInfo", self.spec, found)
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")
 
-    def reward_of_row(self, timestep):
+    def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         return self.fn(timestep.env_info)

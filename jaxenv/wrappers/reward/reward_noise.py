@@ -8,6 +8,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.bases import LaneWrapper
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 class RewardNoise(LaneWrapper):
@@ -35,13 +38,13 @@ class RewardNoise(LaneWrapper):
     in_evaluation = "left_out"
     noop_kwargs = {"scale": np.float32(0)}
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return specs.Array(self.env.reward_spec().shape, np.float32, "reward")
 
-    def init(self, timestep, stream):
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return ()
 
-    def after(self, own, timestep, stream):
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         reward = timestep.reward
         noise = tree.expand(self.scale, reward.ndim) * random.normal(stream, reward.shape[1:])
         first = tree.expand(timestep.is_first(), reward.ndim)

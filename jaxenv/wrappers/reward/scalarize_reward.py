@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,20 +33,20 @@ class ScalarizeReward(RewardWrapper):
 
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         spec = self.env.reward_spec()
         if spec.ndim != 1:
             raise ValueError(f"ScalarizeReward: the reward must be a vector, got {spec}")
         return {"weights": np.eye(1, spec.shape[0], dtype=np.float32)[0]} if self.weights is None else {}
 
-    def check(self):
+    def check(self) -> None:
         spec = self.env.reward_spec()
         if np.shape(self.weights)[-1] != spec.shape[0]:
             shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
             raise ValueError(f"ScalarizeReward: weights must be {spec.shape[0]}, one per component, got {shown}")
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return specs.Array((), np.float32, "reward")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.sum(reward * specs.aligned(self.weights, reward.ndim), axis=-1)

@@ -1,8 +1,10 @@
 """Replace the reward by its sign."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import specs
 from jaxenv.core._reward import bounded_reward
 from jaxenv.core.bases import RewardWrapper
 from jaxenv.specs._bounds import bounds
@@ -21,9 +23,9 @@ class SignReward(RewardWrapper):
 
     in_evaluation = "left_out"
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Bounded:
         spec = self.env.reward_spec()
         return bounded_reward(spec, *(np.sign(bound) for bound in bounds(spec)))
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.sign(reward)

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from jaxenv import tree
+import jax
+
+from jaxenv import specs, tree
 from jaxenv.core._reward import bounded_reward
 from jaxenv.core.bases import RewardWrapper
 
@@ -26,8 +28,8 @@ class SparseReward(RewardWrapper):
 
     in_evaluation = "left_out"
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Bounded:
         return bounded_reward(self.env.reward_spec(), 0, 1)
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> jax.Array:
         return (reward > tree.expand(self.threshold, reward.ndim)).astype(reward.dtype)

@@ -35,7 +35,7 @@ class TransformReward(RewardWrapper):
 
     in_evaluation = "left_out"
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")
         lanes, inner = self.spec_lanes, self.env.reward_spec()
@@ -46,8 +46,8 @@ class TransformReward(RewardWrapper):
         if self.spec is not None:
             check_reward_spec("TransformReward", self.spec, specs.unbatched(found))
 
-    def reward_spec(self):
+    def reward_spec(self) -> specs.Array:
         return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.asarray(self.fn(reward), jnp.float32)

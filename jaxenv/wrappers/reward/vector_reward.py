@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv.core.bases import RowRewardWrapper
+from jaxenv.core.timestep import TimeStep
 
 
 class VectorReward(RowRewardWrapper):
@@ -38,7 +40,7 @@ class VectorReward(RowRewardWrapper):
 
     in_evaluation = "kept"
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         names = (self.names,) if isinstance(self.names, str) else self.names
         if not isinstance(names, list | tuple):
             raise ValueError(f"VectorReward: names must be names of entries of env_info, got {names!r}")
@@ -50,7 +52,7 @@ class VectorReward(RowRewardWrapper):
     def _components(self) -> int:
         return self.env.reward_spec().numel + len(self.names)
 
-    def check(self):
+    def check(self) -> None:
         found = self.env.env_info_spec()
         for name in self.names:
             if name not in found:
@@ -64,7 +66,7 @@ class VectorReward(RowRewardWrapper):
             shown = np.asarray(self.weights).tolist() if is_concrete(self.weights) else np.shape(self.weights)
             raise ValueError(f"VectorReward: weights must be {self._components}, one per component, got {shown}")
 
-    def reward_of_row(self, timestep):
+    def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         reward = timestep.reward.reshape(timestep.env_id.shape[0], -1)
         entries = [timestep.env_info[name].astype(reward.dtype)[:, None] for name in self.names]
         return jnp.concatenate([reward, *entries], axis=1) * specs.aligned(self.weights, 2)

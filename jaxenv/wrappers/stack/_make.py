@@ -32,7 +32,7 @@ def make(
     mode: Literal["train", "eval"] = "train",
     reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
     fixed_reset_key: Any = None,
-    **params,
+    **params: Any,
 ) -> Environment:
     """Makes an environment with its time limit, restarts and wrappers, in the order of `jaxenv.stack`.
 
@@ -94,7 +94,7 @@ def _own_limit(spec: EnvSpec, env: Environment) -> Any:
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
-def load(id: Any, num_envs: int = 1, **kwargs) -> Environment:
+def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
     """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
@@ -184,7 +184,7 @@ _OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
 
 
 def _load_tasks(
-    ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs
+    ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs: Any
 ) -> Environment:
     if not ids or not all(isinstance(id, str) for id in ids):
         raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
