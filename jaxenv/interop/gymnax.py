@@ -22,6 +22,7 @@ from jaxenv._library import import_library
 from jaxenv._merging import for_one_lane
 from jaxenv._names import missing_attribute
 from jaxenv._programs import programs_of
+from jaxenv._source import install_command
 from jaxenv.environment import Environment
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
@@ -54,7 +55,6 @@ _RESERVED = (
     *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
 )
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
-_INSTALL = "pip install gymnax six"
 
 
 def _compiled(method: Callable) -> Callable:
@@ -132,7 +132,7 @@ def __getattr__(name: str) -> Any:
     if name == "registered_envs":
         return ids()
     if name in ("environments", "wrappers"):
-        return import_library(f"gymnax.{name}", _INSTALL)
+        return import_library(f"gymnax.{name}", install_command("gymnax"))
     if name == "register":
         raise AttributeError(f"module {__name__!r} has no attribute 'register': use jaxenv.register")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -318,7 +318,7 @@ class GymnaxEnv(Fixed):
 
 
 def _spaces() -> ModuleType:
-    return import_library("gymnax.environments.spaces", _INSTALL)
+    return import_library("gymnax.environments.spaces", install_command("gymnax"))
 
 
 # --- batches of lanes -------------------------------------------------------------------------------------------------
