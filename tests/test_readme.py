@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tomllib
 
 import pytest
 
@@ -27,6 +28,30 @@ def test_the_commands_are_one_line_each_and_marked_for_ci():
         (command,) = re.findall(rf"<!-- {name} -->\n```bash\n(.*?)```", README, flags=re.DOTALL)
         assert command.count("\n") == 1
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+
+
+def packages_of(extra, extras):
+    """The names of the packages that an extra brings, through the other extras that it names."""
+    for requirement in extras[extra]:
+        name, named = re.match(r"([\w-]+)(?:\[(.*?)\])?", requirement).groups()
+        if name == "jaxenv":
+            for other in named.split(","):
+                yield from packages_of(other, extras)
+        else:
+            yield name
+
+
+@pytest.mark.parametrize("name", ["run", "test"])
+def test_the_commands_install_gymnax_and_what_trains_and_films(name):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (chosen,) = re.findall(rf'<!-- {name} -->\n```bash\n.*?"\.\[(.*?)\]"', README)
+    packages = {package for extra in chosen.split(",") for package in packages_of(extra, extras)}
+    assert {"gymnax", "six", "flax", "optax", "matplotlib", "pillow", "rich"} <= packages
+
+
+def test_the_base_install_is_jax_numpy_and_chex():
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert [re.match(r"\w+", requirement)[0] for requirement in needed] == ["jax", "numpy", "chex"]
 
 
 def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):

@@ -2,11 +2,17 @@
 
 No function here changes values: each returns the values that it is given. Remove a workaround when its reason no longer
 holds, and run ``python -m benchmarks`` before and after.
+
+The environment variable ``JAXENV_PLAIN`` turns workarounds for kernels into plain calls, to see whether a compiler still
+needs them: ``JAXENV_PLAIN=in_one_kernel,computed_once``, or ``JAXENV_PLAIN=all`` for all of `KERNELS`. It is read at
+import. With it ``tests/util/test_xla.py`` expects the tests that need a workaround to fail: one that passes says that the
+workaround is no longer needed. All other tests pass, some after minutes of compilation.
 """
 
 import contextlib
 import contextvars
 import functools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -19,6 +25,19 @@ from jax.interpreters import ad, batching, mlir
 from jaxenv._util.programs import can_be_made_again
 
 T = TypeVar("T")
+
+KERNELS = ("in_one_kernel", "in_small_kernel", "in_own_kernels", "computed_once", "separate_if_one_lane")
+
+
+def _plain(names: str) -> frozenset[str]:
+    """The workarounds that ``JAXENV_PLAIN`` names."""
+    found = KERNELS if names == "all" else tuple(filter(None, names.split(",")))
+    if unknown := [name for name in found if name not in KERNELS]:
+        raise ValueError(f"JAXENV_PLAIN: names must be all or some of {', '.join(KERNELS)}, got {unknown[0]!r}")
+    return frozenset(found)
+
+
+PLAIN = _plain(os.environ.get("JAXENV_PLAIN", ""))
 
 
 def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], bool] | None = None) -> T:
@@ -111,7 +130,15 @@ def computed_once(values: T) -> T:
     Elementwise code does better in `in_one_kernel`; this is for values that many different kernels read. XLA cannot
     prove which branch of the ``cond`` runs, because the barrier hides its constant predicate, so the values cross the
     branch as buffers. A barrier alone is removed before kernels are formed.
+
+    Still needed while ``JAXENV_PLAIN=computed_once`` makes
+    ``test_values_that_several_kernels_read_are_computed_once`` fail.
     """
+    return values if "computed_once" in PLAIN else _apart(values)
+
+
+def _apart(values: T) -> T:
+    """The values, on a CPU in kernels apart from those that read them."""
 
     def behind_a_branch(values: Any) -> Any:
         return jax.lax.cond(_always(), lambda x: x, lambda x: jax.tree.map(_other, x), values)
@@ -134,11 +161,14 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
     should reshape the result. Writing and reading the image once more is not free: where little arithmetic makes an
     image, a rollout that only sums it becomes slower (docs/guides/performance.md).
 
+    Still needed while ``JAXENV_PLAIN=in_own_kernels`` makes
+    ``test_an_image_in_its_own_kernels_is_apart_from_the_kernel_that_stores_it`` fail.
+
     Args:
         function: maps the arrays to the image.
         *arrays: what it reads, arrays or trees of them. Each is computed once, before.
     """
-    if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
+    if "in_own_kernels" in PLAIN or not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
         return function(*arrays)
 
     def zeros(*arrays: Any) -> jax.Array:
@@ -159,6 +189,8 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     is any function of scalars. So the elements are the first of two equal rows that are reduced, and the second row
     keeps what the first computed; LLVM finds that it has nothing to do. A solver of 600 operations and nine results ran
     1.8 times as fast as in kernels of their own and compiled in half the time; it vectorises over the lanes.
+
+    Still needed while ``JAXENV_PLAIN=in_one_kernel`` makes ``test_a_function_in_one_kernel_compiles_to_one`` fail.
 
     Args:
         function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
@@ -207,8 +239,12 @@ def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
     XLA:CPU (jaxlib 0.10.2) has a buffer for every operation of a reducer and creates all of them in every call of the
     program, about 70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
     With few lanes it is faster to compute what several results share more than once.
+
+    No test tells whether this is still needed, as time alone shows it: compare ``python -m benchmarks stepping`` with
+    and without ``JAXENV_PLAIN=in_small_kernel``.
     """
-    return function(*arguments) if _few_lanes.get() else in_one_kernel(function, *arguments)
+    plain = "in_small_kernel" in PLAIN or _few_lanes.get()
+    return function(*arguments) if plain else in_one_kernel(function, *arguments)
 
 
 def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[Any, ...]) -> Callable[..., T]:
@@ -302,7 +338,8 @@ _one_kernel.def_impl(lambda *arrays, **program: _compiled(**program)(*arrays))
 _one_kernel.def_abstract_eval(_shapes)
 batching.primitive_batchers[_one_kernel] = _batched
 ad.primitive_jvps[_one_kernel] = _differentiated
-mlir.register_lowering(_one_kernel, mlir.lower_fun(_reduced), platform="cpu")
+if "in_one_kernel" not in PLAIN:
+    mlir.register_lowering(_one_kernel, mlir.lower_fun(_reduced), platform="cpu")
 mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_scalars: function(*arrays)))
 
 
@@ -353,6 +390,10 @@ def separate_if_one_lane(words: T) -> T:
     In a loop over the cells of one lane's image these words are constant, and LLVM's vectoriser (jaxlib 0.10.2) tries
     to prove that. It has no memory, so the time doubles with every addition of the generator: compiling the ``reset``
     of one lane of Breakout took six minutes.
+
+    Still needed while ``JAXENV_PLAIN=separate_if_one_lane`` makes the tests of ``tests/envs/minatar/test_breakout.py``
+    take minutes.
     """
     traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(words))
-    return computed_once(words) if traced and jnp.shape(jax.tree.leaves(words)[0])[:1] == (1,) else words
+    apart = traced and "separate_if_one_lane" not in PLAIN
+    return _apart(words) if apart and jnp.shape(jax.tree.leaves(words)[0])[:1] == (1,) else words

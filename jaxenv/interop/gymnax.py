@@ -21,6 +21,7 @@ from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, d
 from jaxenv._util.library import import_library
 from jaxenv._util.names import missing_attribute
 from jaxenv._util.programs import programs_of
+from jaxenv._util.source import install_command
 from jaxenv.core._declared import Declared, check_number, declared_leaves
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
@@ -46,7 +47,6 @@ _RESERVED = (
     *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
 )
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
-_INSTALL = "pip install gymnax six"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,7 +126,7 @@ def __getattr__(name: str) -> Any:
     if name == "registered_envs":
         return ids()
     if name in ("environments", "wrappers"):
-        return import_library(f"gymnax.{name}", _INSTALL)
+        return import_library(f"gymnax.{name}", install_command("gymnax"))
     if name == "register":
         raise AttributeError(f"module {__name__!r} has no attribute 'register': use jaxenv.register")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -314,7 +314,7 @@ class GymnaxEnv(Fixed):
 
 
 def _spaces() -> ModuleType:
-    return import_library("gymnax.environments.spaces", _INSTALL)
+    return import_library("gymnax.environments.spaces", install_command("gymnax"))
 
 
 # --- batches of lanes -------------------------------------------------------------------------------------------------

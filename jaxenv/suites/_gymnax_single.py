@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of
@@ -23,7 +24,7 @@ _STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
 
 def gymnax() -> Any:
     """The library itself, imported on first use."""
-    return import_library("gymnax", "pip install gymnax six")
+    return import_library("gymnax", install_command("gymnax"))
 
 
 class GymnaxSingle(Single):

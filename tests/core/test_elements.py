@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -373,16 +374,13 @@ def test_a_composition_has_the_name_of_its_dynamics_until_it_is_registered():
 
 
 def test_the_same_elements_compile_once():
-    traces = []
-
     @jax.jit
+    @chex.assert_max_traces(n=1)
     def step(env, key):
-        traces.append(env)
         return env.step(env.reset(key)[0], jnp.zeros(3, jnp.int32))[1].reward
 
     for w1 in (1.0, 2.0):
         step(reacher(paying(3), w1), jax.random.key(0))
-    assert len(traces) == 1
 
 
 # --- errors --------------------------------------------------------------------------------------------------------

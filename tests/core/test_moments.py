@@ -3,6 +3,7 @@
 import functools
 import pickle
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +46,7 @@ def test_invalid_samples_have_no_effect_even_if_they_are_nan():
     np.testing.assert_allclose(moments.mean, data[valid].mean(0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(moments.variance, data[valid].var(0), rtol=1e-5)
     nothing = update(moments, masked, np.zeros(32, bool))
-    jax.tree.map(np.testing.assert_array_equal, nothing, moments)
+    chex.assert_trees_all_equal(nothing, moments)
 
 
 def test_normalising_changes_nothing_before_the_first_sample():
@@ -96,7 +97,7 @@ def test_merging_works_in_either_order_and_on_trees():
         np.testing.assert_allclose(moments.mean, samples.mean(0), rtol=1e-6)
         np.testing.assert_allclose(moments.variance, samples.var(0), rtol=1e-5)
     for empty_first, empty_second in [(_moments.empty((3,)), a), (a, _moments.empty((3,)))]:
-        jax.tree.map(np.testing.assert_array_equal, merge(empty_first, empty_second), a)
+        chex.assert_trees_all_equal(merge(empty_first, empty_second), a)
 
 
 # --- very many samples -----------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ def test_pickled_moments_continue_bit_for_bit():
     assert int(restored.count) == int(moments.count) == 64
     for batch in data[2:]:
         moments, restored = update(moments, batch), update(restored, batch)
-    jax.tree.map(np.testing.assert_array_equal, moments, restored)
+    chex.assert_trees_all_equal(moments, restored)
 
 
 def test_moments_pass_no_gradient():

@@ -1,5 +1,6 @@
 """``reset_where`` restarts the marked lanes, and stepping past the end stays finite without ``AutoReset``."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,8 +29,7 @@ def test_reset_where_restarts_the_marked_lanes_only():
     assert row.reward.tolist() == [0, 1, 0, 1]
     assert env.clock(new_state).episode.tolist() == [1, 0, 1, 0]
     assert env.clock(new_state).step.tolist() == [0, 1, 0, 1]
-    for a, b in zip(jax.tree.leaves(new_state), jax.tree.leaves(state), strict=True):
-        assert a[1::2].tolist() == b[1::2].tolist()
+    chex.assert_trees_all_equal(*(jax.tree.map(lambda x: x[1::2], s) for s in (new_state, state)))
     # The next episode of a lane equals the one that AutoReset would start.
     auto = unrolled(jaxenv.make("CartPole-v1", num_envs=4, max_episode_steps=1), jnp.ones((2, 4), jnp.int32))
     np.testing.assert_allclose(row.observation[::2], auto.observation[2, ::2], rtol=1e-6)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,8 +60,8 @@ def test_a_waiting_lane_keeps_its_state_and_its_clock():
     new_state, row = jaxenv.step_where(env, state, timestep, jnp.ones(2, jnp.int32), jnp.array([True, False]))
     assert env.clock(new_state).step.tolist() == [1, 0]
     assert row.step_type.tolist() == [1, 0]
-    for new, old in zip(jax.tree.leaves((new_state, row)), jax.tree.leaves((state, timestep)), strict=True):
-        assert new[1].tolist() == old[1].tolist()
+    after, before = (jax.tree.map(lambda x: x[1], part) for part in ((new_state, row), (state, timestep)))
+    chex.assert_trees_all_equal(after, before)
 
 
 def test_a_mask_that_is_not_one_bool_per_lane_is_refused():

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -341,20 +342,14 @@ def draws(stream):
     )
 
 
-def same(a, b):
-    return all(
-        np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    )
-
-
 def test_compiled_and_eager_draws_are_equal():
-    assert same(jax.jit(draws)(lanes(3)), draws(lanes(3)))
+    chex.assert_trees_all_equal(jax.jit(draws)(lanes(3)), draws(lanes(3)), strict=True)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
 def test_words_do_not_depend_on_the_number_of_lanes(n):
     few, many = draw(draws, n), draw(draws, 4096)
-    assert same(few, jax.tree.map(lambda x: x[:n], many))
+    chex.assert_trees_all_equal(few, jax.tree.map(lambda x: x[:n], many), strict=True)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
@@ -366,7 +361,7 @@ def test_uniform_floats_do_not_depend_on_the_number_of_lanes(n, traced_bounds):
         return random.separate_uniforms(stream, 4, low, high), random.uniform(stream, (3,), low, high)
 
     few, many = (start(lanes(b), np.float32(-0.05), np.float32(0.05)) for b in (n, 4096))
-    assert same(few, jax.tree.map(lambda x: x[:n], many))
+    chex.assert_trees_all_equal(few, jax.tree.map(lambda x: x[:n], many), strict=True)
 
 
 def test_x64_changes_no_draw():
@@ -376,7 +371,7 @@ def test_x64_changes_no_draw():
     narrow = draw(everything, 100)
     with jax.enable_x64(True):
         stream = jax.tree.map(lambda x: jnp.asarray(x, jnp.uint32), jax.device_get(lanes(100)))
-        assert same(jax.device_get(jax.jit(everything)(stream)), narrow)
+        chex.assert_trees_all_equal(jax.device_get(jax.jit(everything)(stream)), narrow, strict=True)
 
 
 @pytest.mark.parametrize(

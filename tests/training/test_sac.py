@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,7 +155,7 @@ def test_the_critics_start_with_different_weights_and_their_targets_with_the_sam
         assert leaf.shape[:2] == (2, 2)  # seeds, critics
         if leaf.ndim == 4:
             assert np.abs(leaf[:, 0] - leaf[:, 1]).max() > 0.01
-    jax.tree.map(np.testing.assert_array_equal, start.target, start.params.critics)
+    chex.assert_trees_all_equal(start.target, start.params.critics)
 
 
 def test_a_target_takes_the_smaller_value_and_pays_for_entropy():
@@ -178,7 +179,7 @@ def test_values_of_critics_with_layer_norm_do_not_grow_with_the_observation():
 def test_target_weights_are_a_moving_average_of_the_critics(small):
     for before, after in zip(small[0], small[0][1:], strict=False):
         expected = jax.tree.map(lambda t, c: t + 0.02 * (c - t), before.target, after.params.critics)
-        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-7), after.target, expected)
+        chex.assert_trees_all_close(after.target, expected, rtol=1e-7, atol=1e-7)
         moved = jax.tree.map(lambda x, y: jnp.abs(x - y).max(), after.target, before.target)
         assert max(jax.tree.leaves(moved)) > 1e-5
 
@@ -276,13 +277,13 @@ def test_iterations_one_by_one_are_the_whole_run_and_every_hyperparameter_has_an
     np.testing.assert_allclose(curve.returns[0], [c.returns[0] for c in curves], atol=1e-3)
     np.testing.assert_allclose(curve.losses.critic_loss[0], [c.losses.critic_loss[0] for c in curves], rtol=1e-3)
     first = [jax.tree.map(lambda x: x[0], (x.params, x.target)) for x in (learner, learners[-1])]
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-4), *first)
+    chex.assert_trees_all_close(*first, rtol=1e-7, atol=1e-4)
 
     for number, name in enumerate(changed, start=1):
         others = jax.tree.map(lambda x: np.abs(x[number] - x[0]).max(), (learner.params, learner.target))  # noqa: B023
         assert max(jax.tree.leaves(others)) > 1e-5, name
     # Nothing moves at a learning rate of 0.
-    jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[1], y[1]), learner.params.critics, learner.target)
+    chex.assert_trees_all_equal(*(jax.tree.map(lambda x: x[1], x) for x in (learner.params.critics, learner.target)))
 
 
 def test_a_one_step_task_with_large_observations_is_learned():

@@ -323,8 +323,8 @@ def locked_by_another_process(folder):
     """Yields the process."""
     code = f"""
 import pathlib, sys
-from jaxenv import _files
-lock = _files.FolderLock("train", pathlib.Path({str(folder)!r}))
+from jaxenv._util import files
+lock = files.FolderLock("train", pathlib.Path({str(folder)!r}))
 print("locked", flush=True)
 sys.stdin.read()
 """

@@ -24,7 +24,7 @@ def write(path, text, **options):
 
 def in_another_process(code):
     """The output of code that runs in a process of its own, which may kill itself."""
-    start = "import os, pathlib, signal, sys, time\nfrom jaxenv import _files\n"
+    start = "import os, pathlib, signal, sys, time\nfrom jaxenv._util import files\n"
     done = subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.stdout
@@ -119,7 +119,7 @@ lock = files.FolderLock("train", pathlib.Path({str(tmp_path)!r}))
 print("locked", flush=True)
 sys.stdin.read()
 """
-    start = "import pathlib, sys\nfrom jaxenv import _files\n"
+    start = "import pathlib, sys\nfrom jaxenv._util import files\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", start + code], **pipes) as child:
         try:

@@ -3,12 +3,11 @@
 import json
 import sys
 
-import jax
-import numpy as np
+import chex
 import pytest
 
 import jaxenv
-from jaxenv import from_data, to_data, tree
+from jaxenv import from_data, to_data
 from jaxenv.core import registry
 
 
@@ -16,10 +15,7 @@ def assert_round_trips(env):
     data = json.loads(json.dumps(to_data(env)))
     again = from_data(data)
     assert again.describe() == env.describe()
-    assert tree.structure(again) == tree.structure(env)
-    for x, y in zip(jax.tree.leaves(again), jax.tree.leaves(env), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
+    chex.assert_trees_all_equal(again, env, strict=True)
     return data
 
 

@@ -3,12 +3,13 @@
 import json
 import sys
 
+import chex
 import jax
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import tree, wrappers
+from jaxenv import wrappers
 from jaxenv._util import names
 from jaxenv.wrappers import RewardWrapper, from_data, to_data
 from jaxenv.wrappers.stack import _wrapper_data
@@ -33,10 +34,7 @@ def test_a_stack_round_trips_through_json():
     data = json.loads(json.dumps(to_data(env)))
     again = from_data(jaxenv.spec("Pendulum-v1").make(num_envs=2), data)
     assert again.describe() == env.describe()
-    assert tree.structure(again) == tree.structure(env)
-    for x, y in zip(jax.tree.leaves(again), jax.tree.leaves(env), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
+    chex.assert_trees_all_equal(again, env, strict=True)
 
 
 def test_a_registered_wrapper_is_stored_by_its_name():
