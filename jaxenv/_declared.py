@@ -100,6 +100,8 @@ def check_static(owner: str, field: dataclasses.Field, value: Any) -> Any:
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
     value = check_option(owner, field.name, value, default, "None or " if optional else "")
+    if optional and value is None:
+        return value
     limits: Range = field.metadata.get("range", Range())
     if (limits or field.type is float) and not is_real(value):
         raise ValueError(f"{owner}: {field.name} must be one number, got {value!r}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import canvas, plot, random, specs, stack, suites, testing, tree, wrappers
+from jaxenv import canvas, plot, random, rollout, specs, stack, suites, testing, tree, wrappers
 from jaxenv.testing import Counting
 
 env = Counting([4, 7], num_envs=2)
@@ -36,6 +36,14 @@ CALLS = {
         "step_where: env must be an environment, got 'CartPole-v1'",
     ),
     # --- a state, rows, an action ---
+    "row for step_where": (
+        lambda: jaxenv.step_where(env, timestep, timestep, jnp.zeros(2, jnp.int32), mask),
+        "step_where: state must be a TaskState, got a TimeStep: pass the state that",
+    ),
+    "nothing for policy_stream": (
+        lambda: rollout.policy_stream(env, None),
+        "policy_stream: state must be a TaskState, got None: pass the state that",
+    ),
     "objects for an action": (lambda: env.step(state, objects), "step: action must be an array of numbers, got object"),
     "objects for a mask": (
         lambda: jaxenv.reset_where(env, state, timestep, objects),
@@ -148,7 +156,31 @@ CALLS = {
         lambda: tree.gather(jnp.zeros(2), jnp.zeros(2)),
         "tree.gather: index must be integers [K], got float32[2]",
     ),
+    "number to gather": (
+        lambda: tree.gather({"arm": 3}, jnp.array([0])),
+        "tree.gather: tree must hold arrays [B, ...], got 3",
+    ),
     "no mask": (lambda: tree.where(None, 1, 2), "tree.where: mask must be bool [B], got None"),
+    "text to take": (
+        lambda: tree.where(mask, {"arm": "left"}, {"arm": jnp.ones(2)}),
+        "tree.where: new.arm must be an array of numbers, got 'left'",
+    ),
+    "text to keep": (
+        lambda: tree.where(mask, jnp.ones(2), "left"),
+        "tree.where: old must be an array of numbers, got 'left'",
+    ),
+    "nothing to take": (
+        lambda: tree.where(mask, None, jnp.ones(2)),
+        "tree.where: new must have the structure of old, PyTreeDef(*), got PyTreeDef(None)",
+    ),
+    "other tree to keep": (
+        lambda: tree.where(mask, jnp.ones(2), {"arm": jnp.ones(2)}),
+        "tree.where: new must have the structure of old, PyTreeDef({'arm': *}), got PyTreeDef(*)",
+    ),
+    "lanes to take": (
+        lambda: tree.where(mask, {"arm": jnp.ones((2, 4))}, {"arm": jnp.ones((2, 3))}),
+        "tree.where: mask, old and new.arm must have the same lanes, got shapes (2,), (2, 3) and (2, 4)",
+    ),
     "text for a class": (lambda: tree.struct("x"), "tree.struct: cls must be a class, got 'x'"),
     "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank must be an integer, got 2.5"),
     "end of a range": (lambda: tree.leaf(low="x"), "Range: low must be a number or an array of numbers, got 'x'"),

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import specs, tree
+from jaxenv import _state_checks, specs, tree
 from jaxenv._structure import mismatch
 from jaxenv.environment import Environment, check_environment
 from jaxenv.random import Stream, Words, note_on_streams
@@ -58,7 +58,8 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
         words: two ``uint32[B]`` in place of the lanes' own keys.
     """
     check_environment("policy_stream", env)
-    clock = env.clock(state)
+    with _state_checks.explained("policy_stream", env, state):
+        clock = env.clock(state)
     if words is not None:
         clock = dataclasses.replace(clock, key=words)
     return clock.stream("rollout", "policy")

@@ -15,14 +15,13 @@ from jaxenv._checks import (
     Range,
     check_array,
     check_choice,
-    check_integer,
     check_text,
     described,
     is_concrete,
     is_integer,
     is_real,
 )
-from jaxenv._declared import check_option
+from jaxenv._declared import check_static
 from jaxenv._names import did_you_mean
 from jaxenv.environment import Environment
 
@@ -65,7 +64,7 @@ class RunConfig:
     torso: Literal["auto", "mlp", "cnn"] = "auto"
     num_evaluations: int = tree.static(default=10, low=1)
     num_eval_episodes: int = tree.static(default=100, low=1)
-    max_eval_steps: int | None = None
+    max_eval_steps: int | None = tree.static(default=None, low=1)
     eval_explore: bool = False
 
     # Numbers that `with_arrays` replaces: jitted code reads them, and shapes do not depend on them.
@@ -77,12 +76,10 @@ class RunConfig:
             value = getattr(self, name)
             if get_origin(field.type) is Literal:
                 check_choice(self.owner, name, value, get_args(field.type))
-            value = check_option(self.owner, name, value, field.default)
+            value = check_static(self.owner, field, value)
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
             if field.type in (int, float):
                 self._check_number(name, value)
-        if self.max_eval_steps is not None:
-            check_integer(self.owner, "max_eval_steps", self.max_eval_steps, 1)
         object.__setattr__(self, "env_options", self._pairs(self.env_options))
         for name, of, fits in (
             ("hidden", "widths", _is_width),

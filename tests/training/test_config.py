@@ -18,6 +18,8 @@ from jaxenv.training import dqn, evaluation, ppo
         ({"total_steps": 2**31}, r"total_steps must be at most 2147483647, got 2147483648"),
         ({"recurrent": -1}, r"recurrent must be at least 0, got -1"),
         ({"num_steps": 2.0}, "num_steps must be an integer, got 2.0"),
+        ({"max_eval_steps": 0}, "max_eval_steps must be at least 1, got 0"),
+        ({"max_eval_steps": 2.5}, "max_eval_steps must be None or an integer, got 2.5"),
         ({"num_envs": True}, "num_envs must be an integer, got True"),
         ({"normalize_observation": "no"}, "normalize_observation must be True or False, got 'no'"),
         ({"env_id": 3}, "env_id must be a string, got 3"),
