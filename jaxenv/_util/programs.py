@@ -179,12 +179,20 @@ def can_be_made_again(structure: Any) -> bool:
 
     Functions and classes of modules are values; closures, lambdas and objects that equal themselves alone are not.
     """
-    fields = list(_fields(structure))
     try:
-        pickle.Pickler(file := _Limited()).dump(fields)
-        return bool(pickle.loads(file.getvalue()) == fields)
+        return _is_made_again(structure)
     except Exception:  # of the objects' own code
         return False
+
+
+@functools.lru_cache(maxsize=_MAX_STRUCTURES[False])
+def _is_made_again(structure: Any) -> bool:
+    """True, or an error: the cache keeps no structure that cannot be made again, nor what its functions capture."""
+    fields = list(_fields(structure))
+    pickle.Pickler(file := _Limited()).dump(fields)
+    if pickle.loads(file.getvalue()) != fields:
+        raise ValueError("a copy differs")
+    return True
 
 
 class _Limited(io.BytesIO):

@@ -107,6 +107,8 @@ def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
     alternative = "None or " if optional else ""
     value = check_option(owner, field.name, value, default, alternative)
+    if optional and value is None:
+        return value
     limits: Range = field.metadata.get("range", Range())
     if optional and value is None:
         return value

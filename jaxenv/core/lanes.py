@@ -87,7 +87,8 @@ def step_where(
     check_arrays("step_where", "mask", mask)
     if env.unwrapped._is_outside_jax:
         raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
-    check_mask("step_where", mask, env.clock(state).env_id.shape[0])
+    with _checks.explained("step_where", env, state):
+        check_mask("step_where", mask, env.clock(state).env_id.shape[0])
     for level in layers(env):
         if isinstance(level, BatchWrapper) and not level.frozen:
             raise ValueError(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
+from jaxenv.core import _checks
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream, Words, note_on_streams
@@ -68,7 +69,8 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
         words: two ``uint32[B]`` in place of the lanes' own keys.
     """
     check_environment("policy_stream", env)
-    clock = env.clock(state)
+    with _checks.explained("policy_stream", env, state):
+        clock = env.clock(state)
     if words is not None:
         clock = dataclasses.replace(clock, key=words)
     return clock.stream("rollout", "policy")

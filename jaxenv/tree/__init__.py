@@ -232,6 +232,9 @@ def where(mask: jax.Array, new: T, old: T) -> T:
     """Takes ``new`` in the lanes of ``mask`` (``bool[B]``) and ``old`` in the others, leaf by leaf.
 
     A leaf that is the same array object on both sides passes through; a ``Shared`` subtree stays ``old``.
+
+    Raises:
+        ValueError: if the trees or the lanes do not fit.
     """
     if not hasattr(mask, "reshape"):
         raise ValueError(f"tree.where: mask must be bool [B], got {described(mask)}")
@@ -241,7 +244,26 @@ def where(mask: jax.Array, new: T, old: T) -> T:
             return b
         return jnp.where(expand(mask, jnp.ndim(b)), a, b)
 
-    return jax.tree.map(select, old, new, is_leaf=is_shared)
+    try:
+        return jax.tree.map(select, old, new, is_leaf=is_shared)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"tree.where: {_misfit(mask, new, old) or error}") from None
+
+
+def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
+    """Why `where` cannot take lanes of these trees; ``None`` if it is not their structure or a shape."""
+    check_arrays("tree.where", "new", new)
+    check_arrays("tree.where", "old", old)
+    if structure(new) != structure(old):
+        return f"new must have the structure of old, {structure(old)}, got {structure(new)}"
+    for (path, x), y in zip(flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
+        shapes = [tuple(jnp.shape(mask)), tuple(jnp.shape(x)), tuple(jnp.shape(y))]
+        if len({shape[:1] for shape in shapes}) > 1 or shapes[1] != shapes[2]:
+            where = ".".join(filter(None, ("new", path_name(path))))
+            return (
+                f"mask, old and {where} must have the same lanes, got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}"
+            )
+    return None
 
 
 def vary_like(reference: jax.Array, values: T) -> T:
@@ -260,7 +282,11 @@ def gather(tree: T, index: jax.Array) -> T:
     check_arrays("tree.gather", "tree", tree)
 
     def lanes(x: Any) -> Any:
-        return x if is_shared(x) else jnp.asarray(x).at[index].get(mode="clip")
+        if is_shared(x):
+            return x
+        if not jnp.ndim(x):
+            raise ValueError(f"tree.gather: tree must hold arrays [B, ...], got {described(x)}")
+        return jnp.asarray(x).at[index].get(mode="clip")
 
     return jax.tree.map(lanes, tree, is_leaf=is_shared)
 

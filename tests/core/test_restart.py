@@ -166,6 +166,17 @@ def test_compact_equals_select_up_to_rounding(id, mode):
     assert_equal(compact, select, rtol=1e-4)
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_compact_starts_a_lane_with_its_own_params(mode):
+    options = {"max_episode_steps": np.array([2, 3, 9, 9, 4]), "start_range": np.arange(1, 6, dtype=np.float32) / 20}
+    select, compact = (
+        jaxenv.make("CartPole-v1", 5, autoreset=mode, reset_strategy=strategy, **options)
+        for strategy in ("select", "compact")
+    )
+    actions = random_actions(select, 9)
+    assert_equal(unrolled(compact, actions), unrolled(select, actions), rtol=1e-4)
+
+
 def test_a_strategy_per_platform_resolves_to_the_current_platform():
     class PerPlatform(Counting):
         reset_strategy = {"cpu": "compact", "default": "select"}

@@ -94,6 +94,18 @@ def test_rows_before_an_abnormal_row_or_an_interrupted_episode_are_invalid():
     assert lane(transitions.valid, 0) == [True, False, False, True, False, True]
 
 
+def test_an_abnormal_row_of_a_lane_leaves_other_lanes_valid():
+    lanes = [
+        rows_of([FIRST, MID, LAST, FIRST], flags) for flags in ([False] * 4, [False] * 4, [False, False, True, False])
+    ]
+    rows, last = (
+        jax.tree.map(lambda *x, axis=axis: np.concatenate(x, axis), *part)
+        for axis, part in zip((1, 0), zip(*lanes, strict=True), strict=True)
+    )
+    valid = data.transition_mask(rows.timestep, last)
+    assert valid.T.tolist() == [[True, True, False], [True, True, False], [True, False, False]]
+
+
 def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():
     experience, last = rows_of([FIRST, MID, LAST, MID], [False, False, True, False])
     assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]

@@ -21,7 +21,6 @@ from jaxenv.testing import Chain, checked, validate_env
 from jaxenv.wrappers import AutoReset, RecordVideo, TransformReward
 
 KEY = jax.random.key(0)
-STACKS = 100
 
 
 class Table:
@@ -77,15 +76,36 @@ def plays_vector(env):
     adapter.close()
 
 
-USES = {"steps": steps, "specs": asks_specs, "vector": plays_vector}
+@pytest.fixture
+def compiled_fast():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def num_programs():
+    """The number of compiled programs of the process."""
+    return len(jax.devices()[0].client.live_executables())
+
+
+# How often each is done, and what is done with a new stack.
+USES = {
+    "steps": (10, lambda i, tables: steps(stack(i, tables))),
+    "specs": (100, lambda i, tables: asks_specs(stack(i, tables))),
+    "vector": (10, lambda i, tables: plays_vector(stack(i, tables))),
+    "params": (100, lambda i, tables: plays_vector(jaxenv.make("CartPole-v1", 3, gravity=3 + i / 7))),
+}
 
 
 @pytest.mark.parametrize("use", USES)
-def test_nothing_stays_of_a_hundred_stacks_whose_functions_capture_arrays(use):
-    tables, number = [], STACKS if use == "specs" else STACKS // 10
-    for i in range(number):
-        USES[use](stack(i, tables))
-    assert (len(tables), alive(tables)) == (number, 0)
+def test_nothing_stays_of_many_stacks(use, compiled_fast):
+    tables, (number, once) = [], USES[use]
+    once(0, tables)
+    assert alive(tables) == 0
+    programs = num_programs()
+    for i in range(1, number):
+        once(i, tables)
+    assert (alive(tables), num_programs()) == (0, programs)
 
 
 ADAPTERS = {
@@ -98,11 +118,12 @@ ADAPTERS = {
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_nothing_stays_of_a_task_with_a_captured_array_in_an_adapter(adapter):
-    tables = []
-    for i in range(2):
+def test_nothing_stays_of_a_task_with_a_captured_array_in_an_adapter(adapter, compiled_fast):
+    tables, programs = [], []
+    for i in range(3):
         ADAPTERS[adapter](Capturing(num_envs=1, reward=captured_reward(i, tables)))
-    assert alive(tables) == 0
+        programs.append((alive(tables), num_programs()))
+    assert programs[1:] == [(0, programs[0][1])] * 2
 
 
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact", {"cpu": "compact", "default": "cond"}])

@@ -20,12 +20,12 @@ from jaxenv._util import xla
 
 def tells(name):
     """Marks a test that passes with a plain call as soon as the compiler no longer needs the workaround."""
-    return pytest.mark.xfail(name in _xla.PLAIN, reason=f"the compiler still needs {name}", strict=True)
+    return pytest.mark.xfail(name in xla.PLAIN, reason=f"the compiler still needs {name}", strict=True)
 
 
 def only_with(*names):
     """Marks a test of how a workaround compiles, which says nothing about a plain call."""
-    plain = sorted(_xla.PLAIN.intersection(names))
+    plain = sorted(xla.PLAIN.intersection(names))
     return pytest.mark.skipif(bool(plain), reason=f"JAXENV_PLAIN turns {', '.join(plain)} off")
 
 
@@ -98,7 +98,7 @@ def test_an_image_in_its_own_kernels_is_apart_from_the_kernel_that_stores_it():
 @tells("computed_once")
 def test_values_that_several_kernels_read_are_computed_once():
     def readers(x):
-        values = _xla.computed_once(jnp.sin(x))
+        values = xla.computed_once(jnp.sin(x))
         return values.sum(), values.sum(axis=0), values.max(axis=1)
 
     assert compiled(readers, jnp.ones((64, 32))).count(" sine(") == 1
@@ -259,4 +259,4 @@ def test_workarounds_that_are_named_are_plain_calls():
 
 def test_a_workaround_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match=r"^JAXENV_PLAIN: names must be all or some of in_one_kernel, .*, got 'fast'$"):
-        _xla._plain("computed_once,fast")
+        xla._plain("computed_once,fast")

@@ -58,6 +58,7 @@ def check_priorities(owner: str, shape: tuple[int, ...], priority: Any, valid: A
 
     Known priorities must be finite and at least 0 where ``valid``.
     """
+    check_array(owner, "priority", priority)
     for name, given in (("priority", priority), ("valid", valid)):
         if given is not None and jnp.shape(given) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, got {jnp.shape(given)}")
