@@ -1,44 +1,36 @@
 """Batched reinforcement learning environments as pure functions under JAX."""
 
-from jaxenv import data as data
-from jaxenv import elements as elements
-from jaxenv import envs as envs
-from jaxenv import plot as plot
-from jaxenv import random as random
-from jaxenv import rollout as rollout
-from jaxenv import specs as specs
-from jaxenv import stack as stack
-from jaxenv import suites as suites
-from jaxenv import testing as testing
-from jaxenv import training as training
-from jaxenv import tree as tree
-from jaxenv import wrappers as wrappers
-from jaxenv._env_data import from_data as from_data
-from jaxenv._env_data import to_data as to_data
-from jaxenv._make import load as load
-from jaxenv._make import make as make
-from jaxenv.environment import Environment as Environment
-from jaxenv.multitask import Multitask as Multitask
-from jaxenv.partition_specs import partition_specs as partition_specs
-from jaxenv.play import play as play
-from jaxenv.registry import EnvSpec as EnvSpec
-from jaxenv.registry import ids as ids
-from jaxenv.registry import register as register
-from jaxenv.registry import spec as spec
-from jaxenv.reset_where import reset_where as reset_where
-from jaxenv.rollout import evaluate as evaluate
-from jaxenv.rollout import film as film
-from jaxenv.rollout import record as record
-from jaxenv.rollout import unroll as unroll
-from jaxenv.step_where import step_where as step_where
-from jaxenv.task import Task as Task
-from jaxenv.task import Transition as Transition
-from jaxenv.timestep import StepType as StepType
-from jaxenv.timestep import TimeStep as TimeStep
-from jaxenv.timestep import restart as restart
-from jaxenv.timestep import termination as termination
-from jaxenv.timestep import transition as transition
-from jaxenv.timestep import truncation as truncation
-from jaxenv.wrapper import Wrapper as Wrapper
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from jaxenv._api import *  # noqa: F403
+else:
+
+    def __getattr__(name: str):
+        """Imports a public name when it is first used, so that the command's help does without JAX.
+
+        A package is imported alone, since the modules of the library import packages from here; all other names come
+        together.
+        """
+        if not name.startswith("_") and name not in _FUNCTIONS and importlib.util.find_spec(f"{__name__}.{name}"):
+            return importlib.import_module(f"{__name__}.{name}")
+        if not name.startswith("_") or name == "__all__":
+            found = _public()
+            globals().update(found)
+            if name in found:
+                return found[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_public()})
+
+    def _public() -> dict[str, object]:
+        found = vars(importlib.import_module(f"{__name__}._api"))
+        names = [name for name in found if not name.startswith("_")]
+        return {name: found[name] for name in names} | {"__all__": names}
+
+    _FUNCTIONS = {"partition_specs", "play", "reset_where", "step_where"}

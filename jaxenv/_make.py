@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from jaxenv import envs as envs  # registers the ids
 from jaxenv import registry, stack
 from jaxenv._checks import check_bool, check_choice
 from jaxenv._restart import check_strategy

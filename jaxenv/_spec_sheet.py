@@ -122,17 +122,11 @@ def spec_sheet(id: str) -> SpecSheet:
     if registry.suite_of(id):
         return _of_suite(id)
     spec = registry.spec(id)
-    cls = spec.environment
-    module, own = _docstring(sys.modules.get(cls.__module__)), _docstring(cls)
-    text = module if _is_sheet(module) and not _is_sheet(own) else own
-    head, table, notes = _parts(text)
-    summary = head[0] if head else ""
-    if text == module and own and "module docstring" not in own:  # the classes of one module differ
-        summary = _joined(_sections(own)[0])
+    text, head, table, notes = _sheet(spec.environment)
     return SpecSheet(
         id=id,
         family=family(id),
-        summary=summary,
+        summary=head[0] if head else "",
         references=tuple(pair for paragraph in head[1:] for pair in _labelled(paragraph)),
         rows=tuple(_of_this_id(row, spec) for row in _rows(table)),
         notes=tuple(notes),
@@ -140,6 +134,26 @@ def spec_sheet(id: str) -> SpecSheet:
         options=tuple(_options(spec)),
         text=text,
     )
+
+
+def summary(id: str) -> str:
+    """The summary of the spec sheet of a registered id, without its other parts.
+
+    >>> summary("CartPole-v1")
+    'Balance a pole on a cart by pushing the cart left or right.'
+    """
+    head = _sheet(registry.spec(id).environment)[1]
+    return head[0] if head else ""
+
+
+def _sheet(cls: Any) -> tuple[str, list[str], str, list[str]]:
+    """The docstring that describes a class, and its parts, the first of which is about this class."""
+    module, own = _docstring(sys.modules.get(cls.__module__)), _docstring(cls)
+    text = module if _is_sheet(module) and not _is_sheet(own) else own
+    head, table, notes = _parts(text)
+    if text == module and own and "module docstring" not in own:  # the classes of one module differ
+        head = [_joined(_sections(own)[0]), *head[1:]]
+    return text, head, table, notes
 
 
 def family(id: str) -> str:

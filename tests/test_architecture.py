@@ -44,6 +44,7 @@ LEVELS = [
     {"training"},
     {"testing"},
     {"cli"},
+    {"_api"},
     {"__main__", "__init__"},
 ]
 
@@ -144,7 +145,8 @@ DOCUMENTED = "random specs wrappers elements rollout data plot testing"
 
 def public_objects():
     for module in (jaxenv, *(getattr(jaxenv, name) for name in DOCUMENTED.split())):
-        for name, x in vars(module).items():
+        for name in dir(module):
+            x = getattr(module, name)
             ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
             if ours and not name.startswith("_"):
                 yield pytest.param(x, id=f"{module.__name__}.{name}")

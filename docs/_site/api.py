@@ -40,8 +40,9 @@ Modules and names that start with an underscore are internal.
 
 def public_names(module: ModuleType) -> list[str]:
     """The names that a module defines, or imports as themselves: those of `FIRST`, then in the order of the source."""
+    source = importlib.import_module("jaxenv._api") if module.__name__ == "jaxenv" else module
     names = []
-    for node in ast.parse(pathlib.Path(module.__file__ or "").read_text()).body:
+    for node in ast.parse(pathlib.Path(source.__file__ or "").read_text()).body:
         if isinstance(node, ast.ImportFrom):
             names += [alias.name for alias in node.names if alias.asname == alias.name]
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -19,7 +19,6 @@ from typing import Any
 import jaxenv
 from jaxenv._names import did_you_mean
 from jaxenv.cli._arguments import (
-    Help,
     add_assignments,
     add_devices,
     add_env_settings,
@@ -31,6 +30,7 @@ from jaxenv.cli._arguments import (
     settings_of,
     simulate_devices,
 )
+from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
@@ -38,15 +38,14 @@ from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "train",
-        help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
-        description="Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
-        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed.",
-        epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
+        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed."
+    )
+    command.epilog = (
+        "example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99"
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
     command.add_argument(
