@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
         for env in envs:
             started = time.perf_counter()
             key = jax.random.key(args.seed)
-            reports.append(check_env(env, key=key, properties=names, progress=lambda _: done(1)))
+            reports.append(check_env(env, key=key, properties=names, progress=lambda result: done(1, result.name)))
             seconds.append(time.perf_counter() - started)
             if len(envs) > 1:
                 jax.clear_caches()  # compiled programs of many environments exceed the memory maps of one process
