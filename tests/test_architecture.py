@@ -18,7 +18,8 @@ FLOORS: list[set[str]] = [
     {"random", "canvas"},
     {"specs"},
     {"core"},
-    {"wrappers", "envs", "rollout"},
+    {"envs", "rollout"},
+    {"wrappers"},
     {"interop", "suites", "data", "testing"},
     {"training"},
     {"__init__"},
@@ -132,7 +133,8 @@ DOCUMENTED = "random specs wrappers elements rollout data plot testing"
 
 def public_objects():
     for module in (jaxenv, *(getattr(jaxenv, name) for name in DOCUMENTED.split())):
-        for name, x in vars(module).items():
+        for name in dir(module):
+            x = getattr(module, name)
             ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
             if ours and not name.startswith("_"):
                 yield f"{module.__name__}.{name}", x

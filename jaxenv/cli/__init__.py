@@ -1,20 +1,37 @@
 """The command ``jaxenv``: list, show, play, roll out, film and check environments; train, watch and evaluate policies.
 
 Results go to stdout; the progress bar and errors go to stderr. Wrong input is reported in one line with exit code 2.
+JAX and the module of a command are imported when the command is parsed.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import jaxenv
-from jaxenv.cli import bench, check, evaluate, listing, play, render, rollout, show, train, watch
-from jaxenv.cli._arguments import Parser
+from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import quit_process
 
-# In the order of the help. The function ``add(commands)`` of each module adds its parser.
-COMMANDS = (listing, show, play, rollout, render, train, watch, evaluate, check, bench)
+# In the order of the help: the module and the summary of each command. ``add(parser)`` of the module adds the rest.
+COMMANDS = {
+    "list": ("listing", "list the environments, or those that match some words"),
+    "show": ("show", "show an environment: spec sheet, params, options, stack, picture"),
+    "play": ("play", "play an environment with the keyboard, in the terminal"),
+    "rollout": ("rollout", "step an environment with random actions: speed and episode statistics"),
+    "render": ("render", "write a film of an environment or a trained policy: GIF, MP4 or a strip of pictures"),
+    "train": ("train", "train a policy from several seeds: learning curve as CSV and PNG, checkpoints"),
+    "watch": ("watch", "watch a trained policy in the terminal, also while it is being trained"),
+    "eval": ("evaluate", "evaluate the policy of a training run on whole episodes"),
+    "check": ("check", "check the properties of environments; exit code 1 if one fails"),
+    "bench": (
+        "bench",
+        "run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
+    ),
+}
+# `bench` passes all of its arguments on, so none of them is an option here.
+_OPTIONS: dict[str, dict[str, Any]] = {"bench": {"add_help": False, "prefix_chars": "\0"}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,13 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> Parser:
-    """The parser with all commands."""
+    """The parser with all commands, whose own arguments are added when they parse."""
     parser = Parser(
         prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
     )
     parser.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
     parser.set_defaults(run=lambda args: parser.print_help())  # without a command
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for command in COMMANDS:
-        command.add(commands)
+    for name, (module, summary) in COMMANDS.items():
+        commands.add_parser(name, module=f"{__name__}.{module}", help=summary, **_OPTIONS.get(name, {}))
     return parser

@@ -3,52 +3,15 @@
 import argparse
 import contextlib
 import os
-import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import jax
 
-from jaxenv import training
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.names import did_you_mean
-from jaxenv.training import Trained
+from jaxenv.cli._parser import Parser
 from jaxenv.wrappers.stack._make import OPTIONS
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line, without the usage."""
-
-    def __init__(self, **kwargs):
-        super().__init__(allow_abbrev=False, **kwargs)
-
-    def parse_known_args(self, args=None, namespace=None):
-        namespace, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.refuse_unknown(unknown)
-        return namespace, unknown
-
-    def refuse_unknown(self, arguments: Sequence[str]) -> None:
-        """Exits with code 2; for an option, suggests the closest one of this command."""
-        option = arguments[0].partition("=")[0]
-        hint = did_you_mean(option, self._option_string_actions) if option.startswith("-") else ""
-        self.error(f"unrecognized arguments: {' '.join(arguments)}{hint and f', {hint}'}")
-
-    def error(self, message: str) -> NoReturn:
-        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            hint = did_you_mean(choice[1], re.findall(r"\w+", choice[2]))
-            message += f", {hint}" if hint else ""
-        self.exit(2, f"{self.prog}: error: {message}\n")
-
-
-class Help(argparse.ArgumentDefaultsHelpFormatter):
-    """A formatter that shows defaults, except None, False and an empty list."""
-
-    def _get_help_string(self, action):
-        hidden = action.default is None or action.default is False or action.default == []
-        return action.help if hidden else super()._get_help_string(action)
-
 
 # --- arguments of several commands ------------------------------------------------------------------------------------
 
@@ -91,19 +54,6 @@ def add_assignments(command: Parser, option: str, help: str) -> None:
     command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
 
 
-def load_policy(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
-    """The policy of a run's folder, or one that ships with the library: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
-    prefix, _, name = str(folder).partition(":")
-    if prefix != "baseline":
-        return training.load(folder, seed, modules)
-    if seed is not None:
-        raise ValueError(f"{folder} is one policy: leave out --policy-seed")
-    if modules:
-        raise ValueError(f"{folder} is a policy of this library: leave out --module")
-    env_id, _, algorithm = name.partition(":")
-    return training.baseline(env_id, algorithm or None)
-
-
 def add_time_limit(command: Parser) -> None:
     """Adds ``--max-episode-steps``."""
     command.add_argument(
@@ -111,28 +61,6 @@ def add_time_limit(command: Parser) -> None:
         metavar="N",
         type=integer(0),
         help="time limit in agent steps, 0 for none (default: the registered one)",
-    )
-
-
-def add_policy(command: Parser) -> None:
-    """Adds ``--policy-seed``, for commands that show a trained policy."""
-    command.add_argument(
-        "--policy-seed",
-        metavar="N",
-        type=integer(0),
-        help="which seed of the run to show, from 0 (default: the one with the best last evaluation)",
-    )
-
-
-def add_modules(command: Parser) -> None:
-    """Adds ``--module``, for commands that read the folder of a run."""
-    command.add_argument(
-        "--module",
-        metavar="NAME",
-        dest="modules",
-        action="append",
-        default=[],
-        help="import this module first, which registers the environment of the run; may be repeated",
     )
 
 

@@ -92,14 +92,29 @@ def spec_sheet(id: str) -> SpecSheet:
         params = [_argument(path[7:], d) for path, d in declared if path.startswith("params.")]
         return SpecSheet(id, suite, _joined(text.split("\n\n")[0]), (), tuple(params), ())
     spec = registry.spec(id)
-    cls = spec.environment
-    module, own = _paragraphs(sys.modules.get(cls.__module__)), _paragraphs(cls)
-    text = module if any(map(_is_table, module)) and not any(map(_is_table, own)) else own
-    # The classes of one module differ by their own first sentence.
-    summary = own[0] if own and "module docstring" not in own[0] else text[0] if text else ""
-    others = [part for paragraph in text if _is_table(paragraph) for part in _referred(paragraph, cls.__module__)]
+    text = _text(spec.environment)
+    module = spec.environment.__module__
+    others = [part for paragraph in text if _is_table(paragraph) for part in _referred(paragraph, module)]
     paragraphs = (*text[1:], *dict.fromkeys(others))
-    return SpecSheet(id, family(id), _joined(summary), paragraphs, tuple(_params(spec)), tuple(_options(spec)))
+    return SpecSheet(id, family(id), summary(id), paragraphs, tuple(_params(spec)), tuple(_options(spec)))
+
+
+def summary(id: str) -> str:
+    """The summary of the spec sheet of a registered id, without its other parts.
+
+    >>> summary("CartPole-v1")
+    'Balance a pole on a cart by pushing the cart left or right.'
+    """
+    cls = registry.spec(id).environment
+    text, own = _text(cls), _paragraphs(cls)
+    # The classes of one module differ by their own first sentence.
+    return _joined(own[0] if own and "module docstring" not in own[0] else text[0] if text else "")
+
+
+def _text(cls: Any) -> list[str]:
+    """The paragraphs of the docstring that describes a class: its own, or that of its module."""
+    module, own = _paragraphs(sys.modules.get(cls.__module__)), _paragraphs(cls)
+    return module if any(map(_is_table, module)) and not any(map(_is_table, own)) else own
 
 
 def family(id: str) -> str:

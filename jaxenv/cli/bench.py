@@ -6,16 +6,11 @@ import pathlib
 import sys
 
 from jaxenv._util import source
+from jaxenv.cli._parser import Parser
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "bench",
-        help="run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
-        add_help=False,
-        prefix_chars="\0",  # all arguments are passed on, so none of them is an option here
-    )
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
     command.add_argument("arguments", nargs="*")
     command.set_defaults(run=run, parser=command)
 

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import Help, Parser, add_seed, one_line
+from jaxenv.cli._arguments import add_seed, one_line
+from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
@@ -18,15 +19,10 @@ from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "check",
-        help="check the properties of environments; exit code 1 if one fails",
-        description="Checks properties one by one and prints a table. The exit code is 1 if a property failed.",
-        epilog="example: jaxenv check CartPole-v1 --properties batch_equals_single_lanes lane_independent",
-        formatter_class=Help,
-    )
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = "Checks properties one by one and prints a table. The exit code is 1 if a property failed."
+    command.epilog = "example: jaxenv check CartPole-v1 --properties batch_equals_single_lanes lane_independent"
     command.add_argument(
         "id", metavar="ID", nargs="?", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID"
     )
@@ -60,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
         for env in envs:
             started = time.perf_counter()
             key = jax.random.key(args.seed)
-            reports.append(check_env(env, key=key, properties=names, progress=lambda _: done(1)))
+            reports.append(check_env(env, key=key, properties=names, progress=lambda result: done(1, result.name)))
             seconds.append(time.perf_counter() - started)
             if len(envs) > 1:
                 jax.clear_caches()  # compiled programs of many environments exceed the memory maps of one process

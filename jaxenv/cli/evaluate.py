@@ -10,18 +10,9 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import (
-    Help,
-    add_env_settings,
-    add_modules,
-    add_policy,
-    add_seed,
-    add_time_limit,
-    integer,
-    load_policy,
-    one_line,
-    settings_of,
-)
+from jaxenv.cli._arguments import add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._parser import Parser
+from jaxenv.cli._policies import add_modules, add_policy, load_policy
 from jaxenv.rollout import to_host
 from jaxenv.training import Trained
 
@@ -39,16 +30,13 @@ _COLUMNS = {
 }
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "eval",
-        help="evaluate the policy of a training run on whole episodes",
-        description="Plays whole episodes, one per lane, with the policy of a run of `jaxenv train`, and prints the "
-        "mean return with its 95% bootstrap interval.",
-        epilog="examples: jaxenv eval runs/CartPole-v1 --episodes 1000; jaxenv eval runs/CartPole-v1 --seeds all",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Plays whole episodes, one per lane, with the policy of a run of `jaxenv train`, and prints the "
+        "mean return with its 95% bootstrap interval."
     )
+    command.epilog = "examples: jaxenv eval runs/CartPole-v1 --episodes 1000; jaxenv eval runs/CartPole-v1 --seeds all"
     command.add_argument(
         "folder",
         metavar="DIR",

@@ -11,14 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv import specs, tree
 from jaxenv._util.names import did_you_mean
 from jaxenv.canvas._terminal import terminal_size
-from jaxenv.cli._arguments import Help, Parser, bold, cut, one_line
-from jaxenv.cli._spec_sheet import families, family, plain, spec_sheet
+from jaxenv.cli._arguments import bold, cut, one_line
+from jaxenv.cli._parser import Parser
+from jaxenv.cli._spec_sheet import families, family, plain, summary
+from jaxenv.core import registry
 from jaxenv.core._describe import state_bytes
 from jaxenv.core.registry import SUITES, import_module, suite_of
+from jaxenv.wrappers.stack._make import load
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")
@@ -26,17 +28,14 @@ _NARROWEST_SUMMARY = 32
 _WIDEST_SPECS = (22, 12)  # columns of observation and action in a terminal
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "list",
-        help="list the environments, or those that match some words",
-        description="Lists the environments: id, observation and action of one lane, time limit in steps. In a "
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Lists the environments: id, observation and action of one lane, time limit in steps. In a "
         "terminal they are grouped by family, with a summary where the lines are long enough. "
-        "`jaxenv show ID` shows one of them in full.",
-        epilog="examples: jaxenv list grid; jaxenv list cartpole continuous; jaxenv list gymnax:",
-        formatter_class=Help,
+        "`jaxenv show ID` shows one of them in full."
     )
+    command.epilog = "examples: jaxenv list grid; jaxenv list cartpole continuous; jaxenv list gymnax:"
     command.add_argument(
         "words",
         metavar="WORD",
@@ -78,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
     """The entries that match all words. Exits with code 2 if there is none."""
-    ids = jaxenv.ids()
+    ids = registry.ids()
     prefixed = [word for word in words if ":" in word]
     words = [word for word in words if ":" not in word]
     if len(prefixed) > 1:
@@ -109,14 +108,14 @@ def _ids_of(prefix: str) -> list[str]:
     if prefix in SUITES:
         return [f"{prefix}:{id}" for id in importlib.import_module(SUITES[prefix]).ids()]
     import_module(prefix)
-    found = [id for id in jaxenv.ids() if f"{jaxenv.spec(id).module}.".startswith(f"{prefix}.")]
+    found = [id for id in registry.ids() if f"{registry.spec(id).module}.".startswith(f"{prefix}.")]
     if prefix.partition(".")[0] == "jaxenv":
         return found
     return [f"{prefix}:{id}" for id in found]  # the commands must import the module first
 
 
 def _entry(id: str) -> dict[str, Any]:
-    spec = jaxenv.spec(id)
+    spec = registry.spec(id)
     try:
         env = spec.make()
     except ImportError as missing:
@@ -129,7 +128,7 @@ def _entry(id: str) -> dict[str, Any]:
         "max_episode_steps": spec.max_episode_steps,
         "reward_threshold": spec.reward_threshold,
         "family": family(id),
-        "summary": plain(spec_sheet(id).summary),
+        "summary": plain(summary(id)),
         "kinds": _kinds(observation, action),
         "short": {"observation": _short_text(observation), "action": _short_text(action)},
     }
@@ -176,7 +175,7 @@ def bytes_per_lane(id: str) -> int | None:
     ``None`` if a library or a file that the environment needs is missing.
     """
     try:
-        return state_bytes(jaxenv.load(id))[0]
+        return state_bytes(load(id))[0]
     except (ImportError, ValueError):
         return None
 

@@ -5,18 +5,16 @@ import argparse
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import Help, add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._arguments import add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._parser import Parser
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "play",
-        help="play an environment with the keyboard, in the terminal",
-        description="Plays an environment with the keyboard, in the terminal. The keys are shown with the picture.",
-        epilog="example: jaxenv play FrozenLake-v1 --env is_slippery=false",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Plays an environment with the keyboard, in the terminal. The keys are shown with the picture."
     )
+    command.epilog = "example: jaxenv play FrozenLake-v1 --env is_slippery=false"
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
     command.add_argument(
         "--fps",

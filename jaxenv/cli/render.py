@@ -9,31 +9,20 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import (
-    Help,
-    add_env_settings,
-    add_lanes,
-    add_modules,
-    add_policy,
-    add_seed,
-    add_time_limit,
-    integer,
-    load_policy,
-    one_line,
-    settings_of,
-)
+from jaxenv.cli._arguments import add_env_settings, add_lanes, add_seed, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._parser import Parser
+from jaxenv.cli._policies import add_modules, add_policy, load_policy
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "render",
-        help="write a film of an environment or a trained policy: GIF, MP4 or a strip of pictures",
-        description="Plays an environment with random actions, or the policy of a run of `jaxenv train`, and writes a "
-        "film of all lanes.",
-        epilog="examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; "
-        "jaxenv render --run runs/CartPole-v1 --env gravity=20 --out heavy.gif",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Plays an environment with random actions, or the policy of a run of `jaxenv train`, and writes a "
+        "film of all lanes."
+    )
+    command.epilog = (
+        "examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; "
+        "jaxenv render --run runs/CartPole-v1 --env gravity=20 --out heavy.gif"
     )
     command.add_argument(
         "id",

@@ -10,7 +10,6 @@ import numpy as np
 
 import jaxenv
 from jaxenv.cli._arguments import (
-    Help,
     add_devices,
     add_env_settings,
     add_lanes,
@@ -21,20 +20,16 @@ from jaxenv.cli._arguments import (
     settings_of,
     simulate_devices,
 )
+from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import ResetStrategy
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "rollout",
-        help="step an environment with random actions: speed and episode statistics",
-        description="Steps a batch of environments with random actions and prints speed and episode statistics.",
-        epilog="example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravity=3.7",
-        formatter_class=Help,
-    )
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = "Steps a batch of environments with random actions and prints speed and episode statistics."
+    command.epilog = "example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravity=3.7"
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
     add_lanes(command, 1024)
     command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="steps of every lane")

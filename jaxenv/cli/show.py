@@ -14,7 +14,8 @@ import numpy as np
 
 import jaxenv
 from jaxenv.canvas._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
-from jaxenv.cli._arguments import Help, add_env_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.cli._arguments import add_env_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.cli._parser import Parser
 from jaxenv.cli._spec_sheet import Argument, SpecSheet, as_written, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
 from jaxenv.core._describe import additions, levels, state_bytes
@@ -25,16 +26,13 @@ _WIDEST = 100  # columns of text
 _PICTURE = 48  # pixels
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "show",
-        help="show an environment: spec sheet, params, options, stack, picture",
-        description="Shows an environment: its spec sheet, its params and options with their values, the stack that "
-        "jaxenv.make builds, and in terminals with colours a picture of its first state.",
-        epilog="example: jaxenv show CartPole-v1 --env length=1.5",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Shows an environment: its spec sheet, its params and options with their values, the stack that "
+        "jaxenv.make builds, and in terminals with colours a picture of its first state."
     )
+    command.epilog = "example: jaxenv show CartPole-v1 --env length=1.5"
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
     command.add_argument("--json", action="store_true", help="print a JSON object")
     command.add_argument(

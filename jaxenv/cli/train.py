@@ -13,13 +13,17 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 import jaxenv
+from jaxenv import data
+from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean
 from jaxenv.cli._arguments import (
-    Help,
     add_assignments,
     add_devices,
     add_env_settings,
@@ -31,6 +35,7 @@ from jaxenv.cli._arguments import (
     settings_of,
     simulate_devices,
 )
+from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
@@ -38,15 +43,14 @@ from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "train",
-        help="train a policy from several seeds: learning curve as CSV and PNG, checkpoints",
-        description="Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
-        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed.",
-        epilog="example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99",
-        formatter_class=Help,
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
+        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed."
+    )
+    command.epilog = (
+        "example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99"
     )
     command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
     command.add_argument(
@@ -71,8 +75,8 @@ def add(commands) -> None:
         "--total-steps",
         metavar="T",
         type=integer(1),
-        help="environment steps of each seed, rounded down to whole updates before each evaluation (default: those of "
-        "the preset or of the learner)",
+        help="environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the "
+        "updates cannot be divided among them, unless --set gives it (default: those of the preset or of the learner)",
     )
     command.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
@@ -124,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
         # The registered threshold is that of the environment with its default params.
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
-        resumed = _resumed(folder) if args.resume else ""
+        resumed, done = _resumed(folder) if args.resume else ("", 0)
         runs = seeds.train(
             config,
             args.seeds,
@@ -141,19 +145,19 @@ def run(args: argparse.Namespace) -> None:
         with (
             contextlib.ExitStack() as stack,
             stops_at_once(functools.partial(_stopped, folder, seeds.can_resume(config))),
-            progress(config.num_evaluations, "evaluations") as advance,
+            progress(config.num_evaluations, "evaluations", done) as advance,
             warnings.catch_warnings(),
         ):
             warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them all
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
                 steps = f"{config.num_rows:,} steps"
-                if config.num_rows < config.total_steps:
-                    steps += f" (of {config.total_steps:,}, {config.num_evaluations} evaluations after whole updates)"
+                if config.num_rows != (asked := args.total_steps or config.total_steps):
+                    steps += f" ({asked:,} in whole updates, {config.num_evaluations} evaluations)"
                 print(f"{algorithm} with {origin}, {steps}{resumed}", flush=True)
                 writers.append(Table(None))
             for progressed, seconds in _timed(runs):
-                count = int(progressed.iterations) - len(curve) // args.seeds
+                count = int(progressed.iterations) - max(len(curve) // args.seeds, done)
                 curve = seeds.rows(progressed)
                 newest = curve[-args.seeds :]
                 before = curve[-2 * args.seeds]["steps"] if len(curve) > args.seeds else 0
@@ -215,12 +219,30 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
         args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets those of the environment")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
-    if args.total_steps is not None:
-        given["total_steps"] = args.total_steps
     if options:
         given["env_options"] = dict(base.env_options) | options
         origin += f", {', '.join(f'{name}={value}' for name, value in options.items())}"
-    return algorithm, dataclasses.replace(base, **given), origin
+    if args.total_steps is None:
+        return algorithm, dataclasses.replace(base, **given), origin
+    config = dataclasses.replace(base, **given, total_steps=INT32_MAX)
+    counts = [config.num_evaluations] if "num_evaluations" in given else None
+    return algorithm, _lasting(config, args.total_steps, counts), origin
+
+
+def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
+    """The config for ``steps``, rounded up to the next update.
+
+    A run has equally many updates before each evaluation. The number of evaluations is one of ``counts``, by default
+    of those from half to twice the config's: the closest one that adds at most 1% of updates, or the one that adds the
+    fewest.
+    """
+    before = config.num_rows - config.num_updates * config.rows_per_update  # rows that fill a replay buffer
+    updates = max(-(-(steps - before) // config.rows_per_update), 1)
+    most = config.num_evaluations
+    counts = counts or range(min(max(most // 2, 1), updates), min(2 * most, updates) + 1)
+    count = min(counts, key=lambda n: (max(-updates % n - updates // 100, 0), abs(n - most)))
+    rows = before + (updates + -updates % count) * config.rows_per_update
+    return dataclasses.replace(config, num_evaluations=count, total_steps=rows)
 
 
 def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str, Any]:
@@ -278,10 +300,13 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
         before = time.perf_counter()
 
 
-def _resumed(folder: pathlib.Path) -> str:
-    """Where a run with ``--resume`` starts."""
+def _resumed(folder: pathlib.Path) -> tuple[str, int]:
+    """Where a run with ``--resume`` starts, and after how many evaluations."""
     newest = _checkpoints.newest(folder)
-    return f", from the start: {folder} holds no checkpoint" if newest is None else f", resumed from {newest}"
+    if newest is None:
+        return f", from the start: {folder} holds no checkpoint", 0
+    stored: Any = data.restore(newest, {"iterations": jax.ShapeDtypeStruct((), np.int32)}, partial=True)
+    return f", resumed from {newest}", int(stored["iterations"])
 
 
 def _stopped(folder: pathlib.Path, can_resume: bool) -> str:

@@ -13,19 +13,17 @@ import numpy as np
 
 from jaxenv.canvas import _terminal
 from jaxenv.cli._arguments import (
-    Help,
     add_env_settings,
     add_lanes,
-    add_modules,
-    add_policy,
     add_seed,
     add_time_limit,
     cut,
     integer,
-    load_policy,
     one_line,
     settings_of,
 )
+from jaxenv.cli._parser import Parser
+from jaxenv.cli._policies import add_modules, add_policy, load_policy
 from jaxenv.training import Trained, _checkpoints
 from jaxenv.training._play import Moment, Player
 
@@ -34,17 +32,14 @@ _LEAST = 16  # pixels along the side of a lane
 _LARGEST = 160
 
 
-def add(commands) -> None:
-    """Adds the command."""
-    command = commands.add_parser(
-        "watch",
-        help="watch a trained policy in the terminal, also while it is being trained",
-        description="Plays the policy of a run of `jaxenv train` in the terminal. While the training still runs, each "
+def add(command: Parser) -> None:
+    """Adds description and arguments."""
+    command.description = (
+        "Plays the policy of a run of `jaxenv train` in the terminal. While the training still runs, each "
         "episode shows the newest checkpoint. Keys: q quits, space pauses, n starts the next episode, + and - change "
-        "the speed.",
-        epilog="example: jaxenv watch runs/CartPole-v1 --num-envs 4",
-        formatter_class=Help,
+        "the speed."
     )
+    command.epilog = "example: jaxenv watch runs/CartPole-v1 --num-envs 4"
     command.add_argument(
         "folder",
         metavar="DIR",

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._util.checks import is_known_array
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -52,6 +53,54 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
     own, target = np.iinfo(x.dtype), np.iinfo(dtype)
     clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
     return clip(x, x.dtype.type(max(own.min, target.min)), x.dtype.type(min(own.max, target.max)))
+
+
+def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
+    """What `check_values` needs of each leaf of a spec: ``None``, or its name and its bounds, numbers if they can be.
+
+    ``None`` stands for a leaf that is not an integer with bounds.
+    """
+    found: list[Any] = []
+    for path, s in tree.flatten_with_path(spec)[0]:
+        if not (isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind in "iu"):
+            found.append(None)
+            continue
+        low, high = np.asarray(s.minimum), np.asarray(s.maximum)
+        if low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all():
+            low, high = int(low.flat[0]), int(high.flat[0])  # type: ignore[assignment]
+        found.append((f"action {tree.path_name(path)}".rstrip(), low, high))
+    return tuple(found)
+
+
+def check_values(bounds: tuple[Any, ...], action: Tree, owner: Any) -> None:
+    """Raises a ``ValueError`` for a discrete action out of range that the host can read without waiting for a device.
+
+    Those are NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs at
+    every eager step, so it reads each action once and compares its extremes.
+    """
+    leaves = jax.tree.leaves(action)
+    if len(leaves) != len(bounds):
+        return  # `conform` explains it
+    for found, leaf in zip(bounds, leaves, strict=True):
+        if found is None or not is_known_array(leaf) or leaf.dtype.kind not in "iu" or not leaf.size:
+            continue
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable and _is_on_cpu(leaf)):
+            continue
+        name, low, high = found
+        x = np.asarray(leaf)
+        if isinstance(low, int):
+            if np.minimum.reduce(x, axis=None) >= low and np.maximum.reduce(x, axis=None) <= high:
+                continue
+        elif x.shape[1:] != low.shape or ((x >= low) & (x <= high)).all():
+            continue
+        lane, *place = np.argwhere((x < low) | (x > high))[0].tolist()
+        low, high = (np.broadcast_to(bound, x.shape)[(lane, *place)] for bound in (low, high))
+        where = f" at {place}" if place else ""
+        raise ValueError(f"{owner}: {name} must be from {low} to {high}, got {x[(lane, *place)]} in lane {lane}{where}")
+
+
+def _is_on_cpu(x: jax.Array) -> bool:
+    return all(device.platform == "cpu" for device in x.devices())
 
 
 def clip_discrete(spec: Tree, action: Tree) -> Tree:

@@ -7,6 +7,7 @@ import abc
 import functools
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, final
 
@@ -20,7 +21,7 @@ from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv._util.names import missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv.canvas import check_size
-from jaxenv.core import _checks, _describe, _describe_html
+from jaxenv.core import _actions, _checks, _describe, _describe_html
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
 from jaxenv.core._module import Module
@@ -69,11 +70,13 @@ class Environment(Module, abc.ABC):
 
         Raises:
             ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
-                keys or wrong lane numbers outside of traces.
+                keys or wrong lane numbers outside of traces; for ``jax.vmap(env.reset)`` over as many keys as lanes.
         """
         random.check_typed(key, "reset: key")
         if env_id is None:
             random.check_lane_keys(key, self.num_envs)
+            if key.ndim == 0 and isinstance(key, jax.core.Tracer) and _is_called_by_jax():
+                key = _refuse_lanes_of_vmap(key, self.num_envs)
         else:
             env_id = _checks.lane_numbers(env_id)
         with _checks.explained("reset", self):
@@ -94,7 +97,10 @@ class Environment(Module, abc.ABC):
 
     @final
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-        """Advances every lane by one step. Discrete actions out of range are clipped.
+        """Advances every lane by one step.
+
+        Discrete actions out of range are refused where the call is eager and the host can read them: NumPy arrays, and
+        JAX's on a CPU. Compiled code clips them.
 
         Returns:
             State and TimeStep of the same structure, shapes and dtypes as ``reset`` returned, as ``jax.lax.scan``
@@ -102,7 +108,7 @@ class Environment(Module, abc.ABC):
 
         Raises:
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's,
-                or if ``state`` is not a state of this stack.
+                or if ``state`` is not a state of this stack; and for discrete actions out of range, as said above.
         """
         with _checks.explained("step", self, state, action=action):
             return _next_step(self, state, action)
@@ -418,10 +424,45 @@ def check_devices(owner: str, env: Environment, devices: int) -> None:
 _PRIMITIVES = {"reset": "begin", "step": "proceed"}
 
 
-@self_compiling
-def _next_step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-    """``env.step``, compiled where it is called outside of traces."""
+def _is_called_by_jax() -> bool:
+    """Whether JAX calls ``reset`` itself, as in ``jax.vmap(env.reset)``, and not a function that it transforms."""
+    return sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "jax"
+
+
+def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
+    """The key of a batch; raises a ``ValueError`` under ``jax.vmap`` over as many keys as the batch has lanes.
+
+    Other numbers of keys are several batches, such as those of several seeds.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def one(key):
+        return key
+
+    @one.def_vmap
+    def several(axis_size, in_batched, key):
+        if axis_size == num_envs > 1:
+            raise ValueError(
+                f"reset: jax.vmap over {axis_size} keys makes {axis_size} batches of num_envs = {num_envs} lanes: call "
+                "env.reset(keys), which takes a key per lane; several batches are jax.vmap(lambda key: env.reset(key))"
+            )
+        return key, in_batched[0]
+
+    return one(key)
+
+
+def _check_action(env: Environment, state: Tree, action: Tree) -> None:
+    """Raises a ``ValueError`` for a discrete action out of range, of a step outside of traces."""
+    if (bounds := env.__dict__.get("_action_bounds")) is None:  # computed once, as a spec takes longer than a step
+        object.__setattr__(env, "_action_bounds", bounds := _actions.discrete_bounds(env.action_spec()))
+    _actions.check_values(bounds, action, env)
+
+
+def _proceed(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
     return env.proceed(state, action)
+
+
+_next_step = self_compiling(_proceed, check=_check_action)  # ``env.step``, compiled outside of traces
 
 
 @self_compiling

@@ -7,8 +7,8 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress(total: int, unit: str = "steps") -> Iterator[Callable[..., None]]:
-    """A bar on stderr with the time left; nothing if stderr is not a terminal or rich is missing.
+def progress(total: int, unit: str = "steps", done: int = 0) -> Iterator[Callable[..., None]]:
+    """A bar on stderr with the time left, from ``done`` on; nothing if stderr is not a terminal or rich is missing.
 
     The yielded function ``advance(count, note="")`` advances it and shows a note behind it.
     """
@@ -26,5 +26,5 @@ def progress(total: int, unit: str = "steps") -> Iterator[Callable[..., None]]:
         yield lambda count, note="": None
         return
     with bar:
-        task = bar.add_task(unit, total=total, note="")
+        task = bar.add_task(unit, total=total, completed=done, note="")
         yield lambda count, note="": bar.update(task, advance=count, note=note)

@@ -6,7 +6,7 @@ import jax
 
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.testing._run_checks import run_checks
-from jaxenv.testing.report import Report, Result
+from jaxenv.testing.report import Report, Result, print_result
 
 
 def check_env(
@@ -16,7 +16,7 @@ def check_env(
     properties: Iterable[str] | None = None,
     num_steps: int = 64,
     raise_on_failure: bool = False,
-    progress: Callable[[Result], None] | None = None,
+    progress: Callable[[Result], None] | None = print_result,
 ) -> Report:
     """Checks an environment, or a stack of wrappers around one, for the properties in `PROPERTIES`.
 
@@ -43,7 +43,7 @@ def check_env(
             fails, the properties after it are not checked.
         num_steps: number of steps of the shared rollout, at least 16.
         raise_on_failure: whether to raise an ``AssertionError`` with the table of failures.
-        progress: called with each `Result` as soon as it is known.
+        progress: called with each `Result` as soon as it is known; by default it prints a line on stderr.
 
     Returns:
         A `Report`, which prints as a table. An exception inside the environment is a failure whose evidence is the

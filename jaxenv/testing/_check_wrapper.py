@@ -8,7 +8,7 @@ from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._every_kind import every_kind
 from jaxenv.testing._run_checks import run_checks
-from jaxenv.testing.report import Report, Result
+from jaxenv.testing.report import Report, Result, print_result
 
 
 def check_wrapper(
@@ -18,7 +18,7 @@ def check_wrapper(
     properties: Iterable[str] | None = None,
     num_steps: int = 64,
     raise_on_failure: bool = False,
-    progress: Callable[[Result], None] | None = None,
+    progress: Callable[[Result], None] | None = print_result,
 ) -> Report:
     """Checks a wrapper for the properties in `PROPERTIES` around each of several environments.
 

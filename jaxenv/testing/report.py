@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -66,6 +67,10 @@ class Result:
     status: Status
     evidence: str = ""
 
+    def __str__(self) -> str:
+        """The result as a line of the table of a `Report`."""
+        return _table((self,), names=26)
+
     def raise_if_failed(self) -> None:
         """Raises an ``AssertionError`` with the evidence if the property failed."""
         if self.status is Status.FAILED:
@@ -122,11 +127,16 @@ class Report:
         return f"{self.target}: {', '.join(shown)}"
 
 
-def _table(results: tuple[Result, ...], width: int = 120) -> str:
+def print_result(result: Result) -> None:
+    """Prints a result on stderr."""
+    print(result, file=sys.stderr, flush=True)
+
+
+def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:
     """Columns of name, number, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
-    names, statuses = max(len(r.name) for r in results), max(len(r.status) for r in results)
+    names, statuses = max(names, *(len(r.name) for r in results)), max(len(r.status) for r in results)
     lines = []
     for r in results:
         head = f"  {r.name.ljust(names)}  {r.number:>2}  {r.status.ljust(statuses)}  "

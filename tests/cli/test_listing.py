@@ -46,7 +46,7 @@ def test_a_tree_of_specs_is_shown_leaf_by_leaf():
 
 
 def test_list_shows_no_bytes_for_an_environment_whose_library_is_missing(capsys, monkeypatch, no_digits):
-    monkeypatch.setattr(jaxenv, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
+    monkeypatch.setattr(registry, "ids", lambda: ["CardGame-v0", "MNISTBandit-bsuite"])
     assert printed_json(capsys, "list", "--bytes")[1]["bytes"] is None
     assert cli.main(["list", "--bytes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" -")
@@ -69,7 +69,7 @@ def some_ids(monkeypatch):
         "Taxi",
     )
     every = jaxenv.ids()
-    monkeypatch.setattr(jaxenv, "ids", lambda: [id for id in every if id.startswith(tuple(ids))])
+    monkeypatch.setattr(registry, "ids", lambda: [id for id in every if id.startswith(tuple(ids))])
 
 
 def listed(capsys, *words):
@@ -122,7 +122,7 @@ def test_the_option_suite_lists_a_suite_too(capsys):
 
 @pytest.fixture
 def entries(monkeypatch):
-    monkeypatch.setattr(jaxenv, "ids", lambda: ["CartPole-v1", "MiniGrid-Empty-Random-5x5-v0", "Pendulum-v1"])
+    monkeypatch.setattr(registry, "ids", lambda: ["CartPole-v1", "MiniGrid-Empty-Random-5x5-v0", "Pendulum-v1"])
     return [entry | {"bytes": 37} for entry in listing._chosen(None, [])]
 
 

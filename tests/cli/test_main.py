@@ -33,6 +33,19 @@ def test_help_shows_the_defaults(capsys):
     assert "default: []" not in text
 
 
+@pytest.mark.parametrize("argv", [[], ["--help"], ["--version"], ["fly"]])
+def test_a_line_without_a_command_does_not_import_jax(argv):
+    code = f"import sys; from jaxenv import cli; cli.main({argv}); sys.exit('jax' in sys.modules)"
+    assert python("-c", code, stdout=subprocess.PIPE).returncode == 0
+
+
+def test_list_imports_no_learner_no_data_and_no_check():
+    code = "import sys; from jaxenv import cli; cli.main(['list', 'pole']); print(*sys.modules, file=sys.stderr)"
+    imported = set(python("-c", code, stdout=subprocess.PIPE).stderr.split())
+    assert "jaxenv.envs.classic_control.cart_pole" in imported
+    assert not imported & {f"jaxenv.{name}" for name in ("training", "data", "rollout", "testing", "suites", "plot")}
+
+
 def test_version_prints_the_version_of_the_library(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"jaxenv {jaxenv.__version__}\n"
@@ -65,15 +78,16 @@ def test_ctrl_c_ends_a_call_with_130_and_no_output(capsys, monkeypatch):
 
 def test_ctrl_c_ends_the_process_with_130_even_if_python_code_would_swallow_it():
     code = """
-import os, signal, sys, jaxenv.cli
+import os, signal, sys
+from jaxenv.cli import listing, main
 def swallow(args):
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except BaseException:
         pass
-jaxenv.cli.listing.run = swallow
+listing.run = swallow
 sys.argv = ["jaxenv", "list"]
-sys.exit(jaxenv.cli.main())
+sys.exit(main())
 """
     done = python("-c", code)
     assert (done.returncode, done.stderr) == (130, "")

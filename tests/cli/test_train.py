@@ -71,6 +71,26 @@ def test_a_preset_is_used_by_default_and_options_change_it(preset, argv, expecte
 
 
 @pytest.mark.parametrize(
+    ("argv", "expected"),  # the rows that are run, and the evaluations
+    [
+        (("--algo", "ppo", "--total-steps", "300000"), (319_488, 13)),  # 13 updates of 24,576 rows
+        (("--algo", "ppo", "--total-steps", "300000", "--set", "num_evaluations=5"), (368_640, 5)),
+        (("--algo", "ppo", "--total-steps", "2482176"), (2_506_752, 6)),  # 101 updates, a prime number: one more
+        (("--algo", "ppo", "--total-steps", "491520"), (491_520, 10)),
+        (("--algo", "ppo", "--total-steps", "1"), (24_576, 1)),
+        (("--algo", "ppo", "--total-steps", "50000"), (73_728, 3)),
+        (("--algo", "dqn", "--total-steps", "8001"), (8_040, 11)),  # a warm-up of 1,000 rows and 176 updates of 40
+        (("--algo", "dqn", "--total-steps", "41001"), (41_400, 10)),  # less than 1% of 1,001 updates more
+    ],
+)
+def test_total_steps_are_run_to_the_next_update(argv, expected):
+    lanes = ("--set", "num_envs=192", "num_steps=128") if "ppo" in argv else ("--set", "num_envs=20", "num_steps=2")
+    _, config, _ = train.configured(parsed("Catch-bsuite", "--no-preset", *argv, *lanes))
+    assert (config.num_rows, config.num_evaluations) == expected
+    assert config.total_steps == config.num_rows
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("sizes=3,4", (3, 4)),
@@ -117,7 +137,7 @@ def test_the_default_folder_is_a_valid_path_on_every_system(id, name):
 def test_a_run_prints_its_learner_and_a_line_per_evaluation(capsys, tmp_path):
     assert cli.main(run(tmp_path, "--seeds", "2", "--set", "gamma=0.5", "--total-steps", "401")) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "drift with its default settings, gamma=0.5, 400 steps (of 401, 4 evaluations after whole updates)"
+    assert out[0] == "drift with its default settings, gamma=0.5, 404 steps (401 in whole updates, 4 evaluations)"
     assert out[1].split() == ["step", "train_return", "eval_return", "worst_seed", "best_seed"]
     assert [line.split()[0] for line in out[2:6]] == ["100", "200", "300", "400"]
     assert out[6].startswith("2 seeds in ")
@@ -133,6 +153,25 @@ def test_a_resumed_run_says_where_it_starts(capsys, tmp_path):
     for folder, where in starts.items():
         assert cli.main(run(folder, "--resume")) == 0
         assert capsys.readouterr().out.splitlines()[0] == f"drift with its default settings, 400 steps{where}"
+
+
+@pytest.mark.parametrize("checkpoint_format", ["npz", "orbax"])
+def test_the_bar_of_a_resumed_run_starts_at_its_evaluations(tmp_path, monkeypatch, checkpoint_format):
+    bars = []
+
+    @contextlib.contextmanager
+    def progress(total, unit, done):
+        bars.append([total, done])
+        yield lambda count, note: bars[-1].append(count)
+
+    monkeypatch.setattr(train, "progress", progress)
+    runs = seeds.train(drift.Config(), 1, folder=tmp_path / "run", checkpoint_format=checkpoint_format)
+    next(runs), next(runs)
+    runs.close()
+    assert cli.main(run(tmp_path / "run", "--resume")) == 0
+    assert cli.main(run(tmp_path / "run", "--resume")) == 0  # a complete run
+    assert cli.main(run(tmp_path / "new")) == 0
+    assert bars == [[4, 2, 1, 1], [4, 4, 0], [4, 0, 1, 1, 1, 1]]
 
 
 def test_json_has_the_config_and_the_curve(capsys, tmp_path):

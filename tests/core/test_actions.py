@@ -127,3 +127,48 @@ def test_discrete_actions_out_of_range_are_clipped_to_the_spec(value):
     np.testing.assert_array_equal(given.observation, clipped.observation)
     assert given.prev_action[1].tolist() == [value, value]
     assert jax.tree.structure(given) == jax.tree.structure(clipped)
+
+
+# --- eager steps ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("array", [np.array, jnp.array])
+@pytest.mark.parametrize(("place", "value"), [(2, 2), (0, -1)])
+def test_an_eager_step_refuses_a_discrete_action_out_of_range(array, place, value):
+    env = make("CartPole-v1", num_envs=3)
+    state, _ = env.reset(jax.random.key(0))
+    actions = array([1, 0, 1]).tolist()
+    actions[place] = value
+    with pytest.raises(ValueError, match=f"CartPole-v1.*action must be from 0 to 1, got {value} in lane {place}$"):
+        env.step(state, array(actions))
+    assert env.step(state, array([1, 0, 1]))[1].reward.tolist() == [1, 1, 1]
+    assert jax.jit(env.step)(state, array(actions))[1].reward.tolist() == [1, 1, 1]
+
+
+def test_an_integer_that_jax_would_wrap_is_refused_as_it_was_given():
+    env = make("CartPole-v1", num_envs=2)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=f"from 0 to 1, got {2**32} in lane 1"):
+        env.step(state, np.array([0, 2**32]))
+
+
+def test_check_values_names_the_leaf_and_the_place_of_bounds_that_differ():
+    spec = {"arm": ACTION["arm"], "legs": Bounded((2, 3), np.int32, [[0, 0, 1], [0, 0, 0]], [[4, 2, 3], [2, 2, 2]])}
+    bounds = _actions.discrete_bounds(spec)
+    given = {"arm": np.full((5, 2), 9.0), "legs": np.ones((5, 2, 3), np.int32)}
+    _actions.check_values(bounds, given, "Env")
+    given["legs"][3, 0, 1] = 4
+    with pytest.raises(ValueError, match=r"Env: action legs must be from 0 to 2, got 4 in lane 3 at \[0, 1\]"):
+        _actions.check_values(bounds, given, "Env")
+    given["legs"][3, 0] = [4, 2, 0]
+    with pytest.raises(ValueError, match=r"from 1 to 3, got 0 in lane 3 at \[0, 2\]"):
+        _actions.check_values(bounds, given, "Env")
+
+
+def test_an_action_of_another_structure_or_shape_keeps_its_own_error():
+    env = make("CartPole-v1", num_envs=2)
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"action must have shape \(2,\)"):
+        env.step(state, np.array(0))
+    with pytest.raises(ValueError, match="as in the action spec"):
+        env.step(state, {"push": np.array([0, 0]), "pull": np.array([9, 9])})

@@ -149,6 +149,36 @@ def test_reset_with_one_key_folds_in_the_lane_id():
     np.testing.assert_array_equal(again.observation, by_key.observation)
 
 
+@pytest.mark.parametrize(
+    "mapped", [lambda f: jax.vmap(f), lambda f: jax.jit(jax.vmap(f)), lambda f: jax.vmap(jax.jit(f))]
+)
+def test_vmap_of_reset_over_as_many_keys_as_lanes_is_refused(mapped):
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    keys = jax.random.split(jax.random.key(0), 3)
+    with pytest.raises(
+        ValueError, match=r"vmap over 3 keys makes 3 batches of num_envs = 3 lanes: call env.reset\(keys"
+    ):
+        mapped(env.reset)(keys)
+    assert env.reset(keys)[1].reward.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("reset", "num_keys"),
+    [
+        (lambda env: env.reset, 2),
+        (lambda env: lambda key: env.reset(key), 3),  # a function of the caller's, such as a training run
+        (lambda env: jax.jit(lambda key: env.reset(key)), 3),
+    ],
+)
+def test_vmap_makes_several_batches_where_they_can_be_meant(reset, num_keys):
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    keys = jax.random.split(jax.random.key(0), num_keys)
+    _, timestep = jax.vmap(reset(env))(keys)
+    assert timestep.observation.shape == (num_keys, 3, 4)
+    alone = env.reset(keys[1])[1].observation
+    np.testing.assert_array_equal(timestep.observation[1], alone)
+
+
 def test_different_environments_draw_different_numbers_from_one_key():
     key = jax.random.key(0)
     starts = [jaxenv.make(id, 3).reset(key)[1].observation for id in ("CartPole-v0", "CartPole-v1")]

@@ -19,6 +19,13 @@ def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert "return 12.5, 1,000 steps/s" in err
 
 
+def test_progress_starts_at_what_is_done(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress(8, "evaluations", done=6):
+        pass
+    assert "75%" in capsys.readouterr().err
+
+
 def test_progress_shows_nothing_without_rich(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setitem(sys.modules, "rich.progress", None)

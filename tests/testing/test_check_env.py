@@ -247,6 +247,18 @@ def test_progress_receives_every_result_in_the_order_of_the_table():
     assert [r.name for r in seen] == ["same_tree", "wrong_actions_refused"]
 
 
+def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
+    check_env(Chain(), properties=["leading_lanes", "same_tree"])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.split() for line in err.splitlines()] == [
+        ["same_tree", "1", "passed"],
+        ["leading_lanes", "2", "passed"],
+    ]
+    check_env(Chain(), properties=["leading_lanes"], progress=None)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from jaxenv import envs as envs  # registers the ids
 from jaxenv._util.checks import check_bool, check_choice
 from jaxenv.core import registry
 from jaxenv.core._restart import check_strategy
