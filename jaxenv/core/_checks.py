@@ -26,8 +26,6 @@ from jaxenv.tree._structure import is_array, mismatch
 
 if TYPE_CHECKING:
     from jaxenv.core.environment import Environment
-if TYPE_CHECKING:
-    from jaxenv.core.environment import Environment
     from jaxenv.core.task import Task, Transition
 
 
@@ -217,7 +215,7 @@ def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tu
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Transition:
+    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> "Transition":
         task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):

@@ -7,8 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import jaxenv
-from jaxenv import tree
+from jaxenv import rollout, tree
 from jaxenv.core.environment import Environment
 from jaxenv.rollout import Policy
 
@@ -42,7 +41,7 @@ class Player:
             return (state, timestep), moment(state, size, none, none, timestep.is_last())
 
         def advance(now, memory, shown, initial_memory, size: int):
-            (state, timestep, memory), _ = jaxenv.unroll(
+            (state, timestep, memory), _ = rollout.unroll(
                 env, policy, now[0], now[1], 1, initial_memory=initial_memory, memory=memory
             )
             reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)

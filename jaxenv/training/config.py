@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jaxenv
 from jaxenv import tree
 from jaxenv._util.checks import (
     check_text,
@@ -97,7 +96,7 @@ class RunConfig:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
-        """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+        """The stack of this config, ``load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes.
