@@ -34,10 +34,7 @@ class Categorical(NamedTuple):
     first: int = 0
     dtype: Any = np.int32
 
-    @property
-    def num_log_std(self) -> int:
-        """0: the choice has no scale."""
-        return 0
+    num_log_std = 0  # the choice has no scale
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
@@ -74,10 +71,7 @@ class MultiCategorical(NamedTuple):
         """The logits of all choices together."""
         return sum(self.num_values)
 
-    @property
-    def num_log_std(self) -> int:
-        """0: the choices have no scale."""
-        return 0
+    num_log_std = 0  # the choices have no scale
 
     def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
         """Number of values and logits of every choice."""
