@@ -34,7 +34,10 @@ class Categorical(NamedTuple):
     first: int = 0
     dtype: Any = np.int32
 
-    num_log_std = 0  # the choice has no scale
+    @property
+    def num_log_std(self) -> int:
+        """0: the choice has no scale."""
+        return 0
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
@@ -71,7 +74,10 @@ class MultiCategorical(NamedTuple):
         """The logits of all choices together."""
         return sum(self.num_values)
 
-    num_log_std = 0  # the choices have no scale
+    @property
+    def num_log_std(self) -> int:
+        """0: the choices have no scale."""
+        return 0
 
     def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
         """Number of values and logits of every choice."""
