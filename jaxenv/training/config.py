@@ -85,7 +85,7 @@ class RunConfig:
         self.check()
         if not self.num_updates:
             least = self.num_warmup_rows + self.rows_per_update * self.num_evaluations
-            warmup = f"{self.num_warmup_rows} rows of the warm-up (warmup_steps) and " if self.num_warmup_rows else ""
+            warmup = "the warm-up and " if self.num_warmup_rows else ""
             raise ValueError(
                 f"{self.owner}: total_steps must be at least {least}, {warmup}an update of {self.rows_per_update} rows "
                 f"(num_envs, num_steps) before each of {self.num_evaluations} evaluations (num_evaluations), "
@@ -103,9 +103,7 @@ class RunConfig:
             mode: ``"train"`` or ``"eval"``.
             **options: further arguments of `jaxenv.load`; they replace those of ``env_options``.
         """
-        return jaxenv.load(
-            self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options)
-        )
+        return load(self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options))
 
     @property
     def learner(self) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxenv import tree
-from jaxenv.core._declared import Declared, check_number, declared_leaves, hashable
+from jaxenv.core._declared import Declared, check_number, check_static, declared_leaves, hashable
 from jaxenv.testing import Chain
 
 
@@ -172,3 +172,47 @@ def test_values_out_of_range_are_refused_by_the_constructor(arguments, message):
 
 def test_traced_params_are_not_checked():
     assert jax.jit(lambda x: Ranged().with_params(number=x).params.number)(-1.0) == -1
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Options:
+    steps: int | None = tree.static(default=None, low=1)
+    target: float | None = tree.static(default=None, above=-np.inf, below=np.inf)
+    widths: tuple[int, ...] = tree.static(default=(64, 32), low=1)
+    padding: Literal["reset", "zero"] = tree.static(default="reset")
+
+
+def option(name, value):
+    (field,) = (field for field in dataclasses.fields(Options) if field.name == name)
+    return check_static("Task", field, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", None), ("steps", 3), ("target", None), ("target", -2), ("widths", ()), ("padding", "zero")],
+)
+def test_an_option_in_its_declared_range_is_kept(name, value):
+    assert option(name, value) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("steps", 0, "steps must be at least 1, got 0"),
+        ("steps", 2.5, "steps must be None or an integer, got 2.5"),
+        ("steps", True, "steps must be None or an integer, got True"),
+        ("steps", 2**31, "steps must be at most 2147483647, got 2147483648"),
+        ("target", np.inf, "target must be finite, got inf"),
+        ("target", "low", "target must be None or a number, got 'low'"),
+        ("widths", 8, "widths must be a tuple of integers, got 8"),
+        ("widths", (64, 0.5), "widths must be a tuple of integers, got (64, 0.5)"),
+        ("widths", (64, 0), "widths must be at least 1, got 0"),
+        ("padding", "ones", "padding must be 'reset' or 'zero', got 'ones'"),
+    ],
+)
+def test_an_option_out_of_its_declared_range_is_refused_by_name(name, value, message):
+    with pytest.raises(ValueError, match=f"^{re.escape('Task: ' + message)}$"):
+        option(name, value)

@@ -57,8 +57,8 @@ assert_close(eight, one)
 print("ppo")
 
 # Under plain jit the compiler shards what the lanes lead to.
-train = ppo.make_train(config)
-init, iteration = train.init, train.iteration
+run = ppo.make_train(config)
+init, iteration = run.init, run.iteration
 learner, mesh = init(jax.random.key(0)), Mesh(np.array(jax.devices()), ("lanes",))
 spread = NamedSharding(mesh, P("lanes"))
 placed = dataclasses.replace(

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv.training import dqn, ppo, sac
+from jaxenv import training
+from jaxenv.training import _algorithms, dqn, ppo, sac
 from tests.rows import assert_equal
 
 SHORT = {"num_evaluations": 1, "num_eval_episodes": 2, "max_eval_steps": 5, "hidden": (4,)}
@@ -61,14 +62,14 @@ def test_a_copy_of_a_learner_with_another_loss_trains_outside_the_package(name, 
     (tmp_path / f"copied_{name}.py").write_text(text.replace(old, new))
     monkeypatch.syspath_prepend(tmp_path)
     copy = importlib.import_module(f"copied_{name}")
-    start, end, losses = {}, {}, {}
+    start, end = {}, {}
     for module in (learner, copy):
         config = module.Config(**settings)
         assert config.num_updates == 2
         train = module.make_train(config)
         start[module] = jax.jit(train.init)(jax.random.key(0)).params
         run, curve = jax.jit(train)(jax.random.key(0))
-        end[module], losses[module] = run.params, curve.losses
+        end[module] = run.params
         assert run.update == 2
         assert all(np.isfinite(x).all() for x in jax.tree.leaves((run.params, curve.losses)))
     assert_equal(jax.tree.leaves(start[copy]), jax.tree.leaves(start[learner]))
@@ -78,3 +79,12 @@ def test_a_copy_of_a_learner_with_another_loss_trains_outside_the_package(name, 
     assert any(changed)
     with pytest.raises(ValueError, match=rf"^copied_{name}\.Config: gamma must be in \[0, 1\], got 2"):
         copy.Config(gamma=2)
+
+
+def test_a_learner_whose_libraries_are_missing_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "learner_with_optax.py").write_text("import optax\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "optax", None)
+    monkeypatch.setitem(_algorithms.MODULES, "other", "learner_with_optax")
+    with pytest.raises(ImportError, match=r"^jaxenv\.training needs optax: pip install .*\[training\]"):
+        training.other

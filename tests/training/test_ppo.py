@@ -266,7 +266,7 @@ def test_learning_rates_under_vmap_train_as_separate_runs():
     moved = jax.tree.map(lambda x: np.abs(x[0] - x[1]).max(initial=0), both.params)
     assert max(jax.tree.leaves(moved)) > 0.01
     # Losses have an axis of evaluations, and show how far the policy moved.
-    assert all(x.shape == (2, 2) for x in curve.losses)
+    assert all(x.shape == (2, 2) for x in jax.tree.leaves(curve.losses))
     assert (curve.losses.kl > 0).all()
     assert (curve.losses.kl[1] > 10 * curve.losses.kl[0]).all()
 

@@ -325,7 +325,7 @@ def test_a_one_step_task_with_large_observations_is_learned():
         ({"target_rate": 1.5}, r"target_rate must be in \(0, 1\], got 1.5"),
         ({"noise_correlation": -0.1}, r"noise_correlation must be in \[0, 1\], got -0.1"),
         ({"temperature": 0.0}, "temperature must be finite and above 0, got 0.0"),
-        ({"target_entropy": "low"}, "target_entropy must be a finite number, got 'low'"),
+        ({"target_entropy": "low"}, "target_entropy must be None or a number, got 'low'"),
         ({"batch_size": 0}, r"batch_size must be at least 1, got 0"),
         ({"warmup_steps": 0}, r"warmup_steps must be at least 1, got 0"),
         ({"num_steps": 8, "buffer_size": 31}, r"buffer_size must be at least .* = 32, got 31"),
