@@ -109,7 +109,7 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
 
 
 def test_a_place_that_no_stack_has_is_refused():
-    with pytest.raises(TypeError, match="^Odd: place must be one of anywhere, .*, got 'outside'"):
+    with pytest.raises(TypeError, match=r"^Odd: place must be one of anywhere, .*, got 'outside'"):
 
         class Odd(Wrapper):
             place = "outside"
