@@ -17,6 +17,7 @@ from jaxenv._util.checks import (
 from jaxenv._util.names import did_you_mean
 from jaxenv.core._declared import Declared, check_number, check_static
 from jaxenv.core.environment import Environment
+from jaxenv.wrappers.stack._make import load
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class RunConfig:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
-        """The stack of this config, ``load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+        """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes.

@@ -30,8 +30,8 @@ class LaneState:
 class LaneWrapper(Wrapper):
     """Carries state per lane that is initialised at the start of every episode.
 
-    Subclasses implement ``init`` and override ``before``, ``after`` or both. A subclass that overrides ``before``
-    declares ``rewrites_action = True``; ``owns`` names the fields that ``after`` rewrites.
+    Subclasses implement ``init`` and override ``before``, ``after`` or both; ``owns`` names the fields that ``after``
+    rewrites. Where ``before`` is overridden, the agent's action is checked and recorded in ``prev_action``.
 
     The base calls ``init`` under a mask wherever an episode starts, so a wrapper is correct inside and outside
     ``AutoReset``. In ``same_step`` mode a lane wrapper that rewrites observations or actions must be inside. Each hook
@@ -40,13 +40,6 @@ class LaneWrapper(Wrapper):
     """
 
     owns: ClassVar[frozenset[str]] = frozenset()
-    # Whether `before` changes the action. The agent's action is then checked, and recorded in prev_action.
-    rewrites_action: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.before is not LaneWrapper.before and not cls.rewrites_action:
-            raise TypeError(f"{cls.__name__}: a wrapper that overrides before must declare rewrites_action = True")
 
     @abc.abstractmethod
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
@@ -127,6 +120,11 @@ class LaneWrapper(Wrapper):
             raise ValueError(f"{self}.after: {fault}, as init made it")
         check_owned(self, timestep, out[1])
         return out
+
+    @property
+    def rewrites_action(self) -> bool:
+        """Whether ``before`` may change the action."""
+        return type(self).before is not LaneWrapper.before
 
     @property
     def rewrites(self) -> frozenset[str]:

@@ -38,7 +38,6 @@ class ActionDelay(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     in_evaluation = "kept"
-    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"delay": 0}
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:

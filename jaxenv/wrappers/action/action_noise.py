@@ -41,7 +41,6 @@ class ActionNoise(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     in_evaluation = "kept"
-    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"sigma": np.float32(0)}
 
     def check(self) -> None:

@@ -54,7 +54,6 @@ class MaskedActions(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action", "env_info"})
     in_evaluation = "kept"
-    rewrites_action: ClassVar[bool] = True
 
     def check(self) -> None:
         check_choice("MaskedActions", "replacement", self.replacement, ("random", "first"))

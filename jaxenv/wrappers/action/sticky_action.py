@@ -54,7 +54,6 @@ class StickyAction(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     in_evaluation = "kept"
-    rewrites_action: ClassVar[bool] = True
     noop_kwargs = {"probability": np.float32(0)}
 
     def check(self) -> None:

@@ -112,17 +112,8 @@ def test_rewriting_actions_outside_same_step_is_refused_even_if_prev_action_is_n
         Undeclared(AutoReset(counting(), "same_step"))
 
 
-def test_overriding_before_without_declaring_that_it_rewrites_the_action_is_refused():
-    with pytest.raises(TypeError, match="Silent: a wrapper that overrides before must declare rewrites_action = True"):
-
-        class Silent(LaneWrapper):
-            def before(self, own, action, stream):
-                return own, action
-
-
-def test_a_subclass_inherits_the_declaration_that_it_rewrites_the_action():
+def test_a_wrapper_that_overrides_before_rewrites_the_action_and_so_do_its_subclasses():
     class Louder(Echoes):
-        def before(self, own, action, stream):
-            return action, own + 1
+        pass
 
     assert Louder(counting()).rewrites == {"prev_action"}

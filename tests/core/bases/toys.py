@@ -51,7 +51,6 @@ class Echoes(LaneWrapper):
     """Executes the previous action; 0 at the start of an episode."""
 
     owns = frozenset({"prev_action"})
-    rewrites_action = True
 
     def init(self, timestep, stream):
         return jnp.zeros_like(timestep.env_id)
