@@ -3,9 +3,9 @@
 No function here changes values: each returns the values that it is given. Remove a workaround when its reason no longer
 holds, and run ``python -m benchmarks`` before and after.
 
-The environment variable ``JAXENV_PLAIN`` turns workarounds for kernels into plain calls, to see whether a compiler still
-needs them: ``JAXENV_PLAIN=in_one_kernel,computed_once``, or ``JAXENV_PLAIN=all`` for all of `KERNELS`. It is read at
-import. With it ``tests/test_xla.py`` expects the tests that need a workaround to fail: one that passes says that the
+The environment variable ``JAXENV_PLAIN`` turns workarounds for kernels into plain calls, to see whether a compiler
+still needs them: ``JAXENV_PLAIN=in_one_kernel,computed_once``, or ``JAXENV_PLAIN=all`` for all of `KERNELS`. It is read
+at import. With it ``tests/test_xla.py`` expects the tests that need a workaround to fail: one that passes says that the
 workaround is no longer needed. All other tests pass, some after minutes of compilation.
 """
 

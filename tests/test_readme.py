@@ -81,11 +81,11 @@ def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):
 
 def test_ci_finds_the_newest_released_python_on_the_path_and_among_those_of_pyenv(tmp_path):
     pythons = {
-        "bin/python3.9": "3.9.1",
-        "bin/python3.13": "exit 127",  # as pyenv's for a version that is not chosen
-        "bin/python3.12": "3.12.4",
-        "pyenv/versions/a/bin/python": "3.13.0",
-        "pyenv/versions/b/bin/python": "3.12.11",
+        "bin/python3.89": "3.89.11",
+        "bin/python3.92": "exit 127",  # as pyenv's for a version that is not chosen
+        "bin/python3.100": "3.100.4",
+        "pyenv/versions/a/bin/python": "3.101.0",
+        "pyenv/versions/b/bin/python": "3.99.1",
     }
     for name, version in pythons.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def test_ci_finds_the_newest_released_python_on_the_path_and_among_those_of_pyen
 
     assert newest() == f"{tmp_path}/pyenv/versions/a/bin/python"
     (tmp_path / "pyenv/versions/a/bin/python").unlink()
-    assert newest() == "python3.12"
+    assert newest() == "python3.100"
 
 
 def test_every_name_after_jaxenv_in_the_readme_exists():
