@@ -40,6 +40,7 @@ def without_first(timestep):
 def assert_equal(a, b, rtol=0.0):
     """Asserts that two trees are equal: bitwise if ``rtol`` is 0, otherwise floats up to rounding."""
     if rtol:
-        chex.assert_trees_all_close(a, b, rtol=rtol, atol=rtol, strict=True)
+        chex.assert_trees_all_equal_shapes_and_dtypes(a, b)
+        chex.assert_trees_all_close(a, b, rtol=rtol, atol=rtol)
         a, b = (jax.tree.map(lambda x: None if x.dtype.kind == "f" else x, values) for values in (a, b))
     chex.assert_trees_all_equal(a, b, strict=True)

@@ -79,6 +79,29 @@ def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):
     assert sorted(path.name for path in (folder / ".venv").iterdir()) == ["own.txt"]
 
 
+def test_ci_finds_the_newest_released_python_on_the_path_and_among_those_of_pyenv(tmp_path):
+    pythons = {
+        "bin/python3.89": "3.89.11",
+        "bin/python3.92": "exit 127",  # as pyenv's for a version that is not chosen
+        "bin/python3.100": "3.100.4",
+        "pyenv/versions/a/bin/python": "3.101.0",
+        "pyenv/versions/b/bin/python": "3.99.1",
+    }
+    for name, version in pythons.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{version if 'exit' in version else f'echo {version}'}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def newest():
+        environment = {"PATH": f"{tmp_path}/bin:{os.defpath}", "PYENV_ROOT": f"{tmp_path}/pyenv"}
+        found = subprocess.run([ROOT / ".ci" / "newest-python"], env=environment, capture_output=True, text=True)
+        return found.stdout.strip()
+
+    assert newest() == f"{tmp_path}/pyenv/versions/a/bin/python"
+    (tmp_path / "pyenv/versions/a/bin/python").unlink()
+    assert newest() == "python3.100"
+
+
 def test_every_name_after_jaxenv_in_the_readme_exists():
     import jaxenv
 

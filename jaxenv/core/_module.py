@@ -1,6 +1,9 @@
 """The base of environments: frozen dataclasses that are pytrees and check their arguments."""
 
 import dataclasses
+import inspect
+import sys
+from collections.abc import Iterable
 from typing import Any, dataclass_transform
 
 import jax
@@ -24,7 +27,7 @@ class Module:
         if "__init__" in vars(cls):
             rule = "declare its arguments as fields, such as size: int = jaxenv.tree.static(default=5)"
             raise TypeError(f"{cls.__name__}: an environment is a dataclass without an __init__ of its own: {rule}")
-        for name in vars(cls).get("__annotations__", ()):
+        for name in _annotated(cls):
             default = vars(cls).get(name)
             is_object = dataclasses.is_dataclass(default) and not isinstance(default, type | dataclasses.Field)
             if is_object and jax.tree_util.all_leaves([default]):
@@ -59,3 +62,12 @@ class Module:
 
     def check(self) -> None:
         """Checks the constructor's arguments; raises a ``ValueError`` naming class, argument and value."""
+
+
+def _annotated(cls: type) -> Iterable[str]:
+    """The names that the body of a class annotates; no annotation is evaluated."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(cls)

@@ -171,7 +171,8 @@ def test_all_functions_equal_their_definitions_for_every_kind_and_position_of_ep
         for x in jax.tree.leaves(result[name]):
             assert x.dtype == np.float32
             assert not x.weak_type
-        chex.assert_trees_all_close(result[name], expected_result, rtol=1e-5, atol=1e-5, custom_message=name)
+        leaves = map(jax.tree.leaves, (result[name], expected_result))
+        chex.assert_trees_all_close(*leaves, rtol=1e-5, atol=1e-5, custom_message=name)
 
 
 def test_invalid_transitions_have_their_value_as_return_and_advantage_zero_exactly():

@@ -11,7 +11,9 @@ import pytest
 import jaxenv
 from jaxenv import interop, specs
 from jaxenv.interop import gymnax, gymnax_v0
+from tests.interop import optional
 
+optional.imported("gymnax")  # to_gymnax reads its spaces
 env = interop.to_gymnax("CartPole-v1")
 params, key = env.default_params, jax.random.key(0)
 state = env.reset(key, params)[1]
@@ -67,6 +69,7 @@ def test_axes_of_vmap_may_replace_params():
 
 
 NEED_GYMNAX = {
+    "to_gymnax": lambda: interop.to_gymnax("Pendulum-v1"),
     "gymnax.environments": lambda: gymnax.environments,
     "gymnax.wrappers": lambda: gymnax.wrappers,
     "gymnax_v0.environments": lambda: gymnax_v0.environments,

@@ -135,7 +135,8 @@ def test_a_function_in_one_kernel_has_the_results_of_the_function(transform):
     expected = sine_and_more(*arguments(), np.float32(1))
     actual = transform(in_one_kernel)(*arguments())
     expected = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 4)), expected)
-    chex.assert_trees_all_close(actual, expected, strict=True)
+    chex.assert_trees_all_equal_shapes_and_dtypes(actual, expected)
+    chex.assert_trees_all_close(actual, expected)
 
 
 @tells("in_one_kernel")

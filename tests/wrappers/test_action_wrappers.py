@@ -182,7 +182,8 @@ def test_actions_and_specs_are_mapped_as_tabulated(name):
     while env is not env.unwrapped:
         action, env = env.action(action), env.env
     wanted = batch(inner, expected)
-    chex.assert_trees_all_close(action, wanted, rtol=1e-6, atol=1e-6, strict=True)
+    chex.assert_trees_all_equal_shapes_and_dtypes(action, wanted)
+    chex.assert_trees_all_close(action, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["ends", "centers"])
