@@ -190,7 +190,7 @@ def test_a_folder_that_another_process_writes_to_is_left_alone(tmp_path, monkeyp
     second = []
 
     def run(ids, config, num_episodes):
-        with pytest.raises(ValueError, match="^bsuite: .* is in use by this process itself"):
+        with pytest.raises(ValueError, match=r"^bsuite: .* is in use by this process itself"):
             bsuite.train("random", "catch", tmp_path, 3)
         second.append(sorted(path.name for path in tmp_path.iterdir()))
         raise KeyboardInterrupt
