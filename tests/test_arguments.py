@@ -180,7 +180,7 @@ CALLS = {
     ),
     "lanes to take": (
         lambda: tree.where(mask, {"arm": jnp.ones((2, 4))}, {"arm": jnp.ones((2, 3))}),
-        "tree.where: mask, old and new.arm must have the same lanes, got shapes (2,), (2, 3) and (2, 4)",
+        "tree.where: mask, old and new.arm must fit, got shapes (2,), (2, 3) and (2, 4)",
     ),
     "text for a class": (lambda: tree.struct("x"), "tree.struct: cls must be a class, got 'x'"),
     "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank must be an integer, got 2.5"),
