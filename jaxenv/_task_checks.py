@@ -116,7 +116,7 @@ def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tu
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Transition:
+    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> "Transition":
         task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):

@@ -15,15 +15,16 @@ from jaxenv._checks import INT32_MAX
 from jaxenv._make import OPTIONS
 from jaxenv._names import did_you_mean
 from jaxenv.training import Trained
+from jaxenv.tree import Tree
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line, without the usage."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
 
-    def parse_known_args(self, args=None, namespace=None):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.refuse_unknown(unknown)
@@ -45,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 class Help(argparse.ArgumentDefaultsHelpFormatter):
     """A formatter that shows defaults, except None, False and an empty list."""
 
-    def _get_help_string(self, action):
+    def _get_help_string(self, action: Tree) -> Any:
         hidden = action.default is None or action.default is False or action.default == []
         return action.help if hidden else super()._get_help_string(action)
 

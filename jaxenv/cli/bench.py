@@ -4,11 +4,12 @@ import argparse
 import importlib
 import pathlib
 import sys
+from typing import Any
 
 from jaxenv import _source
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "bench",

@@ -18,7 +18,7 @@ from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "check",

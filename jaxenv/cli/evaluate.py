@@ -22,6 +22,7 @@ from jaxenv.cli._arguments import (
     one_line,
     settings_of,
 )
+from jaxenv.environment import Environment
 from jaxenv.rollout import to_host
 from jaxenv.training import Trained
 
@@ -39,7 +40,7 @@ _COLUMNS = {
 }
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "eval",
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
 
         # Weights are an argument, so all seeds share one compiled function.
         @jax.jit
-        def evaluate(env, memory, key: jax.Array) -> dict[str, Any]:
+        def evaluate(env: Environment, memory: Any, key: jax.Array) -> dict[str, Any]:
             episodes = jaxenv.evaluate(env, policy, key, initial_memory=memory, max_steps=max_steps)
             return episodes.summary(jax.random.fold_in(key, 1))
 

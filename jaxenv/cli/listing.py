@@ -26,7 +26,7 @@ _NARROWEST_SUMMARY = 32
 _WIDEST_SPECS = (22, 12)  # columns of observation and action in a terminal
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "list",

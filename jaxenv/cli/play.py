@@ -1,6 +1,7 @@
 """``jaxenv play``: play an environment with the keyboard."""
 
 import argparse
+from typing import Any
 
 import jax
 
@@ -8,7 +9,7 @@ import jaxenv
 from jaxenv.cli._arguments import Help, add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "play",

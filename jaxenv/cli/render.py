@@ -24,7 +24,7 @@ from jaxenv.cli._arguments import (
 )
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "render",

@@ -26,7 +26,7 @@ from jaxenv.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "rollout",

@@ -25,7 +25,7 @@ _WIDEST = 100  # columns of text
 _PICTURE = 48  # pixels
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "show",

@@ -38,7 +38,7 @@ from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "train",

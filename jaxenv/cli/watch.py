@@ -6,7 +6,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -34,7 +34,7 @@ _LEAST = 16  # pixels along the side of a lane
 _LARGEST = 160
 
 
-def add(commands) -> None:
+def add(commands: Any) -> None:
     """Adds the command."""
     command = commands.add_parser(
         "watch",

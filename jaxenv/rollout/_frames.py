@@ -15,6 +15,8 @@ from jaxenv.canvas import INK, PAPER, check_size, text_width, write
 from jaxenv.environment import Environment, check_environment
 from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 
 GAP = 6  # pixels between lanes
 Part = tuple[slice, slice]  # rows and columns of pixels
@@ -88,11 +90,11 @@ def moments(
     start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 
-    def first(state):
+    def first(state: Tree) -> Moment:
         none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
         return Moment(env.render(state, size), env.clock(state).step, none, none > 0)
 
-    def step(carry, _):
+    def step(carry: tuple[tuple[Any, TimeStep, tuple[()]], Moment], _: Any) -> tuple[Any, ...]:
         of_loop, shown = carry
         starts = env.starts(of_loop[1])
         of_loop, _ = loop.step(of_loop)

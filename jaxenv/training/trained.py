@@ -14,7 +14,9 @@ import jaxenv
 from jaxenv import data, registry, specs, tree
 from jaxenv._checks import check_integer, check_path, is_integer
 from jaxenv.environment import Environment
+from jaxenv.random import Stream
 from jaxenv.rollout import Policy
+from jaxenv.timestep import TimeStep
 from jaxenv.training import _algorithms, _checkpoints
 
 _CONFIG = "config.json"
@@ -46,7 +48,7 @@ class Trained:
     params: Any = dataclasses.field(repr=False)
     statistics: Any = dataclasses.field(repr=False)
 
-    def make_env(self, num_envs: int = 1, **options) -> Environment:
+    def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
         """The environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
@@ -94,7 +96,7 @@ class Trained:
         """
         check_integer("make_memory", "num_envs", num_envs, 1)
 
-        def for_all_lanes(x):  # the memory of every lane starts alike
+        def for_all_lanes(x: Any) -> Any:  # the memory of every lane starts alike
             return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
 
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
@@ -113,7 +115,7 @@ class Trained:
     def _checked(self, spec: Any, policy: Policy) -> Policy:
         """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
-        def checked(timestep, stream, memory):
+        def checked(timestep: TimeStep, stream: Stream, memory: Any) -> Any:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
             if not specs.contains(spec, shown):
                 got = specs.from_array(timestep.observation, from_dim=1)

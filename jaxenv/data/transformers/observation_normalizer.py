@@ -1,6 +1,7 @@
 """Normalise observations to mean 0 and variance 1."""
 
 import dataclasses
+from typing import Any
 
 import jax
 
@@ -8,6 +9,8 @@ from jaxenv import specs, tree
 from jaxenv._fields import field_paths, select_floats
 from jaxenv._observation import map_observation
 from jaxenv.data.transformers.normalizer import Normalizer
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 from jaxenv.wrappers.normalize_observation import normalized_spec
 
 
@@ -35,11 +38,11 @@ class ObservationNormalizer(Normalizer):
 
     fields: str | tuple[str, ...] | None = None
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         field_paths("ObservationNormalizer", self.fields)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         marks = self._selected(timestep.observation)
         return tree.Shared(
             jax.tree.map(
@@ -47,14 +50,14 @@ class ObservationNormalizer(Normalizer):
             )
         )
 
-    def update_estimates(self, estimates, timestep):
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         estimates = self._update(estimates, timestep.observation)
         if "final_observation" in timestep.env_info:
             estimates = self._update(estimates, timestep.env_info["final_observation"], timestep.is_last())
         return estimates
 
-    def normalize(self, estimates, timestep):
-        def normalize(observation):
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
+        def normalize(observation: Tree) -> Any:
             return jax.tree.map(
                 lambda mark, x, e: self.normalize_array(e, x) if mark else x,
                 self._selected(observation),
@@ -64,13 +67,13 @@ class ObservationNormalizer(Normalizer):
 
         return map_observation(normalize, timestep)
 
-    def transform_spec(self, spec):
-        def normalize(mark, s: specs.Array):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        def normalize(mark: Any, s: specs.Array) -> Any:
             return normalized_spec(s, self.clip) if mark else s
 
         return map_observation(lambda o: jax.tree.map(normalize, self._selected(o), o), spec)
 
-    def _update(self, estimates, observation, valid=None):
+    def _update(self, estimates: Any, observation: Tree, valid: Any = None) -> Any:
         return jax.tree.map(
             lambda mark, x, e: self.update_estimate(e, x, valid) if mark else (),
             self._selected(observation),
@@ -78,5 +81,5 @@ class ObservationNormalizer(Normalizer):
             estimates,
         )
 
-    def _selected(self, observation):
+    def _selected(self, observation: Tree) -> Any:
         return select_floats("ObservationNormalizer", observation, self.fields)

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
@@ -33,18 +34,18 @@ class RewardClipping(RewardTransformer):
     low: Any = -1.0
     high: Any = 1.0
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardClipping", "low", self.low)
         check_components("RewardClipping", "high", self.high)
         if np.any(np.asarray(self.low) > np.asarray(self.high)):
             raise ValueError(f"RewardClipping: low must not exceed high, got {self.low!r} and {self.high!r}")
 
-    def _limits(self, shape):
+    def _limits(self, shape: Any) -> Any:
         return (components("RewardClipping", name, getattr(self, name), shape) for name in ("low", "high"))
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return clip(reward, *(specs.aligned(limit, reward.ndim) for limit in self._limits(reward.shape[1:])))
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         low, high = self._limits(spec.shape)
         return bounded_reward(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))

@@ -29,15 +29,15 @@ class RewardFunction(RewardTransformer):
     fn: Callable[[jax.Array], Any]
     spec: specs.Array | None = None
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"RewardFunction: fn must be a function of rewards, got {self.fn!r}")
         if self.spec is not None and not specs.is_spec(self.spec):
             raise ValueError(f"RewardFunction: spec must be None or a spec, got {self.spec!r}")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return self.fn(reward)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         inferred = super().reward_spec(spec)
         return inferred if self.spec is None else check_reward_spec("RewardFunction", self.spec, inferred)

@@ -1,7 +1,9 @@
 """Scale rewards to variance 1."""
 
 import dataclasses
+from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs, tree
@@ -9,6 +11,8 @@ from jaxenv._checks import check_bool
 from jaxenv._reward import with_reward
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.reward_transformer import reward_of
+from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,22 +35,23 @@ class RewardNormalizer(Normalizer):
 
     centre: bool = False
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         check_bool("RewardNormalizer", "centre", self.centre)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         return tree.Shared(self.init_estimate(timestep, reward_of("RewardNormalizer", timestep).shape[1:]))
 
-    def update_estimates(self, estimates, timestep):
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         return self.update_estimate(estimates, reward_of("RewardNormalizer", timestep), ~timestep.is_first())
 
-    def normalize(self, estimates, timestep):
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
         reward = self.normalize_array(estimates, reward_of("RewardNormalizer", timestep), self.centre)
         return with_reward("RewardNormalizer", timestep, reward)
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         shape, bound = spec.reward.shape, self.clip
+        reward: Any  # a spec in place of an array
         if bound is None:
             reward = specs.Array(shape, np.float32, "reward")
         else:

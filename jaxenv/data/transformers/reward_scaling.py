@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
@@ -24,14 +25,14 @@ class RewardScaling(RewardTransformer):
 
     scale: Any
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardScaling", "scale", self.scale)
         if np.any(np.asarray(self.scale, np.float32) == 0):
             raise ValueError(f"RewardScaling: scale must not be 0 in float32, got {self.scale!r}")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return reward * specs.aligned(components("RewardScaling", "scale", self.scale, reward.shape[1:]), reward.ndim)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         ends = [bound * components("RewardScaling", "scale", self.scale, spec.shape) for bound in bounds(spec)]
         return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))

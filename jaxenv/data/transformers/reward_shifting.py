@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import jax
+
 from jaxenv import specs
 from jaxenv._bounds import bounds
 from jaxenv._reward import bounded_reward
@@ -25,12 +27,12 @@ class RewardShifting(RewardTransformer):
 
     bias: Any
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardShifting", "bias", self.bias)
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return reward + specs.aligned(components("RewardShifting", "bias", self.bias, reward.shape[1:]), reward.ndim)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         bias = components("RewardShifting", "bias", self.bias, spec.shape)
         return bounded_reward(spec, *(bound + bias for bound in bounds(spec)))

@@ -30,12 +30,14 @@ class RewardTransformer(RowTransformer):
         new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
         return new_spec.replace(name="reward")
 
-    def transform_rows(self, timestep):
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
         owner = type(self).__name__
         return with_reward(owner, timestep, self.reward(reward_of(owner, timestep)))
 
-    def transform_spec(self, spec):
-        return dataclasses.replace(spec, reward=self.reward_spec(spec.reward))
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        old: Any = spec.reward  # a spec in place of an array
+        new: Any = self.reward_spec(old)
+        return dataclasses.replace(spec, reward=new)
 
 
 def reward_of(owner: str, timestep: TimeStep) -> jax.Array:

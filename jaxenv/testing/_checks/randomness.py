@@ -17,7 +17,8 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._typed_keys import is_key
 from jaxenv.environment import Environment
-from jaxenv.task import Task
+from jaxenv.random import Words
+from jaxenv.task import Task, TaskState
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
@@ -26,6 +27,7 @@ from jaxenv.testing._source import is_authors, place
 from jaxenv.testing._stacks import LANES, carries, without_restarts
 from jaxenv.testing._subject import OTHER_STEPS, Subject
 from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import FixedResetKey
@@ -124,7 +126,7 @@ def no_word_reused(subject: Subject) -> str:
     env = _without_multi_steps(without_restarts(subject.stack))
     keys, action = subject.keys[0], take_steps(sample_actions(env, subject.key, subject.num_steps), 0)
 
-    def two_episodes(keys, action):
+    def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
@@ -165,7 +167,7 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
     draws: list[tuple[str, np.ndarray]] = []
     block = random._block
 
-    def recorded(stream, number):
+    def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         tweaked = dataclasses.replace(
             stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
         )
@@ -212,7 +214,7 @@ def starts_distribution(subject: Subject) -> str:
     numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
 
     @jax.jit
-    def two_starts(env, words, numbers):
+    def two_starts(env: Environment, words: Words, numbers: Any) -> Any:
         state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
         return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
 

@@ -16,6 +16,7 @@ from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
@@ -113,7 +114,7 @@ def strict_promotion(subject: Subject) -> None:
 def cond_compatible(subject: Subject) -> None:
     """``lax.cond`` can choose between the outputs of ``reset`` and ``step``."""
 
-    def choose(env, key, action, flag):
+    def choose(env: Environment, key: jax.Array, action: Tree, flag: jax.Array) -> tuple[Any, TimeStep]:
         start = env.reset(key)
         return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
 
