@@ -142,7 +142,9 @@ def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ..
 _ORDER = "reset returns (state, observation)"
 
 
-def _checked_lane(owner: str, reset: Callable[..., Any], step: Callable, action: Tree, observation: Tree) -> Lane:
+def _checked_lane(
+    owner: str, reset: Callable[..., Any], step: Callable[..., Any], action: Tree, observation: Tree
+) -> Lane:
     for name, function in (("reset", reset), ("step", step)):
         if not callable(function):
             raise ValueError(f"{owner}: {name} must be a function, got {function!r}")

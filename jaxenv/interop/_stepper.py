@@ -186,17 +186,19 @@ def _programs(
         state, timestep = environment(leaves).reset(key, lanes)
         return packed(state, shown(timestep))
 
-    def restart(leaves: tuple[Any, ...], state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None) -> Any:
+    def restart(
+        leaves: tuple[Any, ...], state: tuple[Any, ...], row: Tree, mask: jax.Array, key: jax.Array | None
+    ) -> Any:
         env = environment(leaves)
         state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
-    def step(leaves: tuple[Any, ...], state: tuple, action: Tree) -> tuple[tuple[jax.Array, ...], TimeStep]:
+    def step(leaves: tuple[Any, ...], state: tuple[Any, ...], action: Tree) -> tuple[tuple[jax.Array, ...], TimeStep]:
         with _xla.few_lanes(num_envs <= _FEW):
             state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
-    def render(leaves: tuple[Any, ...], state: tuple, size: int) -> Any:
+    def render(leaves: tuple[Any, ...], state: tuple[Any, ...], size: int) -> Any:
         return environment(leaves).render(of_state.unpack(state), size)
 
     state, first = structure.unflatten(shapes).start_shapes()

@@ -215,7 +215,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
-) -> tuple[Callable[..., Any], Callable, Any]:
+) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
     """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)

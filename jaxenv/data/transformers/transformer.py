@@ -33,7 +33,7 @@ _ARGUMENTS = (
 )
 
 
-def _checked(method: Callable[..., Any], argument: str, check: Callable) -> Callable:
+def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a transformer, which checks one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
