@@ -94,7 +94,7 @@ def moments(
         none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
         return Moment(env.render(state, size), env.clock(state).step, none, none > 0)
 
-    def step(carry: tuple[tuple[Any, TimeStep, tuple[()]], Moment], _: Any) -> tuple[Any, ...]:
+    def step(carry: tuple[tuple[Any, TimeStep, Any], Moment], _: Any) -> tuple[Any, ...]:
         of_loop, shown = carry
         starts = env.starts(of_loop[1])
         of_loop, _ = loop.step(of_loop)

@@ -188,7 +188,7 @@ class Hindsight(Transformer):
             )
         self.goals(timestep.observation)
 
-    def _check_same_kind(self, stored: dict[str, jax.Array], **goals: Any) -> None:
+    def _check_same_kind(self, stored: Tree, **goals: Any) -> None:
         """Raises a ``ValueError`` if goals of windows and stored achieved goals differ in structure, shape or dtype."""
         kind = jax.tree.map(lambda x: (x.shape[1:], x.dtype), stored)
         for name, goal in goals.items():

@@ -192,7 +192,7 @@ class Transformer(abc.ABC):
         if not jax.tree.leaves((start, initial_memory)):
             return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
 
-        def transformed(timestep: TimeStep, stream: Stream, memory: tuple[Any, tuple[()]]) -> PolicyStep:
+        def transformed(timestep: TimeStep, stream: Stream, memory: tuple[Any, Any]) -> PolicyStep:
             state, inner = memory
             state, row = self.transform_timestep(state, timestep)
             step = act(policy, row, stream, inner, recurrent)
