@@ -70,7 +70,7 @@ class Programs:
                 self._results.popitem(last=False)
         return found
 
-    def jitted(self, function: Callable[..., Any], **options: Any) -> Callable:
+    def jitted(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         """``jax.jit`` of ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
 
         Args:
@@ -79,7 +79,7 @@ class Programs:
         """
         return self._results.get(function) or self.compiled(function, lambda: self._jitted(function, options))
 
-    def _jitted(self, function: Callable[..., Any], options: dict[str, Any]) -> Callable:
+    def _jitted(self, function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
         structure, own = self.structure, weakref.ref(self)
 
         def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
@@ -156,7 +156,7 @@ def owning(programs: Programs | None) -> Iterator[None]:
         _owner.reset(token)
 
 
-def jitted(function: Callable[..., Any], **options: Any) -> Callable:
+def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
 
     @functools.wraps(function)

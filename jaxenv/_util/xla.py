@@ -95,7 +95,7 @@ def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> j
     return jnp.asarray(table).at[index].get(mode=mode, out_sharding=lanes)
 
 
-def in_sequence(function: Callable[..., Any]) -> Callable:
+def in_sequence(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
 
     jaxlib 0.10 splits a *batch* of matrices over the threads of XLA:CPU and waits for them on one of these threads. As

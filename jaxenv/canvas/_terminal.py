@@ -111,7 +111,7 @@ def half_blocks(picture: np.ndarray, depth: int = 24) -> str:
     return "\n".join(lines)
 
 
-def _line(upper: list[Any], lower: list) -> str:
+def _line(upper: list[Any], lower: list[Any]) -> str:
     """One line: colours are written only where they change."""
     parts, front, back = [], None, None
     for above, below in zip(upper, lower, strict=True):

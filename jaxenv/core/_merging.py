@@ -14,7 +14,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 
 
-def merging_batches(function: Callable[..., Any]) -> Callable:
+def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function(env, lanes, *values)`` with a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
 
     ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
@@ -33,7 +33,7 @@ def merging_batches(function: Callable[..., Any]) -> Callable:
     return call
 
 
-def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable:
+def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     """As `merging_batches`, for environments of one structure, whose leaves take their place.
 
     The function is jitted, so that the constants of its program stay inside: JAX (0.10) turns constants of a function
@@ -71,7 +71,7 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable:
     return on_leaves
 
 
-def for_one_lane(function: Callable[..., Any]) -> Callable:
+def for_one_lane(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
 
     The environment holds no value per lane, but ``vmap`` may run over its leaves as well. Derivatives are
@@ -86,7 +86,7 @@ def for_one_lane(function: Callable[..., Any]) -> Callable:
     return call
 
 
-def _one_lane(function: Callable[..., Any], structure: Any) -> Callable:
+def _one_lane(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     batch = merging_leaves(function, structure)
 
     def on_leaves(leaves: Any, *values: Any) -> Any:

@@ -436,11 +436,11 @@ def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
     """
 
     @jax.custom_batching.custom_vmap
-    def one(key):
+    def one(key: jax.Array) -> jax.Array:
         return key
 
     @one.def_vmap
-    def several(axis_size, in_batched, key):
+    def several(axis_size: int, in_batched: list[bool], key: jax.Array) -> tuple[jax.Array, bool]:
         if axis_size == num_envs > 1:
             raise ValueError(
                 f"reset: jax.vmap over {axis_size} keys makes {axis_size} batches of num_envs = {num_envs} lanes: call "
@@ -448,7 +448,8 @@ def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
             )
         return key, in_batched[0]
 
-    return one(key)
+    result: jax.Array = one(key)
+    return result
 
 
 def _check_action(env: Environment, state: Tree, action: Tree) -> None:

@@ -63,7 +63,7 @@ class Multitask(Environment):
     envs: Sequence[Environment]
     task: int = -1
     chosen: bool = tree.static(default=False)
-    names: tuple[str, ...] = tree.static(default=())
+    names: Sequence[str] = tree.static(default=())
     name: str = tree.static(default="", kw_only=True)
 
     def convert(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Multitask(Environment):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        return self.names
+        return tuple(self.names)
 
     def _label(self, number: int) -> str:
         """The number of a task, with its name if that says more."""
@@ -126,7 +126,7 @@ class Multitask(Environment):
 
     @property
     def _longest_episode(self) -> Any:
-        def both(a: np.int32, b: np.int32) -> jax.Array:  # an agent that chooses the tasks may take the steps of both
+        def both(a: Any, b: Any) -> Any:  # an agent that chooses the tasks may take the steps of both
             return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])

@@ -94,7 +94,7 @@ def _describe(key_path: tuple[Any, ...], x: Any) -> list[Any]:
     return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
 
 
-def _compare(file: str, saved: list[list[Any]], expected: list[list]) -> None:
+def _compare(file: str, saved: list[list[Any]], expected: list[list[Any]]) -> None:
     def text(leaf: list[Any] | None) -> str:
         return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"
 

@@ -251,7 +251,9 @@ def _bar(name: str, value: Any) -> jax.Array:
     return number
 
 
-def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
+def _td_lambda(
+    owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, lambda_: Any, final_values: Any
+) -> jax.Array:
     x = _transitions(owner, timestep, last, values, gamma, final_values)
     lambda_ = jnp.where(x.continues, coefficient(owner, "lambda_", lambda_, timestep), np.float32(0))
     offset = jnp.where(x.valid, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
@@ -260,7 +262,7 @@ def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> j
     return _backward(offset, x.decay * lambda_, start)
 
 
-def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transitions:
+def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, final_values: Any) -> _Transitions:
     check_rows(owner, timestep, last)
     mode: TrajectoryMode = "next_step" if final_values is None else "same_step"
     check_mode(owner, timestep, mode, last, "pass final_values=..., the values of it")
@@ -288,7 +290,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
 def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
     """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
 
-    def add_step(_, returns):
+    def add_step(_: Any, returns: Any) -> Any:
         later = jnp.concatenate([returns[1:], end])
         target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
         return jnp.where(x.valid, target, x.value)
@@ -302,7 +304,7 @@ def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = No
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
-    def step(later, row):
+    def step(later: Any, row: Any) -> Any:
         offset, factor = row
         x = offset + factor * later
         return x, x

@@ -45,7 +45,7 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
         raise ValueError(f"{owner}: timestep must be a TimeStep or a tree of arrays, got None")
     last_leaves = dict(tree.flatten_with_path(last)[0])
 
-    def join(path, x):
+    def join(path: Any, x: Any) -> Any:
         end = last_leaves.get(path)
         if end is None or jnp.shape(end) != jnp.shape(x)[1:]:
             problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"

@@ -103,7 +103,7 @@ def to_n_step_transitions(
     start = (one.reward, one.discount, tree.vary_like(rate, row))
     reward, discount, end = _windows(start, rate, continues, min(int(n), max(num_rows, 1)))
 
-    def at_end(x):
+    def at_end(x: Any) -> Any:
         return jnp.take_along_axis(x, tree.expand(end, x.ndim), axis=0, mode="clip")
 
     return tree.rebuild(
@@ -121,7 +121,7 @@ def _windows(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 
-    def add_step(_, window):
+    def add_step(_: Any, window: Any) -> Any:
         reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
         longer = (start[0] + tree.expand(rate, reward.ndim) * reward, rate * discount, end)
         return tree.where(continues, longer, start)

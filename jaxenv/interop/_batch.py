@@ -15,6 +15,7 @@ from jaxenv.core._checks import check_returned
 from jaxenv.core.environment import Environment
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
 from jaxenv.tree import Static, Tree
 from jaxenv.tree._structure import mismatch
@@ -31,7 +32,7 @@ def batch(
     observation: Tree = None,
     num_envs: int = 1,
     name: str = "batch",
-    **options,
+    **options: Any,
 ) -> Environment:
     """A batched environment of two pure functions that were written for one lane.
 
@@ -107,24 +108,24 @@ class SingleLane(Task):
 
     lane: Lane = tree.static()
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         inner, observation = _over_lanes(self.lane.reset, random.jax_keys(stream))
         return State(inner, observation)
 
-    def transition(self, state, action, stream):
-        def step(inner, action, key):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
+        def step(inner: Any, action: Tree, key: jax.Array) -> Any:
             return self.lane.step(from_words(self.lane.key_kinds.value, inner), action, key)
 
         inner, observation, *rest = _over_lanes(step, state.inner, action, random.jax_keys(stream))
         return Transition(State(inner, observation), *rest)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         return state.observation
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self.lane.observation.value
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.lane.action.value
 
 
@@ -141,7 +142,9 @@ def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ..
 _ORDER = "reset returns (state, observation)"
 
 
-def _checked_lane(owner: str, reset: Callable[..., Any], step: Callable, action: Tree, observation: Tree) -> Lane:
+def _checked_lane(
+    owner: str, reset: Callable[..., Any], step: Callable[..., Any], action: Tree, observation: Tree
+) -> Lane:
     for name, function in (("reset", reset), ("step", step)):
         if not callable(function):
             raise ValueError(f"{owner}: {name} must be a function, got {function!r}")
@@ -166,7 +169,7 @@ def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, T
     """The kinds of the keys in the state, and the shapes of state and observation."""
     kinds = None
 
-    def checked(key):
+    def checked(key: jax.Array) -> Any:
         nonlocal kinds
         with _noted("in reset(key), which batch calls under vmap for one lane"):
             out = reset(key)
@@ -183,7 +186,7 @@ def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, T
 
 
 def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: Tree, action: Tree) -> None:
-    def checked(state, action, key):
+    def checked(state: Tree, action: Tree, key: jax.Array) -> Any:
         values = "(state, observation, reward, terminated), or these and a dict"
         with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
             out = step(state, action, key)

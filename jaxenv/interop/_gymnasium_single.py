@@ -32,7 +32,7 @@ _OWNER = "to_gymnasium"
 
 
 def to_gymnasium(
-    env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options
+    env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options: Any
 ) -> "JaxenvEnv":
     """One lane as a ``gymnasium.Env``.
 

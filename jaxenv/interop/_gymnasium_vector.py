@@ -45,7 +45,7 @@ def to_gymnasium_vector(
     *,
     arrays: Literal["numpy", "jax"] = "numpy",
     render_mode: Literal["rgb_array"] | None = None,
-    **options,
+    **options: Any,
 ) -> "JaxenvVectorEnv":
     """A batch as a ``gymnasium.vector.VectorEnv``.
 
@@ -187,7 +187,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self._check_open()
         return tuple(frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded))
 
-    def close_extras(self, **kwargs) -> None:
+    def close_extras(self, **kwargs: Any) -> None:
         """Frees the state."""
         self._stepper.close()
         self.env.close()

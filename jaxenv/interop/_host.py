@@ -24,7 +24,7 @@ def host(
     seed: Seeds = 0,
     *,
     fields: Sequence[str] | None = None,
-    **options,
+    **options: Any,
 ) -> "Host":
     """A batch with its state inside, which Python steps call by call.
 
@@ -141,7 +141,7 @@ class Host(Fixed):
     def __enter__(self) -> "Host":
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -37,7 +37,7 @@ class HostActions:
         leaves, self._structure = tree.flatten_with_path(spec)
         self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
 
     def __call__(self, action: Tree) -> Tree:

@@ -102,7 +102,7 @@ class EpisodeTimes:
         self.start(mask)
         return seconds
 
-    def _where(self, *arguments) -> Any:
+    def _where(self, *arguments: Any) -> Any:
         return (np if isinstance(self._starts, np.ndarray) else jnp).where(*arguments)
 
     def _now(self) -> Any:

@@ -182,22 +182,24 @@ def _programs(
     def packed(state: Tree, row: Tree) -> tuple[Any, ...]:
         return of_state.pack(state), of_row.pack(row) if numpy else row
 
-    def start(leaves: tuple[Any, ...], key: jax.Array):
+    def start(leaves: tuple[Any, ...], key: jax.Array) -> tuple[tuple[jax.Array, ...], TimeStep]:
         lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
         state, timestep = environment(leaves).reset(key, lanes)
         return packed(state, shown(timestep))
 
-    def restart(leaves: tuple[Any, ...], state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
+    def restart(
+        leaves: tuple[Any, ...], state: tuple[Any, ...], row: Tree, mask: jax.Array, key: jax.Array | None
+    ) -> Any:
         env = environment(leaves)
         state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
-    def step(leaves: tuple[Any, ...], state: tuple, action: Tree):
+    def step(leaves: tuple[Any, ...], state: tuple[Any, ...], action: Tree) -> tuple[tuple[jax.Array, ...], TimeStep]:
         with xla.few_lanes(num_envs <= _FEW):
             state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
-    def render(leaves: tuple[Any, ...], state: tuple, size: int):
+    def render(leaves: tuple[Any, ...], state: tuple[Any, ...], size: int) -> Any:
         return environment(leaves).render(of_state.unpack(state), size)
 
     state, first = structure.unflatten(shapes).start_shapes()

@@ -20,7 +20,7 @@ from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
 
-def to_dm_env(env: Environment | str, seed: int = 0, **options) -> "DmEnv":
+def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     """One lane as a ``dm_env.Environment``, with NumPy arrays.
 
     Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
@@ -174,7 +174,7 @@ class DmEnv(Fixed):
     def __enter__(self) -> "DmEnv":
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -43,7 +43,7 @@ def to_space(spec: Tree) -> Any:
     return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
 
 
-def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options) -> JaxenvEnv:
+def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options: Any) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit is the task's.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends

@@ -80,7 +80,7 @@ def _compiled(method: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
+def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "GymnaxEnv":
     """An environment with gymnax's methods, for one lane: ``jax.vmap`` over keys and states makes a batch of it.
 
     The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
@@ -115,7 +115,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     return GymnaxEnv(env, api)
 
 
-def make(id: str, **options) -> tuple["GymnaxEnv", Any]:
+def make(id: str, **options: Any) -> tuple["GymnaxEnv", Any]:
     """As ``gymnax.make``: the environment of an id and its default params. Takes the arguments of `to_gymnax`."""
     env = to_gymnax(id, **options)
     return env, env.default_params
@@ -345,7 +345,7 @@ def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
     words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
-    def changed(node):
+    def changed(node: Any) -> Any:
         return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
 
     return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
@@ -367,7 +367,7 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
     """A struct of params with gymnax's ``replace``."""
     known = {d.path: d for d in declared}
 
-    def replace(self, **changes):
+    def replace(self: Any, **changes: Any) -> Any:
         if unknown := [name for name in changes if name not in known]:
             raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(known)}")
         for name, value in changes.items():

@@ -30,7 +30,7 @@ def to_stable_baselines3(
     env_or_id: Environment | str,
     num_envs: int | None = None,
     render_mode: Literal["rgb_array"] | None = None,
-    **options,
+    **options: Any,
 ) -> Any:
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
@@ -124,7 +124,7 @@ class _Lanes(Fixed):
         self._has_mask, self._masks = has_action_mask(env), None
         self._is_fixed = True
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
 
     def reset(self) -> Tree:
@@ -185,7 +185,7 @@ class _Lanes(Fixed):
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise AttributeError(not_settable(_OWNER, self._env, attr_name, value))
 
-    def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list[Any]:
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:

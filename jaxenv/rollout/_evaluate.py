@@ -93,7 +93,7 @@ class Evaluation:
         number = _count(valid)
         moments = _moments.of(returns, valid)
 
-        def of_at_least(minimum, x):
+        def of_at_least(minimum: Any, x: Any) -> Any:
             return Statistic.where(number >= minimum, x)
 
         counted = tree.expand(valid, returns.ndim)
@@ -179,7 +179,7 @@ def evaluate(
 
     bound = _default_bound(env, quota) if max_steps is None else max_steps
 
-    def per_episode(x):  # [B, quota, ...]
+    def per_episode(x: Any) -> Any:  # [B, quota, ...]
         return jnp.broadcast_to(x[:, None], (lanes, quota, *x.shape[1:]))
 
     record = Evaluation(per_episode(none.value), per_episode(count), *(per_episode(flags) for _ in range(3)))
@@ -188,11 +188,11 @@ def evaluate(
     put = jax.vmap(lambda entries, i, x: entries.at[i].set(x, mode="drop"))
     add = jax.vmap(lambda entries, i, x: entries.at[i].add(x, mode="drop"))
 
-    def unfinished(carry):
+    def unfinished(carry: Any) -> Any:
         *_, count, steps = carry
         return jnp.any(count < quota) & (steps < bound)
 
-    def one_step(carry):
+    def one_step(carry: Any) -> Any:
         *carry, record, total, count, steps = carry
         (state, timestep, memory), _ = loop.step(tuple(carry))
         moved, last = ~timestep.is_first(), timestep.is_last()
@@ -248,7 +248,7 @@ def _resampled_means(
     drawn = np.arange(x.shape[0], dtype=np.int32) < number
     weight = tree.expand(drawn.astype(jnp.float32) / jnp.maximum(number, 1).astype(jnp.float32), x.ndim)
 
-    def resample(_, key):
+    def resample(_: Any, key: jax.Array) -> Any:
         index = jax.random.randint(key, (batch_size, x.shape[0]), 0, jnp.maximum(number, 1), jnp.int32)
         return None, jnp.sum(x[order[index]] * weight[None], axis=1)
 

@@ -40,7 +40,7 @@ class Film:
     fps: int = 30
     parts: tuple[Part, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         shape, dtype = np.shape(self.frames), getattr(self.frames, "dtype", None)
         if len(shape) != 4 or shape[-1] != 3 or not all(shape) or dtype != np.uint8:
             raise ValueError(

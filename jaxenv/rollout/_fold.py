@@ -14,6 +14,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
 
@@ -172,7 +173,7 @@ def fold_episodes(
     limit = _limit("fold_episodes", "num_episodes", num_episodes)
     limit_steps = None if max_steps is None else _limit("fold_episodes", "max_steps", max_steps)
 
-    def unfinished(carry):
+    def unfinished(carry: tuple[Any, ...]) -> jax.Array:
         *_, steps, episodes = carry
         return episodes.is_below(limit) & (True if limit_steps is None else steps.is_below(limit_steps))
 
@@ -180,7 +181,16 @@ def fold_episodes(
 
 
 def _make_loop(
-    owner, env, policy, fn, value, state, timestep, key, initial_memory, memory
+    owner: str,
+    env: Environment,
+    policy: Callable[..., Any],
+    fn: Callable[..., Any],
+    value: Any,
+    state: Tree,
+    timestep: TimeStep,
+    key: jax.Array | None,
+    initial_memory: Any,
+    memory: jax.Array | None,
 ) -> tuple[tuple[Any, ...], Callable[..., Any]]:
     """The initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
@@ -188,7 +198,8 @@ def _make_loop(
     check_arrays(owner, "value", value)
     value = tree.vary_like(timestep.step_type, tree.strong(value))
 
-    def body(carry):
+    def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        inner: Any
         *inner, value, rows, steps, episodes = carry
         inner, step = loop.step(tuple(inner))
         timestep = inner[1]

@@ -13,8 +13,10 @@ from jaxenv._util.checks import check_bool, check_integer
 from jaxenv.canvas import check_size
 from jaxenv.canvas._grid import Grid, Moment, Part
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.tree import Tree
 
 _MAX_STEPS = 1000  # of a film whose length is not given
 _CHUNK = 32  # steps per call of the compiled function
@@ -69,11 +71,11 @@ def moments(
     start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 
-    def first(state):
+    def first(state: Tree) -> Moment:
         none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
         return Moment(env.render(state, size), env.clock(state).step, none, none > 0)
 
-    def step(carry, _):
+    def step(carry: tuple[tuple[Any, TimeStep, Any], Moment], _: Any) -> tuple[Any, ...]:
         of_loop, shown = carry
         starts = env.starts(of_loop[1])
         of_loop, _ = loop.step(of_loop)

@@ -63,7 +63,7 @@ def unroll(
     if env.autoreset == "same_step" and paths is not None:
         _check_final_observation(paths)
 
-    def one_step(carry, _):
+    def one_step(carry: tuple[Any, TimeStep, Any], _: Any) -> tuple[tuple[Any, TimeStep, Any], Experience]:
         carry, row = loop.step(carry)
         return carry, row if paths is None else tree.select_fields(row, paths)
 

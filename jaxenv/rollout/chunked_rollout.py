@@ -215,7 +215,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
-) -> tuple[Callable[..., Any], Callable, Any]:
+) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
     """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
@@ -223,7 +223,7 @@ def _over_devices(
     specs_in = *specs, P(_AXIS) if key.ndim else P(), P(_AXIS)
     carry = *partition_specs(env.start_shapes(), _AXIS), specs[1], P(_AXIS), P()
 
-    def advance(*args, num_steps):
+    def advance(*args: Any, num_steps: Any) -> Any:
         function = functools.partial(program.advance, num_steps=num_steps)
         return jax.shard_map(function, mesh=mesh, in_specs=(*specs, carry), out_specs=(carry, P()))(*args)
 
@@ -263,11 +263,11 @@ class _Program:
             memory if recurrent else None,
         )
 
-        def step(carry, _):
+        def step(carry: Any, _: Any) -> Any:
             carry, _ = loop.step(carry)
             return carry, self.metrics.select(self._measurable(env, *carry[:2]))
 
-        def block(carry, _, size):
+        def block(carry: Any, _: Any, size: int) -> Any:
             carry, measured = carry
             carry, rows = jax.lax.scan(step, carry, length=size)
             return (carry, self.metrics.update_rows(measured, rows)), None

@@ -28,7 +28,7 @@ class Writer:
     def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 

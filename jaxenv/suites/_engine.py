@@ -43,7 +43,7 @@ class Engine(abc.ABC):
         self._ticket = np.zeros((num_envs, 2), np.uint32)
         self._others: dict[int, Engine] = {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return functools.partial(type(self), **self.options), (self.id, self.arguments, self.num_envs)
 
     def with_lanes(self, num_envs: int) -> "Engine":

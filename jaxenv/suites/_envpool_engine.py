@@ -58,7 +58,7 @@ class EnvPoolEngine(Engine):
         return self._pool is not None
 
     @property
-    def limit(self):
+    def limit(self) -> int | None:
         return self._limit
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:

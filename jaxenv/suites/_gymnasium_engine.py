@@ -76,7 +76,7 @@ class GymnasiumEngine(Engine):
         return self._env is not None
 
     @property
-    def limit(self):
+    def limit(self) -> int | None:
         limit = self.arguments.get("max_episode_steps", gymnasium().spec(self.id).max_episode_steps)
         return None if limit is None or limit < 1 else int(limit)
 

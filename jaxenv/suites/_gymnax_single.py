@@ -5,10 +5,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
@@ -64,11 +65,13 @@ class GymnaxSingle(Single):
         self.bounds = _gymnax_tasks.BOUNDS.get(id, [])
         self.truncates = type(self.env).is_truncated is not gymnax().environments.environment.Environment.is_truncated
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         observation, state = self.env.reset_env(key, self.env_params(values))
         return state, observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         params = self.env_params(values)
         observation, state, reward, terminated, info = self.env.step_env(key, state, action, params)
         return state, observation, reward, terminated, own_info(info)
@@ -86,16 +89,16 @@ class GymnaxSingle(Single):
         params = self.defaults.replace(**values, **derived, max_steps_in_episode=horizon.astype(dtype))
         return tree.strong(params)
 
-    def example_values(self):
+    def example_values(self) -> dict[str, Any]:
         return {**values_of(self.params), "max_steps_in_episode": np.int32(self.limit)}
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return spec_of(self.env.action_space(self.defaults), "action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         return spec_of(self.env.observation_space(self.defaults), "observation")
 
-    def bounded(self, observed, low, high):
+    def bounded(self, observed: jax.ShapeDtypeStruct, low: np.ndarray, high: np.ndarray) -> specs.Array:
         for index, (minimum, maximum) in self.bounds:
             low[index], high[index] = minimum, maximum
         return super().bounded(observed, low, high)

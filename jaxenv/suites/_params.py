@@ -66,7 +66,7 @@ def map_lanes(
     """
     per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks[name]}
 
-    def one_lane(of_lane: dict[str, Any], *arguments):
+    def one_lane(of_lane: dict[str, Any], *arguments: Any) -> Any:
         return function({**values, **of_lane}, *arguments)
 
     if jax.config.jax_debug_key_reuse:  # type: ignore[attr-defined]

@@ -113,12 +113,12 @@ class Single(abc.ABC):
         """Shapes and dtypes of the results of a step. Those of a reset may differ in dtype."""
         found: dict[str, Tree] = {}
 
-        def first(values, key):
+        def first(values: Any, key: jax.Array) -> Any:
             state, _ = self.reset(values, key)
             found["kinds"] = _typed_keys.kinds(state)
             return _typed_keys.to_words(state)
 
-        def later(values, key, state, action):
+        def later(values: Any, key: jax.Array, state: Tree, action: Tree) -> Any:
             state = _typed_keys.from_words(found["kinds"], state)
             state, observation, _, _, info = self.step(values, key, state, action)
             return _typed_keys.to_words(state), observation, info
@@ -148,7 +148,7 @@ def one_per_arguments(function: Callable[..., T]) -> Callable[..., T]:
     made: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
     @functools.lru_cache(maxsize=16)
-    def newest(*arguments):
+    def newest(*arguments: Any) -> Any:
         if (found := made.get(arguments)) is None:
             found = made[arguments] = function(*arguments)
         return found

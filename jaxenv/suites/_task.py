@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jaxenv import random, tree
 from jaxenv._util.library import default_types
 from jaxenv.core import registry
-from jaxenv.core.environment import Environment
+from jaxenv.core.environment import Environment, ResetStrategy
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
 from jaxenv.suites._params import map_lanes, ranks_of, values_of
 from jaxenv.suites._single import Single
@@ -50,14 +51,14 @@ class SuiteTask(Task):
     id: str = tree.static()
     options: tuple[Any, ...] = tree.static()
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         env_state, observation = self._map_lanes(self._single.reset, random.jax_keys(stream))
         return self._state(env_state, observation)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
         single = self._single
 
-        def step(values, key, env_state, action):
+        def step(values: Any, key: jax.Array, env_state: Any, action: Tree) -> Any:
             env_state = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
             return single.step(values, key, env_state, action)
 
@@ -68,24 +69,24 @@ class SuiteTask(Task):
         info = _cast(single.shapes.info, info)
         return Transition(state, reward.astype(jnp.float32), terminated.astype(bool), info)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         return state.observation
 
-    def state_info(self, state):
+    def state_info(self, state: Tree) -> dict[str, Tree]:
         return self._single.state_info(state.env_state, state.observation)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self._single.observation_spec.value
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self._single.action_spec.value
 
     @property
-    def reset_strategy(self):
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return self._single.reset_strategy
 
     @property
-    def opt_outs(self):
+    def opt_outs(self) -> Mapping[str, str]:
         return dict(self._single.opt_outs)
 
     @property

@@ -8,8 +8,10 @@ every episode of a lane in the same state.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
@@ -44,7 +46,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, _LIMIT
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds a Brax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -88,15 +90,17 @@ class BraxSingle(Single):
             reason = "the solver of the back end fails the type check of shard_map, it needs check_vma=False"
             self.opt_outs = {"sharding_invariant": reason}
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state = self.env.reset(key)
         return state, state.obs
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         state = self.env.step(state, action)
         return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 

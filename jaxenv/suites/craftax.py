@@ -10,6 +10,7 @@ mapping.
 import contextlib
 import dataclasses
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -50,7 +51,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds an environment of Craftax with its stack of wrappers, as `jaxenv.make` does for this library's own.
 
     Args:
@@ -103,31 +104,33 @@ class CraftaxSingle(Single):
         self.params = params_struct(f"The params of {self.owner}.", numbers, _restore, (id, options))
         self._start = jax.jit(self._begin)  # traced once for all platforms
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         # XLA:CPU (jaxlib 0.10.2) compiles the noise of a batch of more than 8 worlds wrongly, and one world at a time
         # is several times faster there. A loop over vmapped lanes has no gradient; that of a start is 0 anyway.
         one_by_one = jax.custom_batching.sequential_vmap(self._start)
         values = jax.lax.stop_gradient(values)
         return jax.lax.platform_dependent(values, key, cpu=one_by_one, default=self._start)
 
-    def _begin(self, values, key):
+    def _begin(self, values: Any, key: jax.Array) -> Any:
         observation, state = self.env.reset_env(key, self._env_params(values))
         return state, observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         observation, state, reward, terminated, _ = self.env.step_env(key, state, action, self._env_params(values))
         # Of the step, not of the state: in same_step mode a LAST row has the achievements of the episode that ends.
         return state, observation, reward, terminated, {"achievements": state.achievements}
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(self.env.num_actions, name="action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         if self.owner == "craftax:Craftax-Symbolic-v1":  # health and experience, in tenths, exceed the bound of 1
             return None
         return spec_of(self.env.observation_space(self.env_params), "observation")
 
-    def _env_params(self, values: dict[str, Any]) -> Any:
+    def _env_params(self, values: Mapping[str, Any]) -> Any:
         return self.env_params.replace(**values, max_timesteps=INT32_MAX)
 
 

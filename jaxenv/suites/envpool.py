@@ -60,7 +60,7 @@ def load(
     wrappers: Any = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    **kwargs,
+    **kwargs: Any,
 ) -> Environment:
     """Builds an EnvPool environment with its stack of wrappers. Every reset starts a pool.
 

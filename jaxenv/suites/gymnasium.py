@@ -71,7 +71,7 @@ def load(
     wrappers: Any = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    **kwargs,
+    **kwargs: Any,
 ) -> Environment:
     """Builds a Gymnasium environment with its stack of wrappers. Processes start at the first reset.
 

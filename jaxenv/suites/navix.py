@@ -7,6 +7,7 @@ those of this library.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -51,7 +52,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds an environment of NAVIX with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -94,11 +95,13 @@ class NavixSingle(Single):
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         timestep = self.env.reset(key)
         return self._without_cache(timestep), timestep.observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         timestep = self.env._step(self.timestep(state), action)  # step also restarts episodes
         return self._without_cache(timestep), timestep.observation, timestep.reward, timestep.is_termination(), {}
 
@@ -109,10 +112,10 @@ class NavixSingle(Single):
         fields = dict.fromkeys(("observation", "action", "reward", "step_type"), ())
         return _navix().environments.environment.Timestep(t=steps, state=inner, **fields)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(int(self.env.action_space.n), name="action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         observed = self.shapes.observation
         return specs.Bounded(observed.shape, np.uint8, 0, 255, "observation") if observed.dtype == np.uint8 else None
 

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
@@ -52,7 +53,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for those of this library.
 
     Args:
@@ -98,15 +99,17 @@ class PlaygroundSingle(Single):
             self.env = _registry().load(name, config_overrides=overrides)
         self.limit = int(self.env._config.episode_length)
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state = self.env.reset(key)
         return state, state.obs
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         state = self.env.step(state, action)
         return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 

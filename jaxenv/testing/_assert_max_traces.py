@@ -93,7 +93,7 @@ def assert_max_traces(fn: Any = None, n: int = 1) -> Any:
     traces: list[_Signature] = []
 
     @functools.wraps(fn)
-    def counted(*args, **kwargs):
+    def counted(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((args, kwargs))):
             now = _signature(fn, args, kwargs)
             if len(traces) >= n:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_integer, check_real
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import first, location
@@ -39,7 +40,7 @@ def check_environments_match(
     specs.require_equal(a.time_step_spec(), b.time_step_spec(), "time step specs")
     policy = random_policy(a)
 
-    def rollout(env: Environment, key: jax.Array):
+    def rollout(env: Environment, key: jax.Array) -> TimeStep:
         reset_key, policy_key = jax.random.split(key)
         state, timestep = env.reset(reset_key)
         return unroll(env, policy, state, timestep, num_steps + 1, key=policy_key)[1].timestep

@@ -14,7 +14,7 @@ from jaxenv.core import _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock
+from jaxenv.random import Clock, Words
 from jaxenv.tree import Tree
 
 _MAX_RANK = 8  # of a leaf, the lanes included
@@ -76,22 +76,22 @@ class Checked(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset()
 
-    def inner(self, state):
+    def inner(self, state: Tree) -> Tree:
         return state.inner if self.autoreset is None else state
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         inner = None if previous is None else self.inner(previous)
         return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         return self._step_lanes(state, action, jnp.ones_like(self.clock(state).env_id, bool))
 
-    def _step_lanes(self, state, action, mask):
+    def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
         ended = state.ended if self.autoreset is None else None
         return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended, mask)))
 
     @property
-    def _compiles_itself(self):
+    def _compiles_itself(self) -> bool:
         return False  # an error that is raised in compiled code is one of JAX
 
     def _with_ended(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:

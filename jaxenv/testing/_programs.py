@@ -62,7 +62,7 @@ def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, ac
     One program serves both, since compilation takes most of the time of the checks.
     """
 
-    def one_step(state, inputs):
+    def one_step(state: Tree, inputs: tuple[Any, jax.Array, jax.Array]) -> tuple[Any, ...]:
         given, uses_given, action = inputs
         after = env.step(jax.tree.map(lambda x, y: jnp.where(uses_given, x, y), given, state), action)
         return after[0], after

@@ -10,6 +10,8 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -31,7 +33,7 @@ class RandomEnvironment(Task):
     max_steps: int = tree.leaf(default=0, low=0)
     spaces: tree.Static = tree.static(kw_only=True)
 
-    def check(self):
+    def check(self) -> None:
         if is_concrete(self.max_steps) and is_concrete(self.min_steps):
             minimum, maximum = np.asarray(self.min_steps), np.asarray(self.max_steps)
             if np.any((maximum > 0) & (maximum < minimum)):
@@ -39,10 +41,10 @@ class RandomEnvironment(Task):
                     f"random_environment: max_steps must be at least min_steps or 0, got {maximum} and {minimum}"
                 )
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Sampled:
         return Sampled(specs.sample(self.observation_spec(), stream), jnp.zeros(stream.shape, jnp.int32))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Sampled, action: Tree, stream: Stream) -> Transition:
         observation = specs.sample(self.observation_spec(), random.fold_in(stream, "observation"))
         step = state.step + 1
         ended = random.bernoulli(random.fold_in(stream, "end"), (), self.end_probability) & (step >= self.min_steps)
@@ -53,13 +55,13 @@ class RandomEnvironment(Task):
             reward = jnp.asarray(reward_fn(observation, action), jnp.float32)
         return Transition(Sampled(observation, step), reward, terminated=ended | (step == self.max_steps))
 
-    def observe(self, state):
+    def observe(self, state: Sampled) -> Tree:
         return state.observation
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self.spaces.value["observation"]
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.spaces.value["action"]
 
 

@@ -83,7 +83,7 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
     """
     names: list[str] = []
 
-    def spread(d: Declared):
+    def spread(d: Declared) -> np.ndarray:
         name = d.path.split(".")[-1]
         if d.per_lane or d.dtype is None or only not in (None, name):
             return d.value
@@ -104,7 +104,7 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
 def _with_varied_integer(env: E, path: str) -> E:
     """The stack with one added to an integer in every other lane, unless a class refuses that."""
 
-    def add(d: Declared):
+    def add(d: Declared) -> Any:
         return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
 
     changed = map_declared(add, env)

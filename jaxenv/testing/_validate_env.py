@@ -86,12 +86,12 @@ def _env_id(keys: jax.Array) -> jax.Array:
 
 
 @jitted
-def _reset(env: Environment, keys: jax.Array):
+def _reset(env: Environment, keys: jax.Array) -> Any:
     return env.reset(keys, _env_id(keys))
 
 
 @jitted
-def _play(env: Environment, state: Any, timestep: TimeStep):
+def _play(env: Environment, state: Any, timestep: TimeStep) -> Any:
     return unroll(env, random_policy(env), state, timestep, _CHUNK, fields=["timestep"])
 
 

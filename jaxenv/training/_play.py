@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxenv import rollout, tree
 from jaxenv.core.environment import Environment
 from jaxenv.rollout import Policy
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -32,15 +33,15 @@ class Player:
     def __init__(self, env: Environment, policy: Policy, max_steps: int | None):
         self._env, self._max_steps = env, max_steps
 
-        def moment(state, size: int, reward, total, over) -> Moment:
+        def moment(state: Tree, size: int, reward: jax.Array, total: Any, over: Any) -> Moment:
             return Moment(env.render(state, size), env.clock(state).step, reward, total, over)
 
-        def start(key, size: int):
+        def start(key: jax.Array, size: int) -> Any:
             state, timestep = env.reset(key)
             none = jnp.zeros(timestep.step_type.shape, jnp.float32)
             return (state, timestep), moment(state, size, none, none, timestep.is_last())
 
-        def advance(now, memory, shown, initial_memory, size: int):
+        def advance(now: Any, memory: Any, shown: Any, initial_memory: Any, size: int) -> Any:
             (state, timestep, memory), _ = rollout.unroll(
                 env, policy, now[0], now[1], 1, initial_memory=initial_memory, memory=memory
             )

@@ -121,7 +121,7 @@ class Normal(NamedTuple):
         """How many of the inputs, the last ones, are log standard deviations."""
         return self.spec.numel
 
-    def _moments(self, inputs):
+    def _moments(self, inputs: Any) -> Any:
         mean, log_std = jnp.split(inputs, 2, axis=-1)
         return mean, jnp.clip(log_std, *_LOG_STD)
 

@@ -165,7 +165,9 @@ def can_resume(config: RunConfig) -> bool:
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
 
-def _over_seeds(function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool) -> Callable:
+def _over_seeds(
+    function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool
+) -> Callable[..., Any]:
     """The function of one seed, for all seeds: without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
@@ -180,7 +182,7 @@ def _over_seeds(function: Callable[..., Any], num_seeds: int, mesh: jax.sharding
 
 def _train(
     config: RunConfig,
-    init_and_iteration: tuple[Callable[..., Any], Callable],
+    init_and_iteration: tuple[Callable[..., Any], Callable[..., Any]],
     keys: jax.Array,
     files: "_Files | None" = None,
 ) -> Iterator[Run]:

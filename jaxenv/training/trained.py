@@ -15,6 +15,8 @@ from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
 from jaxenv.core import registry
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
 from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
 
@@ -47,7 +49,7 @@ class Trained:
     params: Any = dataclasses.field(repr=False)
     statistics: Any = dataclasses.field(repr=False)
 
-    def make_env(self, num_envs: int = 1, **options) -> Environment:
+    def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
         """The environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
@@ -95,7 +97,7 @@ class Trained:
         """
         check_integer("make_memory", "num_envs", num_envs, 1)
 
-        def for_all_lanes(x):  # the memory of every lane starts alike
+        def for_all_lanes(x: Any) -> Any:  # the memory of every lane starts alike
             return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
 
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
@@ -114,7 +116,7 @@ class Trained:
     def _checked(self, spec: Any, policy: Policy) -> Policy:
         """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
-        def checked(timestep, stream, memory):
+        def checked(timestep: TimeStep, stream: Stream, memory: Any) -> Any:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
             if not specs.contains(spec, shown):
                 got = specs.from_array(timestep.observation, from_dim=1)

@@ -260,13 +260,7 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
         shapes = [tuple(jnp.shape(mask)), tuple(jnp.shape(x)), tuple(jnp.shape(y))]
         if len({shape[:1] for shape in shapes}) > 1 or shapes[1] != shapes[2]:
             where = ".".join(filter(None, ("new", path_name(path))))
-<<<<<<< HEAD:jaxenv/tree/__init__.py
-            return (
-                f"mask, old and {where} must have the same lanes, got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}"
-            )
-=======
             return f"mask, old and {where} must fit, got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}"
->>>>>>> closing:jaxenv/tree.py
     return None
 
 

@@ -183,11 +183,11 @@ def test_a_structure_can_be_made_again_if_its_static_fields_are_values(value, ca
 
 def test_a_structure_is_pickled_once_and_not_kept_if_it_cannot_be_made_again(monkeypatch):
     pickled, tables = [], []
-    monkeypatch.setattr(_programs, "_Limited", lambda made=_programs._Limited: pickled.append(1) or made())
+    monkeypatch.setattr(programs, "_Limited", lambda made=programs._Limited: pickled.append(1) or made())
     for _ in range(3):
-        _programs.can_be_made_again(tree.structure(Chain(num_envs=1, length=1234)))
+        programs.can_be_made_again(tree.structure(Chain(num_envs=1, length=1234)))
     assert len(pickled) == 1
-    _programs.can_be_made_again(tree.structure(Capturing(reward=captured_reward(0, tables))))
+    programs.can_be_made_again(tree.structure(Capturing(reward=captured_reward(0, tables))))
     assert alive(tables) == 0
 
 

@@ -5,6 +5,7 @@ above the leaves that changed; adding differences instead would let them drift.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -96,7 +97,7 @@ class SumTree:
         fresh_stream = random.fold_in(stream, "finer")
 
         # A loop, because XLA would recompute all earlier levels for every consumer of a later one.
-        def descend(i, carry):
+        def descend(i: Any, carry: Any) -> Any:
             index, fraction, _ = carry
             node = nodes.at[level_starts[i] + index].get(mode="clip")
             total = jnp.sum(node, axis=1)

@@ -69,7 +69,7 @@ class Replay:
     pack_bits: bool = False
     sampling: Sampling = UniformSampling()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_integer("Replay", "capacity", self.capacity, 1)
         check_integer("Replay", "num_envs", self.num_envs, 1)
         if self.capacity * self.num_envs >= 2**31:
@@ -144,7 +144,7 @@ class Replay:
         position = span.end_of(lanes[None]) + np.arange(num_rows, dtype=np.int32)[:, None]  # [T, K] or [T, 1]
         slot = span.slot_of(position)
 
-        def write(ring, new):
+        def write(ring: Any, new: Any) -> Any:
             return _ring.write(ring, new, slot[:, 0]) if self.aligned else _ring.write_lanes(ring, new, slot, lanes)
 
         if self.aligned:

@@ -1,6 +1,7 @@
 """Transformers of observations."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,9 +9,11 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_real
 from jaxenv.core._observation import map_observation
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.specs._fields import field_paths, select, select_floats
+from jaxenv.tree import Tree
 from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
 from jaxenv.wrappers.observation.normalize_observation import normalized_spec
 
@@ -35,27 +38,27 @@ class ImageScale(RowTransformer):
     high: float = 1.0
     fields: str | tuple[str, ...] | None = None
 
-    def check(self):
+    def check(self) -> None:
         for name in ("low", "high"):
             check_real("ImageScale", name, getattr(self, name), -np.inf)
         if not self.low < self.high:
             raise ValueError(f"ImageScale: low must be below high, got {self.low!r} and {self.high!r}")
         field_paths("ImageScale", self.fields)
 
-    def transform_rows(self, timestep):
-        def scale(is_image, x):
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        def scale(is_image: Any, x: Any) -> Any:
             return scaled(x, specs.Array(x.shape[1:], x.dtype), self.low, self.high) if is_image else x
 
         return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), timestep)
 
-    def transform_spec(self, spec):
-        def scale(is_image, s):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        def scale(is_image: Any, s: Any) -> Any:
             return scaled_spec(s, self.low, self.high) if is_image else s
 
         return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), spec)
 
 
-def _images(observation, fields):
+def _images(observation: Tree, fields: Any) -> Any:
     """Marks the leaves of an observation (arrays or specs) that are mapped."""
     return select("ImageScale", observation, fields, "a uint8 array", lambda x: x.dtype == np.uint8)
 
@@ -84,11 +87,11 @@ class ObservationNormalizer(Normalizer):
 
     fields: str | tuple[str, ...] | None = None
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         field_paths("ObservationNormalizer", self.fields)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         marks = self._selected(timestep.observation)
         return tree.Shared(
             jax.tree.map(
@@ -96,14 +99,14 @@ class ObservationNormalizer(Normalizer):
             )
         )
 
-    def update_estimates(self, estimates, timestep):
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         estimates = self._update(estimates, timestep.observation)
         if "final_observation" in timestep.env_info:
             estimates = self._update(estimates, timestep.env_info["final_observation"], timestep.is_last())
         return estimates
 
-    def normalize(self, estimates, timestep):
-        def normalize(observation):
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
+        def normalize(observation: Tree) -> Any:
             return jax.tree.map(
                 lambda mark, x, e: self.normalize_array(e, x) if mark else x,
                 self._selected(observation),
@@ -113,13 +116,13 @@ class ObservationNormalizer(Normalizer):
 
         return map_observation(normalize, timestep)
 
-    def transform_spec(self, spec):
-        def normalize(mark, s: specs.Array):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        def normalize(mark: Any, s: specs.Array) -> Any:
             return normalized_spec(s, self.clip) if mark else s
 
         return map_observation(lambda o: jax.tree.map(normalize, self._selected(o), o), spec)
 
-    def _update(self, estimates, observation, valid=None):
+    def _update(self, estimates: Any, observation: Tree, valid: Any = None) -> Any:
         return jax.tree.map(
             lambda mark, x, e: self.update_estimate(e, x, valid) if mark else (),
             self._selected(observation),
@@ -127,5 +130,5 @@ class ObservationNormalizer(Normalizer):
             estimates,
         )
 
-    def _selected(self, observation):
+    def _selected(self, observation: Tree) -> Any:
         return select_floats("ObservationNormalizer", observation, self.fields)

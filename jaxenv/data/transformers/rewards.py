@@ -17,6 +17,7 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.specs._bounds import bounds, mapped_spec
+from jaxenv.tree import Tree
 
 
 class RewardTransformer(RowTransformer):
@@ -34,12 +35,14 @@ class RewardTransformer(RowTransformer):
         new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
         return new_spec.replace(name="reward")
 
-    def transform_rows(self, timestep):
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
         owner = type(self).__name__
         return with_reward(owner, timestep, self.reward(reward_of(owner, timestep)))
 
-    def transform_spec(self, spec):
-        return dataclasses.replace(spec, reward=self.reward_spec(spec.reward))
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        old: Any = spec.reward  # a spec in place of an array
+        new: Any = self.reward_spec(old)
+        return dataclasses.replace(spec, reward=new)
 
 
 def reward_of(owner: str, timestep: TimeStep) -> jax.Array:
@@ -88,19 +91,19 @@ class RewardClipping(RewardTransformer):
     low: Any = -1.0
     high: Any = 1.0
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardClipping", "low", self.low)
         check_components("RewardClipping", "high", self.high)
         if np.any(np.asarray(self.low) > np.asarray(self.high)):
             raise ValueError(f"RewardClipping: low must not exceed high, got {self.low!r} and {self.high!r}")
 
-    def _limits(self, shape):
+    def _limits(self, shape: Any) -> Any:
         return (components("RewardClipping", name, getattr(self, name), shape) for name in ("low", "high"))
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return clip(reward, *(specs.aligned(limit, reward.ndim) for limit in self._limits(reward.shape[1:])))
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         low, high = self._limits(spec.shape)
         return bounded_reward(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))
 
@@ -118,15 +121,15 @@ class RewardScaling(RewardTransformer):
 
     scale: Any
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardScaling", "scale", self.scale)
         if np.any(np.asarray(self.scale, np.float32) == 0):
             raise ValueError(f"RewardScaling: scale must not be 0 in float32, got {self.scale!r}")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return reward * specs.aligned(components("RewardScaling", "scale", self.scale, reward.shape[1:]), reward.ndim)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         ends = [bound * components("RewardScaling", "scale", self.scale, spec.shape) for bound in bounds(spec)]
         return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))
 
@@ -147,13 +150,13 @@ class RewardShifting(RewardTransformer):
 
     bias: Any
 
-    def check(self):
+    def check(self) -> None:
         check_components("RewardShifting", "bias", self.bias)
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return reward + specs.aligned(components("RewardShifting", "bias", self.bias, reward.shape[1:]), reward.ndim)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         bias = components("RewardShifting", "bias", self.bias, spec.shape)
         return bounded_reward(spec, *(bound + bias for bound in bounds(spec)))
 
@@ -176,16 +179,16 @@ class RewardFunction(RewardTransformer):
     fn: Callable[[jax.Array], Any]
     spec: specs.Array | None = None
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"RewardFunction: fn must be a function of rewards, got {self.fn!r}")
         if self.spec is not None and not specs.is_spec(self.spec):
             raise ValueError(f"RewardFunction: spec must be None or a spec, got {self.spec!r}")
 
-    def reward(self, reward):
+    def reward(self, reward: jax.Array) -> Any:
         return self.fn(reward)
 
-    def reward_spec(self, spec):
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
         inferred = super().reward_spec(spec)
         return inferred if self.spec is None else check_reward_spec("RewardFunction", self.spec, inferred)
 
@@ -210,21 +213,22 @@ class RewardNormalizer(Normalizer):
 
     centre: bool = False
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         check_bool("RewardNormalizer", "centre", self.centre)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         return tree.Shared(self.init_estimate(timestep, reward_of("RewardNormalizer", timestep).shape[1:]))
 
-    def update_estimates(self, estimates, timestep):
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         return self.update_estimate(estimates, reward_of("RewardNormalizer", timestep), ~timestep.is_first())
 
-    def normalize(self, estimates, timestep):
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
         reward = self.normalize_array(estimates, reward_of("RewardNormalizer", timestep), self.centre)
         return with_reward("RewardNormalizer", timestep, reward)
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        reward: Any  # a spec in place of an array
         shape, bound = spec.reward.shape, self.clip
         if bound is None:
             reward = specs.Array(shape, np.float32, "reward")

@@ -14,7 +14,8 @@ from jaxenv._util.checks import check_kind
 from jaxenv.core._declared import hashable
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout._policy import Policy, act, check_policy
+from jaxenv.random import Stream
+from jaxenv.rollout._policy import Policy, PolicyStep, act, check_policy
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -32,12 +33,12 @@ _ARGUMENTS = (
 )
 
 
-def _checked(method: Callable[..., Any], argument: str, check: Callable) -> Callable:
+def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a transformer, which checks one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
     @functools.wraps(method)
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> Any:
         check(type(args[0]).__name__, argument, args[place] if place < len(args) else kwargs.get(argument))
         try:
             return method(*args, **kwargs)
@@ -81,7 +82,7 @@ class Transformer(abc.ABC):
         """Whether it draws random numbers, from the key that ``init`` is given."""
         return False
 
-    def __init_subclass__(cls, **kwargs) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for method, argument, check in _ARGUMENTS:
             if method in vars(cls):
@@ -130,7 +131,7 @@ class Transformer(abc.ABC):
         """The same transformer with constant statistics, whatever state it is given."""
         return self
 
-    def as_rollout(self) -> Self:
+    def as_rollout(self) -> "Transformer":
         """The transformer with whose ``transform_batch`` single rows of a buffer become what a rollout sees.
 
         Its statistics are constant, and it changes nothing that a rollout does not change.
@@ -191,7 +192,7 @@ class Transformer(abc.ABC):
         if not jax.tree.leaves((start, initial_memory)):
             return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
 
-        def transformed(timestep, stream, memory):
+        def transformed(timestep: TimeStep, stream: Stream, memory: tuple[Any, Any]) -> PolicyStep:
             state, inner = memory
             state, row = self.transform_timestep(state, timestep)
             step = act(policy, row, stream, inner, recurrent)
@@ -209,7 +210,7 @@ def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
 def _check_state(owner: str, state: Tree, start: Tree) -> None:
     """Raises a ``ValueError`` if the structures, or shapes and dtypes in `jaxenv.tree.Shared`, differ."""
 
-    def kinds(root):
+    def kinds(root: Any) -> Any:
         by_name = {}
         for path, node in jax.tree_util.tree_leaves_with_path(root, is_leaf=tree.is_shared):
             for inner, x in tree.flatten_with_path(node)[0]:
@@ -235,10 +236,10 @@ class RowTransformer(Transformer):
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
         """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
 
-    def transform_timestep(self, state, timestep):
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return state, self.transform_rows(timestep)
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         return state, map_windows(self.transform_rows, batch)
 
 
@@ -246,13 +247,13 @@ class RowTransformer(Transformer):
 class Identity(RowTransformer):
     """Returns rows ``[B, ...]``, windows ``[N, L, ...]`` and specs unchanged."""
 
-    def transform_rows(self, timestep):
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
         return timestep
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         return state, batch
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         return spec
 
 

@@ -19,7 +19,7 @@ from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
 from jaxenv.envs.physics2d._rows import in_blocks
 from jaxenv.envs.physics2d._scene import Scene
-from jaxenv.envs.physics2d._segment import Segment, corners_of
+from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
 from jaxenv.envs.physics2d._settings import ANGULAR_SLEEP_TOLERANCE, LINEAR_SLEEP_TOLERANCE, TIME_TO_SLEEP
 from jaxenv.envs.physics2d._slots import first_slots, impulses_of, slots_of
 from jaxenv.envs.physics2d._vector import Transform
@@ -295,7 +295,7 @@ def _left(index: jax.Array, old: Contacts) -> jax.Array:
 
 def _updated(
     scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
-) -> tuple[Contacts, _block.Manifold, jax.Array, jax.Array]:
+) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
     """Contacts with edges or with blocks ``[n, K, B]``, their manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
@@ -311,7 +311,7 @@ def _contact(
     index: jax.Array,
     ground: Segment | Box,
     old: Sequence[Contacts],
-) -> tuple[Contacts, _block.Manifold, jax.Array, jax.Array]:
+) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
     """A contact, its manifold, and whether it begins or ends to touch."""
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground

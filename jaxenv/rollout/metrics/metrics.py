@@ -60,7 +60,7 @@ class Metrics:
     gamma: float | None = None
     env_info: tuple[str, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.gamma is not None:
             if isinstance(self.gamma, str) or not jnp.isscalar(self.gamma) or not 0 <= self.gamma <= 1:
                 raise ValueError(f"Metrics: gamma must be in [0, 1], got {self.gamma!r}")
@@ -115,7 +115,7 @@ class Metrics:
         returns, returns_terminated, returns_truncated = state.returns.pool_lanes(terminated, truncated)
         lengths, lengths_terminated, lengths_truncated = state.lengths.pool_lanes(terminated, truncated)
 
-        def discounted(total):
+        def discounted(total: Any) -> Any:
             return () if self.gamma is None else pool_means(total, terminated + truncated)
 
         return Totals(
@@ -266,7 +266,7 @@ def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Epis
     """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
     fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
 
-    def one_row(episode, row):
+    def one_row(episode: Episode, row: TimeStep) -> tuple[Episode, Episode]:
         # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
         episode = tree.where(row.is_first(), fresh, episode).add(row, gamma)
         return tree.where(row.is_last(), fresh, episode), episode

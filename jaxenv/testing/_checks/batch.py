@@ -76,7 +76,7 @@ def lane_independent(subject: Subject) -> str:
 def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
     """The keys ``[B]`` or actions ``[T, B, ...]`` in ``others``, with those of one lane from ``own``."""
 
-    def keep(other, mine):
+    def keep(other: jax.Array, mine: jax.Array) -> jax.Array:
         if isinstance(other, jax.Array):  # keys
             return other.at[lane].set(mine[lane])
         changed = np.copy(other)
@@ -117,7 +117,7 @@ def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
     """The state with all floats of some lanes replaced, and the number of leaves with floats."""
     count = 0
 
-    def replace(x):
+    def replace(x: np.ndarray) -> np.ndarray:
         nonlocal count
         if isinstance(x, tree.Shared) or not jnp.issubdtype(x.dtype, jnp.inexact) or not x[0].size:
             return x

@@ -1,6 +1,7 @@
 """Episodes: where they start and end, and what the rows there contain."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -126,7 +127,7 @@ def _require_exact_when_late(limit: TimeLimit, states: Tree, actions: Tree) -> N
     num_steps = len(jax.tree.leaves(actions)[0])
     elapsed = np.broadcast_to(_LATE + np.arange(num_steps)[:, None] - num_steps // 2, (num_steps, LANES))
 
-    def inject(node):
+    def inject(node: Any) -> Any:
         if isinstance(node, Clock):
             return tree.rebuild(node, step=(elapsed - 1).astype(node.step.dtype))
         if isinstance(node, TimeLimitState):

@@ -16,8 +16,10 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.core.environment import Environment
-from jaxenv.core.task import Task
+from jaxenv.core.task import Task, TaskState
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
@@ -124,7 +126,7 @@ def no_word_reused(subject: Subject) -> str:
     env = _without_multi_steps(without_restarts(subject.stack))
     keys, action = subject.keys[0], take_steps(sample_actions(env, subject.key, subject.num_steps), 0)
 
-    def two_episodes(keys, action):
+    def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
@@ -165,7 +167,7 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
     draws: list[tuple[str, np.ndarray]] = []
     block = random._block
 
-    def recorded(stream, number):
+    def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         tweaked = dataclasses.replace(
             stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
         )
@@ -212,7 +214,7 @@ def starts_distribution(subject: Subject) -> str:
     numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
 
     @jax.jit
-    def two_starts(env, words, numbers):
+    def two_starts(env: Environment, words: Words, numbers: Any) -> Any:
         state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
         return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
@@ -113,7 +114,7 @@ def strict_promotion(subject: Subject) -> None:
 def cond_compatible(subject: Subject) -> None:
     """``lax.cond`` can choose between the outputs of ``reset`` and ``step``."""
 
-    def choose(env, key, action, flag):
+    def choose(env: Environment, key: jax.Array, action: Tree, flag: jax.Array) -> tuple[Any, TimeStep]:
         start = env.reset(key)
         return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
 

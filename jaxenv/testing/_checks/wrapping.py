@@ -12,6 +12,7 @@ from jaxenv.core import _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.testing._checks.structure import require_rows_match_specs
 from jaxenv.testing._checks.values import require_within_bounds
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
@@ -253,14 +254,14 @@ class _PaysPastEnd(Wrapper):
     owns = frozenset({"reward"})
     keeps_specs = frozenset({"reward"})
 
-    def inner(self, state):
+    def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
         timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)

@@ -63,7 +63,7 @@ class ResampleParams(Wrapper):
 
     def check(self) -> None:
         known = self._params()
-        extremes: tuple[dict[str, Any], dict] = ({}, {})
+        extremes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, given in self.distributions:
             if name not in known:
                 hint = did_you_mean(name, known, otherwise=f"the params are {', '.join(known) or '(none)'}")
@@ -144,6 +144,6 @@ def _shape(declared: Declared) -> tuple[int, ...]:
     return shape[len(shape) - declared.rank :]
 
 
-def _shown(env_info: dict[str, Any], own: dict[str, jax.Array]) -> dict:
+def _shown(env_info: dict[str, Any], own: dict[str, jax.Array]) -> dict[str, Any]:
     """``env_info`` with the current params, including those drawn further inside. Copies allow donating the state."""
     return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}
